@@ -1,0 +1,1 @@
+//! Typed errors that become error replies.

@@ -1,0 +1,8 @@
+//! A delay queue server that speaks the Redis protocol.
+
+pub mod error;
+pub mod ids;
+pub mod limits;
+pub mod resp;
+pub mod time;
+pub mod wheel;

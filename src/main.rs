@@ -1,0 +1,3 @@
+//! The `delayd` server program.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Request framing and reply encoding; no I/O.

@@ -1,0 +1,34 @@
+//! Instants and spans: milliseconds for what users name, microseconds for what the server measures.
+
+/// Milliseconds since the Unix epoch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Millis(pub u64);
+
+/// Microseconds since the Unix epoch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Micros(pub u64);
+
+impl Micros {
+    /// The millisecond that has fully begun: a job due at that millisecond may be delivered.
+    pub fn floor(self) -> Millis {
+        Millis(self.0 / 1000)
+    }
+
+    /// The first millisecond that is not before this instant: what a relative delay counts from,
+    /// so that a delay of 5 ms asked for at 10.3 ms ends at 16 ms, never at 15 ms.
+    pub fn ceil(self) -> Millis {
+        Millis(self.0.div_ceil(1000))
+    }
+}
+
+impl Millis {
+    /// The instant at which this millisecond begins.
+    pub fn start(self) -> Micros {
+        Micros(self.0.saturating_mul(1000))
+    }
+
+    /// This instant moved later by `ms` milliseconds; stops at the end of the range.
+    pub fn plus(self, ms: u64) -> Millis {
+        Millis(self.0.saturating_add(ms))
+    }
+}
