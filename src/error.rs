@@ -1,1 +1,88 @@
-//! Typed errors that become error replies.
+//! Typed errors that become error replies: a class, then what was wrong, with value and limit.
+
+use std::fmt;
+
+/// A user's mistake, or a state that forbids the request. The request changed nothing.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// The id is taken.
+    #[error("EXISTS job {id} exists in queue {queue}; NX keeps it, REPLACE takes its place")]
+    Exists {
+        /// The queue.
+        queue: Shown,
+        /// The id.
+        id: Shown,
+    },
+    /// The id is taken by a UNIQUE window.
+    #[error(
+        "EXISTS id {id} of queue {queue} stays taken for {left_ms}ms more (UNIQUE); REPLACE passes"
+    )]
+    Window {
+        /// The queue.
+        queue: Shown,
+        /// The id.
+        id: Shown,
+        /// What is left of the window, ms.
+        left_ms: u64,
+    },
+    /// Adding is refused until memory is freed.
+    #[error(
+        "OOM command not allowed when used memory > 'maxmemory'. ({used} of {max} bytes in use)"
+    )]
+    OutOfMemory {
+        /// Bytes in use, the new job included.
+        used: u64,
+        /// `maxmemory`.
+        max: u64,
+    },
+    /// A delay or instant beyond `max-delay`.
+    #[error("ERR when is {asked_ms}ms from now; max-delay is {max_ms}ms ({max}){hint}")]
+    DelayTooLong {
+        /// How far away it is, ms.
+        asked_ms: u64,
+        /// The limit, ms.
+        max_ms: u64,
+        /// The limit as users write it.
+        max: crate::time::Written,
+        /// `; an absolute time needs @` where a duration looks like one, else nothing.
+        hint: &'static str,
+    },
+    /// A lease beyond `max-lease`.
+    #[error("ERR lease is {asked_ms}ms; max-lease is {max_ms}ms")]
+    LeaseTooLong {
+        /// The lease asked for, ms.
+        asked_ms: u64,
+        /// The limit, ms.
+        max_ms: u64,
+    },
+    /// Anything found while reading the arguments; the text begins with its class.
+    #[error("{0}")]
+    Text(String),
+}
+
+impl Error {
+    /// An error with a text of its own, which begins with a class such as `ERR`.
+    pub fn text(text: impl Into<String>) -> Error {
+        Error::Text(text.into())
+    }
+}
+
+/// A user's bytes inside an error text: at most 64 of them, unprintable ones as `\xNN`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown(String);
+
+impl Shown {
+    /// Takes what is shown of `bytes`.
+    pub fn new(bytes: &[u8]) -> Shown {
+        const BYTES_MAX: usize = 64;
+        let cut = &bytes[..bytes.len().min(BYTES_MAX)];
+        let more = if cut.len() < bytes.len() { "..." } else { "" };
+        Shown(format!("'{}'{more}", cut.escape_ascii()))
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

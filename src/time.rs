@@ -32,3 +32,18 @@ impl Millis {
         Millis(self.0.saturating_add(ms))
     }
 }
+
+/// A span of ms as users write it, in the largest unit that divides it: 90,000 is `90s`, 3,600,000 `1h`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Written(pub u64);
+
+impl std::fmt::Display for Written {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let units =
+            [(604_800_000, "w"), (86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+        match units.into_iter().find(|(ms, _)| self.0 != 0 && self.0.is_multiple_of(*ms)) {
+            Some((ms, unit)) => write!(f, "{}{unit}", self.0 / ms),
+            None => write!(f, "{}ms", self.0),
+        }
+    }
+}

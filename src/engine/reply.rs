@@ -1,0 +1,152 @@
+//! What the engine answers. Values borrow from the engine, so that a body is copied once: from the
+//! job into the connection's output. How a reply looks on the wire is not known here.
+
+use crate::engine::request::{QueueName, State};
+use crate::engine::stats::StatsView;
+use crate::error::Error;
+use crate::ids::{ClientId, Token};
+use crate::time::Millis;
+
+/// Where replies go. Called in the order in which replies are decided; a client that asked once is
+/// answered once, at once or (a waiter) in a later step.
+pub trait Outbox {
+    /// Takes the reply to `client`'s request.
+    fn reply(&mut self, client: ClientId, reply: Reply<'_>);
+}
+
+/// One delivered job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivered<'a> {
+    /// The queue it was taken from.
+    pub queue: QueueName<'a>,
+    /// The job's id.
+    pub id: &'a [u8],
+    /// The job's body.
+    pub body: &'a [u8],
+    /// The fencing token; none when it was taken at most once.
+    pub token: Option<Token>,
+    /// Which delivery this is, from 1.
+    pub attempt: u32,
+    /// The due time.
+    pub due: Millis,
+    /// When the lease ends; 0 when there is none.
+    pub lease_end: Millis,
+}
+
+/// A job as PEEK and SCAN show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Glimpse<'a> {
+    /// The job's id.
+    pub id: &'a [u8],
+    /// Its state.
+    pub state: State,
+    /// Its due time.
+    pub due: Millis,
+    /// Its body.
+    pub body: &'a [u8],
+}
+
+/// Why a job is dead.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reason {
+    /// Nacked at its last attempt.
+    Attempts,
+    /// The last attempt's lease ran out.
+    Timeout,
+    /// The last attempt's connection closed (`BOUND`).
+    Lost,
+    /// `NACK … BURY`.
+    Buried,
+}
+
+impl Reason {
+    /// The word users see.
+    pub fn word(self) -> &'static str {
+        match self {
+            Reason::Attempts => "attempts",
+            Reason::Timeout => "timeout",
+            Reason::Lost => "lost",
+            Reason::Buried => "buried",
+        }
+    }
+}
+
+/// All of a job, as `DELAY.GET` shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobView<'a> {
+    /// The job's id.
+    pub id: &'a [u8],
+    /// Its state.
+    pub state: State,
+    /// Its body.
+    pub body: &'a [u8],
+    /// Its due time.
+    pub due: Millis,
+    /// When it was added.
+    pub added: Millis,
+    /// 0 (first) to 9.
+    pub priority: u8,
+    /// Deliveries that count, so far.
+    pub attempt: u32,
+    /// Deliveries before it is dead; 0 no limit.
+    pub attempts_max: u32,
+    /// All deliveries.
+    pub deliveries: u32,
+    /// Deliveries that ended with a NACK.
+    pub nacks: u32,
+    /// Deliveries whose lease ran out.
+    pub timeouts: u32,
+    /// Deliveries whose connection closed.
+    pub lost: u32,
+    /// The backoff as ADD would write it.
+    pub backoff: String,
+    /// The job's own lease in ms; 0 when ADD named none.
+    pub lease_ms: u64,
+    /// TTL in ms; 0 never expires.
+    pub ttl_ms: u64,
+    /// When it expires; 0 never, or no longer.
+    pub expires: Millis,
+    /// UNIQUE in ms.
+    pub unique_ms: u64,
+    /// Leased: the token, the lease's end, and whether it ends with the connection.
+    pub lease: Option<(Token, Millis, bool)>,
+    /// Dead: why and since when.
+    pub death: Option<(Reason, Millis)>,
+    /// The text of the last `NACK … ERROR`.
+    pub error: Option<&'a [u8]>,
+}
+
+/// A reply.
+#[derive(Clone, Debug)]
+pub enum Reply<'a> {
+    /// Done, nothing to say.
+    Ok,
+    /// There is none (a single value).
+    Nil,
+    /// There is none (where else an array or a map stands).
+    NilArray,
+    /// A count or an instant.
+    Integer(i64),
+    /// An id or a name.
+    Id(&'a [u8]),
+    /// The state a job was in.
+    State(State),
+    /// One job taken by POP.
+    Popped(Delivered<'a>),
+    /// Jobs taken by RESERVE, at least one.
+    Reserved(&'a [Delivered<'a>]),
+    /// All of a job.
+    Job(&'a JobView<'a>),
+    /// A queue's statistics.
+    Stats(&'a StatsView),
+    /// Jobs in order.
+    Peeked(&'a [Glimpse<'a>]),
+    /// SCAN's next cursor (0: done) and the jobs.
+    Scanned(u64, &'a [Glimpse<'a>]),
+    /// KEYS.
+    Names(&'a [&'a [u8]]),
+    /// SCAN's next cursor (0: done) and queue names.
+    ScannedNames(u64, &'a [&'a [u8]]),
+    /// Refused; nothing changed.
+    Error(&'a Error),
+}

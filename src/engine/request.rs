@@ -1,0 +1,311 @@
+//! What a client asks of the engine, already parsed: no text of the protocol is left in it, and
+//! nothing in it depends on the state. Slices borrow from the connection's read buffer.
+
+use crate::engine::policy::Backoff;
+use crate::ids::{Db, Token};
+
+/// A queue as a client names it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct QueueName<'a> {
+    /// The connection's database.
+    pub db: Db,
+    /// 1 to 512 bytes.
+    pub name: &'a [u8],
+}
+
+/// When a job is to fall due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// So many ms after the receipt of the request.
+    In(u64),
+    /// At this unix ms.
+    At(u64),
+}
+
+/// How long a taking request waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Answer at once.
+    No,
+    /// Until there is a job.
+    Forever,
+    /// For so many ms, at least 1.
+    For(u64),
+}
+
+/// What ADD does when the id is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// Answer the error class `EXISTS`.
+    Refuse,
+    /// `NX`: answer nil, change nothing.
+    Keep,
+    /// `REPLACE`: the new job takes the old one's place.
+    Replace,
+}
+
+/// `DELAY.ADD`.
+#[derive(Clone, Debug)]
+pub struct Add<'a> {
+    /// The queue.
+    pub queue: QueueName<'a>,
+    /// When the job falls due.
+    pub when: When,
+    /// 0 bytes to `max-body-size`.
+    pub body: &'a [u8],
+    /// The client's id; without one the engine makes one.
+    pub id: Option<&'a [u8]>,
+    /// `NX`, `REPLACE` or neither.
+    pub taken: Taken,
+    /// 0 (first) to 9; the queue's default if absent.
+    pub priority: Option<u8>,
+    /// Deliveries before the job is dead, 0 for no limit.
+    pub attempts: Option<u32>,
+    /// What a failed delivery waits.
+    pub backoff: Option<Backoff>,
+    /// Lease in ms, at least 1 and at most `max-lease`.
+    pub lease_ms: Option<u64>,
+    /// The job expires this long after its due time, 0 never.
+    pub ttl_ms: Option<u64>,
+    /// The id stays taken this long after the job was acked, popped or expired; 0 not at all.
+    pub unique_ms: u64,
+}
+
+/// `DELAY.RESERVE`.
+#[derive(Clone, Copy, Debug)]
+pub struct Reserve<'a> {
+    /// The connection's database.
+    pub db: Db,
+    /// Queues in the order in which they are looked at.
+    pub queues: &'a [&'a [u8]],
+    /// How long to wait for the first job.
+    pub wait: Wait,
+    /// Most jobs to take, 1 to 10,000.
+    pub count: u32,
+    /// Lease in ms, at least 1.
+    pub lease_ms: Option<u64>,
+    /// At most once: no lease, the job is gone.
+    pub no_ack: bool,
+    /// The leases end when the connection closes.
+    pub bound: bool,
+}
+
+/// `DELAY.NACK`.
+#[derive(Clone, Copy, Debug)]
+pub struct Nack<'a> {
+    /// The queue.
+    pub queue: QueueName<'a>,
+    /// The job.
+    pub id: &'a [u8],
+    /// The lease's token.
+    pub token: Token,
+    /// When it is to be tried again; without it the backoff decides.
+    pub when: Option<When>,
+    /// Dead now.
+    pub bury: bool,
+    /// The attempt is given back.
+    pub uncounted: bool,
+    /// A new priority.
+    pub priority: Option<u8>,
+    /// Kept with the job, at most 1 KiB.
+    pub error: Option<&'a [u8]>,
+}
+
+/// A job's state as users name it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum State {
+    /// Its time has not come.
+    Delayed,
+    /// Due, waiting for a consumer.
+    Ready,
+    /// With a consumer, its lease is running.
+    Leased,
+    /// Attempts used up, or buried.
+    Dead,
+}
+
+impl State {
+    /// All states, in the order of a job's life.
+    pub const ALL: [State; 4] = [State::Delayed, State::Ready, State::Leased, State::Dead];
+
+    /// The word users see and write, lower case.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Delayed => "delayed",
+            State::Ready => "ready",
+            State::Leased => "leased",
+            State::Dead => "dead",
+        }
+    }
+}
+
+/// `DELAY.RESCHEDULE`'s condition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Only {
+    /// No condition.
+    Any,
+    /// `GT`: only to a later time.
+    Later,
+    /// `LT`: only to an earlier time.
+    Earlier,
+}
+
+/// A request to the engine.
+#[derive(Clone, Debug)]
+pub enum Request<'a> {
+    /// `DELAY.ADD` → [`Reply::Id`](super::reply::Reply::Id), nil or an error.
+    Add(Add<'a>),
+    /// `DELAY.POP` → one popped job or a nil array.
+    Pop {
+        /// The connection's database.
+        db: Db,
+        /// Queues in the order in which they are looked at.
+        queues: &'a [&'a [u8]],
+        /// How long to wait.
+        wait: Wait,
+    },
+    /// `DELAY.RESERVE` → jobs or a nil array.
+    Reserve(Reserve<'a>),
+    /// `DELAY.ACK` → count.
+    Ack {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// Ids with their tokens.
+        jobs: Vec<(&'a [u8], Token)>,
+    },
+    /// `DELAY.NACK` → 1 or 0.
+    Nack(Nack<'a>),
+    /// `DELAY.EXTEND` → the new lease end or nil.
+    Extend {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The job.
+        id: &'a [u8],
+        /// The lease's token.
+        token: Token,
+        /// From now, 1 ms to `max-lease`.
+        lease_ms: u64,
+    },
+    /// `DELAY.DEL` → count.
+    Delete {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The jobs.
+        ids: &'a [&'a [u8]],
+    },
+    /// `DELAY.CANCEL` → the state it was in, or nil.
+    Cancel {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The job.
+        id: &'a [u8],
+        /// Removes a leased job too.
+        force: bool,
+    },
+    /// `DELAY.RESCHEDULE` → 1 or 0.
+    Reschedule {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The job.
+        id: &'a [u8],
+        /// The new due time.
+        when: When,
+        /// `GT`, `LT` or neither.
+        only: Only,
+    },
+    /// `DELAY.GET` → a job's view or a nil array.
+    Get {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The job.
+        id: &'a [u8],
+    },
+    /// `DELAY.STATS` → statistics or a nil array.
+    Stats {
+        /// The queue.
+        queue: QueueName<'a>,
+    },
+    /// `DELAY.LEN` → count.
+    Len {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// One state, or all together.
+        state: Option<State>,
+    },
+    /// `DELAY.PEEK` → jobs in order.
+    Peek {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// One state; without it ready, then delayed.
+        state: Option<State>,
+        /// 1 to 10,000.
+        count: u32,
+    },
+    /// `DELAY.SCAN` → a cursor and jobs.
+    Scan {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// 0 to begin; then what the last reply named.
+        cursor: u64,
+        /// Only jobs in this state.
+        state: Option<State>,
+        /// Only jobs whose id matches this glob.
+        pattern: Option<&'a [u8]>,
+        /// How many jobs to look at, 1 to 10,000.
+        count: u32,
+    },
+    /// `DEL`, `UNLINK` → how many queues were removed.
+    Remove {
+        /// The connection's database.
+        db: Db,
+        /// Queues.
+        queues: &'a [&'a [u8]],
+    },
+    /// `EXISTS`, `TOUCH` → how many exist, repeated ones counted again.
+    Exists {
+        /// The connection's database.
+        db: Db,
+        /// Queues.
+        queues: &'a [&'a [u8]],
+    },
+    /// `FLUSHDB`, `FLUSHALL` → ok.
+    Flush {
+        /// One database, or all.
+        db: Option<Db>,
+    },
+    /// `KEYS` → names.
+    Keys {
+        /// The connection's database.
+        db: Db,
+        /// A glob.
+        pattern: &'a [u8],
+    },
+    /// `SCAN` → a cursor and names.
+    ScanQueues {
+        /// The connection's database.
+        db: Db,
+        /// 0 to begin; then what the last reply named.
+        cursor: u64,
+        /// Only names that match this glob.
+        pattern: Option<&'a [u8]>,
+        /// How many queues to look at, at least 1.
+        count: u64,
+    },
+    /// `RANDOMKEY` → a name or nil. The caller brings the randomness.
+    RandomQueue {
+        /// The connection's database.
+        db: Db,
+        /// Any number.
+        draw: u64,
+    },
+    /// `DBSIZE` → how many queues exist.
+    QueueCount {
+        /// The connection's database.
+        db: Db,
+    },
+    /// `MEMORY USAGE` → bytes held for the queue or nil.
+    Memory {
+        /// The queue.
+        queue: QueueName<'a>,
+    },
+}

@@ -1,0 +1,55 @@
+//! What a queue's statistics look like from outside.
+
+use crate::time::Millis;
+
+/// A queue's statistics, as `DELAY.STATS` shows them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StatsView {
+    /// Jobs whose time has not come.
+    pub delayed: u64,
+    /// Jobs that wait for a consumer.
+    pub ready: u64,
+    /// Jobs with a consumer.
+    pub leased: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Bytes held for the queue's jobs.
+    pub bytes: u64,
+    /// Blocked consumers.
+    pub waiters: u64,
+    /// `no`, `in`, `out` or `all`.
+    pub paused: &'static str,
+    /// The earliest due time of a delayed job.
+    pub next_due: Option<Millis>,
+    /// Age of the oldest ready job from its due time, ms.
+    pub oldest_ready_age_ms: Option<u64>,
+    /// Lateness p50, p99, p99.9 and maximum, µs.
+    pub lateness_us: [u64; 4],
+    /// All-time totals.
+    pub totals: Totals,
+}
+
+/// All-time totals of a queue; they only grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Totals {
+    /// Jobs added.
+    pub added: u64,
+    /// Deliveries.
+    pub delivered: u64,
+    /// Jobs acknowledged.
+    pub acked: u64,
+    /// Counted and uncounted NACKs.
+    pub nacked: u64,
+    /// Leases that ran out.
+    pub timeouts: u64,
+    /// Leases that ended with their connection.
+    pub lost: u64,
+    /// Jobs whose TTL passed.
+    pub expired: u64,
+    /// Jobs removed by DEL, CANCEL, REPLACE, PURGE.
+    pub deleted: u64,
+    /// Jobs that became dead letters.
+    pub died: u64,
+    /// Dead letters that left by age or number.
+    pub dropped: u64,
+}
