@@ -81,7 +81,8 @@ pub struct Framer {
     spans: Vec<Span>,
     /// The first argument this call of `next` stepped over in the buffer instead of keeping.
     gap: Option<Gap>,
-    /// Bytes looked at while searching for line ends.
+    /// Bytes looked at, at most: what searches for line ends passed, and 11 for every attempt at a
+    /// short number.
     #[cfg(test)]
     looked_at: usize,
 }
@@ -354,6 +355,10 @@ impl Framer {
         buf: &[u8],
         limits: &FrameLimits,
     ) -> Result<Option<(u32, usize)>, ProtocolError> {
+        #[cfg(test)]
+        {
+            self.looked_at += 11;
+        }
         if buf.get(self.at) == Some(&b'$')
             && let Some((len, end)) = short_number(buf, self.at + 1)
         {
@@ -506,4 +511,56 @@ fn short_number(buf: &[u8], at: usize) -> Option<(u32, usize)> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds `data` in reads of `piece_bytes`; returns the last outcome and the bytes looked at.
+    fn feed(data: &[u8], piece_bytes: usize) -> (Frame, usize) {
+        let (mut framer, mut buf) = (Framer::new(), BytesMut::new());
+        let mut last = Frame::Incomplete;
+        for piece in data.chunks(piece_bytes) {
+            buf.extend_from_slice(piece);
+            last = framer.next(&mut buf, &FrameLimits::DEFAULT);
+        }
+        (last, framer.looked_at)
+    }
+
+    // Starting over at each read would look at 400,000 headers some 950 times: 2 billion bytes.
+    #[test]
+    fn a_large_request_is_looked_at_once() {
+        let element = [&b"$32\r\n"[..], &[b'x'; 32], b"\r\n"].concat();
+        let data = [&b"*400000\r\n"[..], &element.repeat(400_000)].concat();
+        let pieces = data.len().div_ceil(16 * 1024);
+        let (last, looked_at) = feed(&data, 16 * 1024);
+        assert_eq!(last, Frame::Command);
+        assert!(looked_at <= (400_000 + pieces) * 16, "{looked_at} bytes in {pieces} reads");
+    }
+
+    #[test]
+    fn a_line_is_searched_once() {
+        let mut line = vec![b'x'; LINE_BYTES_MAX - 2];
+        line.push(b'\n');
+        for start in [&b""[..], b"*", b"*1\r\n$"] {
+            let data = [start, &line[start.len()..]].concat();
+            let (_, looked_at) = feed(&data, 1);
+            // One byte each time, and the attempt at a short number.
+            assert!(looked_at <= data.len() * 12, "{looked_at}");
+        }
+    }
+
+    #[test]
+    fn spans_of_a_large_request_are_given_back() {
+        let (mut framer, limits) = (Framer::new(), FrameLimits::DEFAULT);
+        for (args, kept) in [(SPANS_KEPT, true), (SPANS_KEPT + 1, false)] {
+            let mut buf = BytesMut::from("a ".repeat(args).as_bytes());
+            buf.extend_from_slice(b"\n");
+            assert_eq!(framer.next(&mut buf, &limits), Frame::Command);
+            assert_eq!(framer.args(&buf).len(), args);
+            framer.consume(&mut buf);
+            assert_eq!(framer.spans.capacity() > 0, kept);
+        }
+    }
 }
