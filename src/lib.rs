@@ -2,8 +2,10 @@
 
 pub mod engine;
 pub mod error;
+pub mod glob;
 pub mod ids;
 pub mod limits;
+pub mod pool;
 pub mod resp;
 pub mod time;
 pub mod wheel;

@@ -1,7 +1,7 @@
 //! A level: 256 slots, each for an equal part of the time the level covers.
 
 use super::list::List;
-use super::pool::Pool;
+use crate::pool::Pool;
 
 /// Slots of a level.
 pub(super) const SLOTS: usize = 256;

@@ -1,6 +1,6 @@
 //! First-in, first-out lists of keys that can be removed from anywhere, in fixed chunks.
 
-use super::pool::Pool;
+use crate::pool::Pool;
 
 /// A number the user of a list knows its entry by: the index of a job in its slab.
 pub type Key = u32;

@@ -31,7 +31,6 @@ mod few;
 mod level;
 pub mod list;
 mod path;
-mod pool;
 mod timers;
 mod walk;
 

@@ -11,7 +11,7 @@
 ///
 /// Number 0 is never handed out; it stands for "none" in links.
 #[derive(Debug)]
-pub(super) struct Pool<T, const N: usize> {
+pub struct Pool<T, const N: usize> {
     blocks: Vec<Option<Box<[T; N]>>>,
     /// Per block, the positions that are free.
     free: Vec<Vec<u16>>,
@@ -27,7 +27,8 @@ pub(super) struct Pool<T, const N: usize> {
 impl<T: Clone + Default, const N: usize> Pool<T, N> {
     const FITS: () = assert!(N.is_power_of_two() && N <= 1 << 16);
 
-    pub(super) const fn new() -> Pool<T, N> {
+    /// An empty pool; holds no memory.
+    pub const fn new() -> Pool<T, N> {
         let () = Self::FITS;
         Pool {
             blocks: Vec::new(),
@@ -41,7 +42,7 @@ impl<T: Clone + Default, const N: usize> Pool<T, N> {
 
     /// The number of an item, in the state it was freed in or `T::default()`. O(1), except that a
     /// new block is allocated once in `N` calls at most.
-    pub(super) fn alloc(&mut self) -> u32 {
+    pub fn alloc(&mut self) -> u32 {
         if self.free.get(self.current).is_none_or(Vec::is_empty) {
             self.current = self.roomy_block().unwrap_or_else(|| self.add_block());
         }
@@ -55,7 +56,7 @@ impl<T: Clone + Default, const N: usize> Pool<T, N> {
     }
 
     /// Takes an item back. The caller leaves it in the state the next user may find it in.
-    pub(super) fn free(&mut self, item: u32) {
+    pub fn free(&mut self, item: u32) {
         let (block, at) = (item as usize / N, item as usize % N);
         let free = &mut self.free[block];
         free.push(at as u16);
@@ -71,24 +72,26 @@ impl<T: Clone + Default, const N: usize> Pool<T, N> {
     }
 
     #[inline]
-    pub(super) fn get(&self, item: u32) -> &T {
+    /// The item behind a number in use.
+    pub fn get(&self, item: u32) -> &T {
         let block = self.blocks[item as usize / N].as_ref().expect("an item in use has a block");
         &block[item as usize % N]
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, item: u32) -> &mut T {
+    /// The item behind a number in use, to change.
+    pub fn get_mut(&mut self, item: u32) -> &mut T {
         let block = self.blocks[item as usize / N].as_mut().expect("an item in use has a block");
         &mut block[item as usize % N]
     }
 
     /// How many items are handed out.
-    pub(super) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.used
     }
 
     /// Bytes held from the allocator.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let blocks = self.blocks.len() - self.gaps.len();
         blocks * (N * size_of::<T>() + N * size_of::<u16>())
             + self.blocks.capacity() * size_of::<Option<Box<[T; N]>>>()
