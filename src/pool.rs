@@ -24,6 +24,12 @@ pub struct Pool<T, const N: usize> {
     used: usize,
 }
 
+impl<T: Clone + Default, const N: usize> Default for Pool<T, N> {
+    fn default() -> Self {
+        Pool::new()
+    }
+}
+
 impl<T: Clone + Default, const N: usize> Pool<T, N> {
     const FITS: () = assert!(N.is_power_of_two() && N <= 1 << 16);
 

@@ -311,6 +311,10 @@ const ALL_DATABASES: u8 = u8::MAX;
 const ABSOLUTE: u8 = 1;
 const READY: u8 = 2;
 
+fn flags(absolute: bool, ready: bool) -> u8 {
+    (u8::from(absolute) * ABSOLUTE) | (u8::from(ready) * READY)
+}
+
 impl<'a> Fact<'a> {
     /// Appends the encoded fact. Cost: one copy of id and body.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -326,7 +330,7 @@ impl<'a> Fact<'a> {
             Fact::Flushed { db } => w.u8(FLUSHED).u8(db.map_or(ALL_DATABASES, |db| db.0)),
             Fact::Added { queue, id, policy, priority, absolute, ready, due, body } => {
                 let tag = if matches!(id, FactId::Made(_)) { ADDED_MADE } else { ADDED };
-                let flags = u8::from(absolute) * ABSOLUTE | u8::from(ready) * READY;
+                let flags = flags(absolute, ready);
                 w.head(tag, queue);
                 match id {
                     FactId::Given(id) => w.bytes(id),
@@ -336,7 +340,7 @@ impl<'a> Fact<'a> {
             }
             Fact::Due { queue, place, count } => w.head(DUE, queue).u64(place as u64).u32(count),
             Fact::Leased { queue, id, token, lease_end, bound, prompt } => {
-                let flags = u8::from(bound) | u8::from(prompt) << 1;
+                let flags = u8::from(bound) | (u8::from(prompt) << 1);
                 w.head(LEASED, queue).bytes(id).u64(token.0).u64(lease_end.0).u8(flags)
             }
             Fact::Popped { queue, id, window_end, prompt } => {
@@ -363,7 +367,7 @@ impl<'a> Fact<'a> {
             }
             Fact::Dropped { queue, id } => w.head(DROPPED, queue).bytes(id),
             Fact::Rescheduled { queue, id, absolute, ready, due } => {
-                let flags = u8::from(absolute) * ABSOLUTE | u8::from(ready) * READY;
+                let flags = flags(absolute, ready);
                 w.head(RESCHEDULED, queue).bytes(id).u8(flags).u64(due.0)
             }
             Fact::WindowOver { queue, id } => w.head(WINDOW_OVER, queue).bytes(id),
