@@ -50,6 +50,9 @@ pub struct Queue {
     pub ready: ReadyOrder,
     /// Dead jobs, oldest death first.
     pub dead: List,
+    /// A client has chosen an id of the length of server-made ones, so that a new number's id may
+    /// be taken. Without it there is nothing to look up.
+    pub lookalikes: bool,
     /// Bytes counted for jobs and windows.
     pub bytes: u64,
     /// The queue's timer in the partition's wheel; none is `NEVER`.
@@ -90,6 +93,7 @@ impl Queue {
             ends: Wheel::new(),
             ready: ReadyOrder::default(),
             dead: List::new(),
+            lookalikes: false,
             bytes: 0,
             wake: NEVER,
             born,
