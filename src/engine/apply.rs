@@ -435,17 +435,17 @@ impl Store {
     fn count(&mut self, queue: QueueNo, stage: Stage, by: i64) {
         let Some(state) = stage.state() else { return };
         let queue_ref = self.queue_mut(queue);
+        let add = |count: &mut u64| {
+            *count = count.checked_add_signed(by).expect("counts are never negative");
+        };
         let existed = queue_ref.exists();
-        let own = &mut queue_ref.counts[state as usize];
-        *own = own.checked_add_signed(by).expect("counts are never negative");
+        add(&mut queue_ref.counts[state as usize]);
+        add(&mut queue_ref.jobs);
         let (exists, db) = (queue_ref.exists(), usize::from(queue_ref.db.0));
-        match (existed, exists) {
-            (false, true) => self.existing[db] += 1,
-            (true, false) => self.existing[db] -= 1,
-            _ => {}
+        if existed != exists {
+            add(&mut self.existing[db]);
         }
-        let all = &mut self.counts[state as usize];
-        *all = all.checked_add_signed(by).expect("counts are never negative");
+        add(&mut self.counts[state as usize]);
     }
 
     fn hold(&mut self, queue: QueueNo, bytes: u64) {

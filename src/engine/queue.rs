@@ -24,6 +24,8 @@ pub struct Queue {
     pub name: Box<[u8]>,
     /// Jobs by state.
     pub counts: [u64; 4],
+    /// All of them together.
+    pub jobs: u64,
     /// Ids that are taken without a job.
     pub windows: u64,
     /// All-time totals.
@@ -81,6 +83,7 @@ impl Queue {
             db,
             name: name.into(),
             counts: [0; 4],
+            jobs: 0,
             windows: 0,
             totals: Totals::default(),
             lateness: None,
@@ -106,7 +109,7 @@ impl Queue {
 
     /// Whether the key exists for users: it has a job.
     pub fn exists(&self) -> bool {
-        self.counts != [0; 4]
+        self.jobs > 0
     }
 
     /// Jobs in a state.
