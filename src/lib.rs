@@ -3,6 +3,7 @@
 pub mod command;
 pub mod engine;
 pub mod error;
+pub mod glob;
 pub mod ids;
 pub mod limits;
 pub mod resp;

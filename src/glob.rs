@@ -1,0 +1,137 @@
+//! Patterns as KEYS, SCAN and CONFIG GET take them: `*`, `?`, `[a-z]`, `[^a]`, `\` before a byte
+//! that means itself.
+
+/// Whether all of `text` matches `pattern`. Byte by byte; a missing `]` ends the set at the end.
+///
+/// Time is at most O(pattern × text): after a mismatch only the last `*` takes one byte more, as
+/// everything an earlier one could take the last one can take too.
+///
+/// ```
+/// use delayd::glob::matches;
+/// assert!(matches(b"order:*", b"order:7"));
+/// assert!(matches(b"h[^x-z]llo", b"hello"));
+/// assert!(!matches(b"h?llo", b"hllo"));
+/// ```
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    compare(pattern, text, |byte| byte)
+}
+
+/// As [`matches`], upper and lower case being the same.
+pub fn matches_any_case(pattern: &[u8], text: &[u8]) -> bool {
+    compare(pattern, text, |byte| byte.to_ascii_lowercase())
+}
+
+fn compare(pattern: &[u8], text: &[u8], fold: fn(u8) -> u8) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // Where to go on after a mismatch: behind the last star, with one byte more taken by it.
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        if pattern.get(p) == Some(&b'*') {
+            p += 1;
+            retry = Some((p, t));
+            continue;
+        }
+        let step = match text.get(t) {
+            Some(byte) => one(&pattern[p..], *byte, fold),
+            None if p == pattern.len() => return true,
+            None => return false,
+        };
+        match (step, retry) {
+            (Some(len), _) => {
+                p += len;
+                t += 1;
+            }
+            (None, Some((behind, taken))) => {
+                retry = Some((behind, taken + 1));
+                (p, t) = (behind, taken + 1);
+            }
+            (None, None) => return false,
+        }
+    }
+}
+
+/// Whether the pattern's first element matches `byte`: its length if so.
+fn one(pattern: &[u8], byte: u8, fold: fn(u8) -> u8) -> Option<usize> {
+    match *pattern {
+        [] => None,
+        [b'?', ..] => Some(1),
+        [b'[', ref rest @ ..] => {
+            let (inside, len) = set(rest, byte, fold);
+            inside.then_some(len + 1)
+        }
+        [b'\\', escaped, ..] => (fold(escaped) == fold(byte)).then_some(2),
+        [plain, ..] => (fold(plain) == fold(byte)).then_some(1),
+    }
+}
+
+/// Whether a set, begun behind its `[`, holds `byte`, and its length up to and with the `]`.
+fn set(pattern: &[u8], byte: u8, fold: fn(u8) -> u8) -> (bool, usize) {
+    let negated = pattern.first() == Some(&b'^');
+    let mut at = usize::from(negated);
+    let mut found = false;
+    loop {
+        match pattern[at.min(pattern.len())..] {
+            [] => break,
+            [b']', ..] => {
+                at += 1;
+                break;
+            }
+            [b'\\', escaped, ..] => {
+                found |= fold(escaped) == fold(byte);
+                at += 2;
+            }
+            [low, b'-', high, ..] => {
+                let (low, high) = (low.min(high), low.max(high));
+                found |= (fold(low)..=fold(high)).contains(&fold(byte));
+                at += 3;
+            }
+            [plain, ..] => {
+                found |= fold(plain) == fold(byte);
+                at += 1;
+            }
+        }
+    }
+    (found != negated, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_texts() {
+        for (pattern, text, want) in [
+            ("", "", true),
+            ("", "a", false),
+            ("*", "", true),
+            ("*", "anything", true),
+            ("a*c", "abbbc", true),
+            ("a*c", "abbb", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("?", "", false),
+            ("h[ae]llo", "hallo", true),
+            ("h[ae]llo", "hillo", false),
+            ("h[^e]llo", "hello", false),
+            ("h[a-c]llo", "hbllo", true),
+            ("h[c-a]llo", "hbllo", true),
+            ("[\\]]", "]", true),
+            ("[abc", "c", true),
+            ("\\*", "*", true),
+            ("\\*", "a", false),
+            ("a\\", "a\\", true),
+            ("A*", "abc", false),
+            ("[", "[", false),
+            ("[]", "]", false),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), want, "{pattern} {text}");
+        }
+        assert!(matches_any_case(b"MAX*[A-Z]", b"maxmemory"));
+    }
+
+    /// Many stars against a long text: a pattern of a client must not hold the turn up.
+    #[test]
+    fn many_stars_stay_polynomial() {
+        let pattern = "a*".repeat(200) + "b";
+        assert!(!matches(pattern.as_bytes(), "a".repeat(20_000).as_bytes()));
+    }
+}
