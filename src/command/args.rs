@@ -301,7 +301,7 @@ struct Found {
     excludes: u64,
 }
 
-/// Looks for an option in the tree; `bit` counts the options passed.
+/// Looks for an option in the tree; `bit` is the next option's, in the order of the tree.
 fn find(arguments: &'static [Argument], word: &[u8], bit: &mut u64) -> Option<Found> {
     for argument in arguments {
         let first = *bit;
@@ -310,19 +310,36 @@ fn find(arguments: &'static [Argument], word: &[u8], bit: &mut u64) -> Option<Fo
                 return Some(Found { argument, bit: first, excludes: 0 });
             }
             *bit <<= 1;
-        } else if matches!(argument.kind, Kind::OneOf | Kind::Block) {
-            let found = find(argument.arguments, word, bit);
-            if let Some(mut found) = found {
-                if argument.kind == Kind::OneOf && !argument.multiple {
+            continue;
+        }
+        let choice = argument.kind == Kind::OneOf && !argument.multiple;
+        for member in argument.arguments {
+            let start = *bit;
+            if let Some(mut inside) = find(std::slice::from_ref(member), word, bit) {
+                if choice {
+                    // All options of the other members; those of its own go with it.
+                    let mut end = start;
+                    count(std::slice::from_ref(member), &mut end);
+                    let own = end - start;
                     let mut end = first;
-                    let _ = find(argument.arguments, b"", &mut end);
-                    found.excludes |= (end - first) & !found.bit;
+                    count(argument.arguments, &mut end);
+                    inside.excludes |= (end - first) & !own;
                 }
-                return Some(found);
+                return Some(inside);
             }
         }
     }
     None
+}
+
+/// Moves `bit` behind all options of `arguments`.
+fn count(arguments: &[Argument], bit: &mut u64) {
+    for argument in arguments {
+        match argument.token {
+            Some(_) => *bit <<= 1,
+            None => count(argument.arguments, bit),
+        }
+    }
 }
 
 /// The words of the choice that `argument` belongs to.

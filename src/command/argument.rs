@@ -132,24 +132,24 @@ impl Argument {
 
     /// How many words it takes at least.
     pub fn words_min(&self) -> usize {
-        if self.optional {
-            return 0;
-        }
-        let token = usize::from(self.token.is_some());
-        let members = self.arguments.iter().map(Argument::words_min);
-        token
-            + match self.kind {
-                Kind::Word => 0,
-                Kind::OneOf => members.min().unwrap_or(0),
-                Kind::Block => members.sum(),
-                _ => 1,
-            }
+        if self.optional { 0 } else { self.words_given() }
+    }
+
+    /// How many words it takes at least if it is given. An alternative is given by being chosen.
+    fn words_given(&self) -> usize {
+        let value = match self.kind {
+            Kind::Word => 0,
+            Kind::OneOf => self.arguments.iter().map(Argument::words_given).min().unwrap_or(0),
+            Kind::Block => self.arguments.iter().map(Argument::words_min).sum(),
+            _ => 1,
+        };
+        usize::from(self.token.is_some()) + value
     }
 
     /// Whether it always takes the same number of words.
     pub fn is_fixed(&self) -> bool {
         let members_fixed = self.arguments.iter().all(Argument::is_fixed);
-        let mut sizes = self.arguments.iter().map(Argument::words_min);
+        let mut sizes = self.arguments.iter().map(Argument::words_given);
         let first = sizes.next();
         let even = self.kind != Kind::OneOf || sizes.all(|size| Some(size) == first);
         !self.optional && !self.multiple && members_fixed && even
@@ -160,14 +160,15 @@ impl Argument {
         let mut bare = String::new();
         self.write_bare(&mut bare);
         let choice = self.kind == Kind::OneOf && self.token.is_none();
-        match (self.optional, self.multiple) {
-            (true, true) => line.push_str(&format!("[{bare} [{bare} ...]]")),
-            (true, false) => line.push_str(&format!("[{bare}]")),
-            (false, true) if choice => line.push_str(&format!("({bare}) [({bare}) ...]")),
-            (false, true) => line.push_str(&format!("{bare} [{bare} ...]")),
-            (false, false) if choice => line.push_str(&format!("({bare})")),
-            (false, false) => line.push_str(&bare),
-        }
+        let body = match (self.multiple, self.token) {
+            (true, _) if choice => format!("({bare}) ..."),
+            // The token stands once.
+            (true, Some(token)) => format!("{bare} [{} ...]", bare[token.len()..].trim_start()),
+            (true, None) => format!("{bare} [{bare} ...]"),
+            (false, _) if choice && !self.optional => format!("({bare})"),
+            (false, _) => bare,
+        };
+        line.push_str(&if self.optional { format!("[{body}]") } else { body });
     }
 
     fn write_bare(&self, line: &mut String) {
@@ -192,7 +193,11 @@ impl Argument {
                 line.push_str(if choice { " | " } else { " " });
             }
             // An alternative is optional by being one.
-            if choice { member.write_bare(line) } else { member.write_syntax(line) }
+            if choice && !member.multiple {
+                member.write_bare(line);
+            } else {
+                member.write_syntax(line);
+            }
         }
         if parted {
             line.push(')');

@@ -51,7 +51,16 @@ const EXPIRE: CommandSpec = CommandSpec {
     arguments: &[
         QUEUE,
         Argument::new("time", Kind::Integer),
-        Argument::new("condition", Kind::Bytes).shown("NX | XX | GT | LT").optional().multiple(),
+        Argument::one_of(
+            "condition",
+            &[
+                Argument::word("nx", "NX"),
+                Argument::word("xx", "XX"),
+                Argument::word("gt", "GT"),
+                Argument::word("lt", "LT"),
+            ],
+        )
+        .optional(),
     ],
     flags: &[Flag::Write, Flag::Fast],
     access: Access::Update,

@@ -410,8 +410,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 ];
 
 fn flush_mode(args: &mut Args<'_>) -> Result<(), Error> {
-    args.option()?;
-    args.end()
+    while args.option()?.is_some() {}
+    Ok(())
 }
 
 fn parse_memory_usage<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
