@@ -1,0 +1,63 @@
+//! What one request may cost before it is refused.
+
+/// Longest request line or header in bytes, as Redis has it: 64 KiB.
+///
+/// It bounds what is buffered while the end of the line is awaited. A longer line whose end is
+/// already in the buffer is accepted, as in Redis.
+pub const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Most elements in one request.
+///
+/// Redis has accepted up to 2,147,483,647 since 7.0, and 1,048,576 before. An element costs us 8
+/// bytes of bookkeeping, so the old bound holds one request to 8 MiB of it; the newer one would
+/// allow 16 GiB.
+pub const ELEMENTS_MAX: u32 = 1024 * 1024;
+
+/// Most elements in a request before the client has authenticated, as in Redis.
+pub const UNAUTHENTICATED_ELEMENTS_MAX: u32 = 10;
+
+/// Longest bulk string in bytes before the client has authenticated, as in Redis.
+pub const UNAUTHENTICATED_BULK_BYTES_MAX: u32 = 16 * 1024;
+
+// Ten elements of the largest size with their headers fit the whole-command limit of such a client.
+const _: () = assert!(
+    UNAUTHENTICATED_ELEMENTS_MAX * (UNAUTHENTICATED_BULK_BYTES_MAX + 32)
+        < FrameLimits::UNAUTHENTICATED.command_bytes_max
+);
+
+/// The limits that apply to one connection now; they may change between two calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameLimits {
+    /// Whether the client has authenticated, or need not. If not, the two `UNAUTHENTICATED_*_MAX`
+    /// bounds apply as well.
+    pub authenticated: bool,
+    /// Redis's `proto-max-bulk-len`: a longer announced bulk string ends the connection.
+    pub bulk_bytes_max: u32,
+    /// An argument longer than this, yet within `bulk_bytes_max`, is thrown away as it arrives and
+    /// reported as [`Arg::Oversized`](super::Arg::Oversized).
+    pub argument_bytes_max: u32,
+    /// Most bytes one request may hold in the read buffer: headers, line ends and all arguments
+    /// that are kept. Beyond it the connection ends.
+    pub command_bytes_max: u32,
+}
+
+impl FrameLimits {
+    /// An authenticated client under the default configuration: bulk strings up to 512 MiB are
+    /// read, arguments up to 16 MiB kept, and 64 MiB held for one request.
+    pub const DEFAULT: Self = Self {
+        authenticated: true,
+        bulk_bytes_max: 512 * 1024 * 1024,
+        argument_bytes_max: 16 * 1024 * 1024,
+        command_bytes_max: 64 * 1024 * 1024,
+    };
+
+    /// A client that has yet to authenticate; Redis also stops at 1 MiB of unread requests there.
+    pub const UNAUTHENTICATED: Self =
+        Self { authenticated: false, command_bytes_max: 1024 * 1024, ..Self::DEFAULT };
+}
+
+impl Default for FrameLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

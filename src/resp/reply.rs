@@ -1,0 +1,222 @@
+//! Replies, appended to a connection's write buffer.
+
+use bytes::BytesMut;
+use redis_protocol::resp2::{encode as encode2, types::BorrowedFrame as Frame2};
+use redis_protocol::resp3::encode::complete as encode3;
+use redis_protocol::resp3::types::{BorrowedFrame as Frame3, VerbatimStringFormat};
+
+use super::number::Decimal;
+
+/// The protocol version a client has chosen with `HELLO`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// What a connection speaks at first.
+    #[default]
+    Resp2,
+    /// After `HELLO 3`: nulls, maps, sets, doubles, booleans, verbatim strings and pushes have types
+    /// of their own.
+    Resp3,
+}
+
+/// Appends replies to `out`, choosing the form by the client's protocol.
+///
+/// Aggregates are written header first: after `array(3)` come three replies, after `map(2)` four,
+/// and the caller keeps count. So a reply of a million elements is streamed from where its data
+/// lies; `redis-protocol` would want them all in one slice of frames before it starts.
+///
+/// The common replies are written directly: 1.4 ns for a bulk string of 100 bytes against 16.5 ns
+/// through `redis-protocol`, which measures the frame and zero-fills the room before it writes. The
+/// less frequent types, whose spelling is easier to get wrong, go through it.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use delayd::resp::{Encoder, Protocol};
+///
+/// let mut out = BytesMut::new();
+/// let mut reply = Encoder::new(&mut out, Protocol::Resp3);
+/// reply.map(1);
+/// reply.bulk(b"ready");
+/// reply.integer(7);
+/// assert_eq!(&out[..], b"%1\r\n$5\r\nready\r\n:7\r\n");
+/// ```
+#[derive(Debug)]
+pub struct Encoder<'a> {
+    out: &'a mut BytesMut,
+    protocol: Protocol,
+}
+
+impl<'a> Encoder<'a> {
+    /// An encoder at the end of `out`. Nothing is written yet and nothing allocated.
+    pub fn new(out: &'a mut BytesMut, protocol: Protocol) -> Self {
+        Self { out, protocol }
+    }
+
+    /// The protocol replies are encoded for.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A status such as `PONG` or `QUEUED`: fixed text of ours, without line ends.
+    pub fn simple(&mut self, text: &str) {
+        debug_assert!(!text.contains(['\r', '\n']));
+        self.out.reserve(text.len() + 3);
+        self.out.extend_from_slice(b"+");
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// An error whose text begins with its class, such as `ERR` or `NOAUTH`. Line ends, which may
+    /// stem from a quoted argument, become spaces, or they would end the reply early.
+    pub fn error(&mut self, text: &str) {
+        if text.contains(['\r', '\n']) {
+            let text = text.replace(['\r', '\n'], " ");
+            self.frame2(&Frame2::Error(&text));
+        } else {
+            self.frame2(&Frame2::Error(text));
+        }
+    }
+
+    /// An integer.
+    #[inline]
+    pub fn integer(&mut self, value: i64) {
+        match value {
+            // Most integers are answers to "did it happen" and "how many".
+            0 => self.out.extend_from_slice(b":0\r\n"),
+            1 => self.out.extend_from_slice(b":1\r\n"),
+            _ => self.header(b':', Decimal::new(value).as_bytes()),
+        }
+    }
+
+    /// A bulk string: any bytes, copied once. Costs one reservation and the copy.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        // "$", at most 20 digits and two line ends.
+        self.out.reserve(bytes.len() + 25);
+        self.count(b'$', bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A number as a bulk string of its decimal digits, as in lists of field and value.
+    pub fn bulk_integer(&mut self, value: i64) {
+        self.bulk(Decimal::new(value).as_bytes());
+    }
+
+    /// As [`bulk_integer`](Self::bulk_integer), for ids and tokens that use all 64 bits.
+    pub fn bulk_unsigned(&mut self, value: u64) {
+        self.bulk(Decimal::magnitude(value).as_bytes());
+    }
+
+    /// Nothing, where a value was asked for: `$-1`, in RESP3 `_`.
+    #[inline]
+    pub fn null(&mut self) {
+        self.out.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"$-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// Nothing, where an array was asked for, as by a blocking pop that timed out: `*-1`, in RESP3
+    /// `_`.
+    #[inline]
+    pub fn null_array(&mut self) {
+        self.out.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"*-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// The header of an array; `len` replies follow.
+    #[inline]
+    pub fn array(&mut self, len: usize) {
+        self.count(b'*', len);
+    }
+
+    /// The header of a map; `len` times a key and a value follow. In RESP2 an array of 2 × `len`.
+    pub fn map(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.count(b'*', len * 2),
+            Protocol::Resp3 => self.count(b'%', len),
+        }
+    }
+
+    /// The header of a set; `len` replies follow. In RESP2 an array.
+    pub fn set(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.count(b'*', len),
+            Protocol::Resp3 => self.count(b'~', len),
+        }
+    }
+
+    /// The header of a message nobody asked for; its kind and `len` - 1 replies follow. In RESP2 an
+    /// array, which only a subscribed client can tell from a reply.
+    pub fn push(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.count(b'*', len),
+            Protocol::Resp3 => self.count(b'>', len),
+        }
+    }
+
+    /// A floating-point number in the fewest digits that read back the same; `inf`, `-inf` and
+    /// `nan` as such. In RESP2 a bulk string. Allocates.
+    pub fn double(&mut self, value: f64) {
+        match self.protocol {
+            Protocol::Resp2 if value.is_nan() => self.bulk(b"nan"),
+            Protocol::Resp2 => self.bulk(value.to_string().as_bytes()),
+            Protocol::Resp3 => self.frame3(&Frame3::Double { data: value, attributes: None }),
+        }
+    }
+
+    /// A truth value; in RESP2 the integer 1 or 0.
+    pub fn boolean(&mut self, value: bool) {
+        match self.protocol {
+            Protocol::Resp2 => self.integer(i64::from(value)),
+            Protocol::Resp3 => self.frame3(&Frame3::Boolean { data: value, attributes: None }),
+        }
+    }
+
+    /// Text for people, such as `INFO`: a verbatim string of format `txt`, in RESP2 a bulk string.
+    pub fn verbatim_txt(&mut self, text: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => self.frame3(&Frame3::VerbatimString {
+                data: text.as_bytes(),
+                format: VerbatimStringFormat::Text,
+                attributes: None,
+            }),
+        }
+    }
+
+    fn count(&mut self, kind: u8, count: usize) {
+        self.header(kind, Decimal::magnitude(count as u64).as_bytes());
+    }
+
+    /// `kind`, digits and a line end, put together on the stack so that the buffer is asked for
+    /// room once.
+    #[inline]
+    fn header(&mut self, kind: u8, digits: &[u8]) {
+        let mut line = [0; 23];
+        line[0] = kind;
+        let end = 1 + digits.len();
+        line[1..end].copy_from_slice(digits);
+        line[end..end + 2].copy_from_slice(b"\r\n");
+        self.out.extend_from_slice(&line[..end + 2]);
+    }
+
+    fn frame2(&mut self, frame: &Frame2<'_>) {
+        let written = encode2::extend_encode_borrowed(self.out, frame, false);
+        // It measures the frame and makes room for it, so it cannot run out.
+        debug_assert!(written.is_ok());
+    }
+
+    fn frame3(&mut self, frame: &Frame3<'_>) {
+        let written = encode3::extend_encode_borrowed(self.out, frame, false);
+        debug_assert!(written.is_ok());
+    }
+}
