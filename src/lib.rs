@@ -1,10 +1,12 @@
 //! A delay queue server that speaks the Redis protocol.
 
+pub mod command;
 pub mod config;
 pub mod engine;
 pub mod error;
 pub mod ids;
 pub mod limits;
 pub mod resp;
+pub mod session;
 pub mod time;
 pub mod wheel;
