@@ -121,7 +121,7 @@ pub static OPTIONS: [Spec; 35] = [
         "Memory for jobs. Beyond it commands that add answer OOM; no job is ever evicted. A share is of the machine's memory or of the control group's limit, whichever is less."),
     live(Name::MaxMemoryPolicy, &["maxmemory-policy"], Kind::Only(&["noeviction"], "a job is never evicted: noeviction is the only policy"), &["noeviction"],
         "What happens at maxmemory."),
-    live(Name::MaxBodySize, &["max-body-size"], Kind::Bytes(1, 512 * MIB), &["16mb"],
+    live(Name::MaxBodySize, &["max-body-size"], Kind::Bytes(1024, 512 * MIB), &["16mb"],
         "Longest job body. A longer one is skipped, not stored, and answered with an error."),
     live(Name::MaxDelay, &["max-delay"], Kind::Span(1, DELAY_MS_MAX), &["3650d"],
         "The farthest a due time may lie ahead."),
