@@ -46,7 +46,7 @@ pub enum Frame {
 ///                              |
 /// ```
 ///
-/// Cost: 33 to 50 ns for a command of six arguments and 192 bytes in the buffer, no allocation once
+/// Cost: 28 ns for a command of six arguments and 192 bytes in the buffer, no allocation once
 /// the spans have grown to the widest command; each byte of a header is looked at once, argument
 /// bytes never, however the request is cut into pieces.
 ///
@@ -81,8 +81,8 @@ pub struct Framer {
     spans: Vec<Span>,
     /// The first argument this call of `next` stepped over in the buffer instead of keeping.
     gap: Option<Gap>,
-    /// Bytes looked at, at most: what searches for line ends passed, and 11 for every attempt at a
-    /// short number.
+    /// Bytes looked at, at most: what searches for line ends passed, 6 for every plain header, and
+    /// 11 for every attempt at a short number.
     #[cfg(test)]
     looked_at: usize,
 }
@@ -284,7 +284,7 @@ impl Framer {
         Ok(complete)
     }
 
-    /// The hot loop: from element to element, touching only headers.
+    /// Goes from element to element, touching only headers.
     fn scan(&mut self, buf: &[u8], limits: &FrameLimits) -> Result<bool, ProtocolError> {
         loop {
             let len = match self.state {
@@ -297,6 +297,10 @@ impl Framer {
                 }
                 _ if self.elements_left == 0 => return Ok(true),
                 _ => {
+                    self.scan_plain(buf, limits);
+                    if self.elements_left == 0 {
+                        return Ok(true);
+                    }
                     let Some((len, end)) = self.bulk_length(buf, limits)? else {
                         return Ok(false);
                     };
@@ -325,6 +329,39 @@ impl Framer {
             self.elements_left -= 1;
             self.state = State::Header;
         }
+    }
+
+    /// The hot loop: takes elements of up to 999 bytes that are here as a whole and break no limit,
+    /// and stops before any other. Kept apart with its state in registers it
+    /// takes 28 ns for a command of six arguments; as one with the careful loop it took 86.
+    #[inline]
+    fn scan_plain(&mut self, buf: &[u8], limits: &FrameLimits) {
+        let mut len_max = limits.bulk_bytes_max.min(limits.argument_bytes_max);
+        if !limits.authenticated {
+            len_max = len_max.min(UNAUTHENTICATED_BULK_BYTES_MAX);
+        }
+        // One bound for both: the bytes that are here, and those that may count. Every offset below
+        // it fits a `u32` unless bytes were stepped over in a buffer of more than 4 GiB.
+        let may_count = (limits.command_bytes_max as usize).saturating_sub(self.counted);
+        let end_max = (self.at + may_count).min(buf.len()).min(u32::MAX as usize);
+        let start = self.at;
+        let (mut at, mut left) = (self.at, self.elements_left);
+        while left > 0
+            && let Some((len, content)) = plain_header(buf, at)
+            && len <= len_max
+            && content + len as usize + 2 <= end_max
+        {
+            self.spans.push(Span::kept(content as u32, len));
+            at = content + len as usize + 2;
+            left -= 1;
+        }
+        #[cfg(test)]
+        {
+            self.looked_at += 6 * (self.elements_left - left) as usize;
+        }
+        self.counted += at - start;
+        self.at = at;
+        self.elements_left = left;
     }
 
     /// Notes the element of `len` bytes at `at`.
@@ -487,6 +524,28 @@ impl Framer {
             self.spans = Vec::new();
         }
     }
+}
+
+/// The number and the end of an element header of one to three digits at `at`, if the six bytes that
+/// the shortest whole element has are there. Read without a loop or a bounds check per byte.
+#[inline]
+fn plain_header(buf: &[u8], at: usize) -> Option<(u32, usize)> {
+    let head: &[u8; 6] = buf.get(at..)?.first_chunk()?;
+    let digit = |index: usize| u32::from(head[index].wrapping_sub(b'0'));
+    let (first, second, third) = (digit(1), digit(2), digit(3));
+    if head[0] != b'$' || first > 9 {
+        return None;
+    }
+    if head[2] == b'\r' {
+        return Some((first, at + 4));
+    }
+    if first == 0 || second > 9 {
+        return None;
+    }
+    if head[3] == b'\r' {
+        return Some((first * 10 + second, at + 5));
+    }
+    (third <= 9 && head[4] == b'\r').then_some((first * 100 + second * 10 + third, at + 6))
 }
 
 /// A number of one to nine digits without leading zeros and where its line ends, if all of it and

@@ -10,6 +10,7 @@ use super::{machine, timer};
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::config::value::OutputLimit;
+use crate::engine::number::floor_at;
 use crate::engine::{Engine, Facts, Settings, Turn};
 use crate::ids::ClientId;
 use crate::observe::Counters;
@@ -19,10 +20,6 @@ use crate::observe::slowlog::SlowLog;
 use crate::resp::FrameLimits;
 use crate::time::Micros;
 use std::fmt::Write;
-
-/// How many of a token's low bits count within one start; the rest is the start's wall clock, so
-/// that no token repeats whatever was lost.
-const TOKEN_START_SHIFT: u32 = 22;
 
 /// Everything but the clients and their sockets.
 #[derive(Debug)]
@@ -227,7 +224,7 @@ impl Limits {
 fn settings(config: &Config, now: Micros) -> Settings {
     Settings {
         hash_seed: machine::random(),
-        token_floor: now.floor().0 << TOKEN_START_SHIFT,
+        token_floor: floor_at(now.floor().0),
         delay_ms_max: config.number(Name::MaxDelay),
         lease_ms_default: config.number(Name::DefaultLease),
         lease_ms_max: config.number(Name::MaxLease),

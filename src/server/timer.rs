@@ -120,9 +120,14 @@ impl StepWatch {
     }
 }
 
+#[allow(
+    deprecated,
+    reason = "its replacement is unsafe for the sake of types that change their descriptor; an \
+              OwnedFd does not"
+)]
 fn timerfd(clock: TimerfdClockId) -> io::Result<AsyncFd<OwnedFd>> {
     let fd = timerfd_create(clock, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-    Ok(AsyncFd::register(fd)?)
+    AsyncFd::new(fd)
 }
 
 fn set(fd: &AsyncFd<OwnedFd>, flags: TimerfdTimerFlags, at_us: u64) -> io::Result<()> {

@@ -84,8 +84,7 @@ impl Turns {
         self.advance();
         // Before the release: no reply leaves before the facts it rests on are safe. There is no
         // journal yet, so they are as safe as they will be.
-        self.core.facts.bytes.clear();
-        self.core.facts.count = 0;
+        self.core.facts.clear();
         // One write per client. What was handed to a peer that is gone goes to the next in line and
         // is released here too.
         self.release();
