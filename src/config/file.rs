@@ -58,7 +58,10 @@ pub fn rewrite(config: &Config, path: &Path) -> io::Result<()> {
 pub fn split(line: &str) -> Result<Vec<String>, &'static str> {
     let mut rest = line.trim_start();
     let mut words = Vec::new();
-    while !rest.is_empty() && !(words.is_empty() && rest.starts_with('#')) {
+    while !rest.is_empty() {
+        if words.is_empty() && rest.starts_with('#') {
+            break;
+        }
         let (word, after) = match rest.as_bytes()[0] {
             b'"' => double_quoted(&rest[1..])?,
             b'\'' => single_quoted(&rest[1..])?,

@@ -252,7 +252,7 @@ fn read_output_limits(args: &[String], old: Option<&Value>) -> Result<Value, Str
         _ => Default::default(),
     };
     let words: Vec<&str> = args.iter().flat_map(|a| a.split_ascii_whitespace()).collect();
-    if words.is_empty() || words.len() % 4 != 0 {
+    if words.is_empty() || !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
     }
     for four in words.chunks_exact(4) {

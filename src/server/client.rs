@@ -161,6 +161,11 @@ impl Socket {
         Pin::new(&mut self.stream).poll_write(&mut cx, bytes)
     }
 
+    /// Whether there may be something to read that is to be read.
+    pub fn wants_reading(&self) -> bool {
+        self.unread && !self.ended && !self.held && self.closing_us.is_none()
+    }
+
     /// Whether more can be written now; if not, the waker is called when it can.
     pub fn is_writable(&self) -> bool {
         let mut cx = Context::from_waker(&self.waker);

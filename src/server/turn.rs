@@ -186,15 +186,11 @@ impl Turns {
             let Some(client) = self.clients.get_mut(slot) else { continue };
             client.socket.listed = false;
             self.core.outputs.try_again(slot);
-            let socket = &client.socket;
-            if !socket.unread || socket.ended || socket.closing_us.is_some() || self.draining {
-                continue;
-            }
             client.socket.held = self.core.outputs.unsent_bytes(slot) > OUTPUT_HOLD_BYTES;
             // What waits for its turn, or for a job, is not piled up without end.
             let full = client.input.len() >= INPUT_HOLD_BYTES
                 && (client.socket.behind || self.core.outputs.is_waiting(slot));
-            if client.socket.held || full {
+            if self.draining || full || !client.socket.wants_reading() {
                 continue;
             }
             match client.read(&mut self.core.pool) {
@@ -268,7 +264,9 @@ impl Turns {
             // So that it is closed even if nothing is to be written.
             self.core.outputs.mark_dirty(slot);
         }
-        let again = socket.behind || (socket.unread && after != After::Held && !waiting);
+        // What was left unread for the sake of the others is read next turn. A client that is held or
+        // waits is listed when that ends.
+        let again = socket.behind || (socket.wants_reading() && !waiting && !self.draining);
         self.clients.put(slot, client);
         self.account(slot);
         if again {
