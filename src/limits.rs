@@ -62,8 +62,13 @@ const _: () = assert!(DELAY_MS_MAX + 253_402_300_800_000 < 1 << 53);
 
 /// Bytes read from one client in a turn.
 pub const READ_BYTES_PER_TURN: usize = 64 << 10;
-/// Commands one client may run in a turn: at 1 µs each a millisecond at the most.
+/// Bytes read from all clients in a turn, about 200 µs of copying.
+pub const READ_BYTES_PER_TURN_ALL: usize = 1 << 20;
+/// Commands one client may run in a turn.
 pub const COMMANDS_PER_TURN: usize = 1024;
+/// How long all clients' commands may run in a turn, µs, before time passes again: under full load a
+/// job is late by about as much.
+pub const COMMANDS_US_PER_TURN: u64 = 1_000;
 /// Connections accepted in a turn.
 pub const ACCEPTS_PER_TURN: usize = 64;
 /// Steps of passing time in a turn: about 200 µs when nothing but due jobs is at hand.
