@@ -37,7 +37,7 @@ use ahash::RandomState;
 use smallvec::SmallVec;
 
 use crate::error::Error;
-use crate::ids::{ClientId, QueueNo};
+use crate::ids::{ClientId, PolicyNo, QueueNo};
 use crate::time::{Micros, Millis};
 use apply::Applied;
 pub use fact::Facts;
@@ -128,6 +128,8 @@ pub struct Engine {
     sweeping: VecDeque<QueueNo>,
     /// What was handed over in replies that have not reached the kernel.
     in_hand: HashMap<ClientId, Vec<Handed>, RandomState>,
+    /// The policy of the job added last.
+    likely_policy: PolicyNo,
     /// Leases that end with their connection.
     bound: HashMap<ClientId, Vec<lease::Bound>, RandomState>,
     /// Such leases of connections that are gone, still to be ended.
@@ -148,6 +150,7 @@ impl Engine {
             touched: Vec::new(),
             sweeping: VecDeque::new(),
             in_hand: HashMap::with_hasher(hasher.clone()),
+            likely_policy: PolicyNo(0),
             bound: HashMap::with_hasher(hasher),
             unbound: VecDeque::new(),
         }
