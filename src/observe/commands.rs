@@ -1,7 +1,6 @@
 //! How often each command ran, and for how long.
 
 use crate::command::CommandSpec;
-use crate::session::world::Ended;
 use std::collections::HashMap;
 use std::ptr;
 
@@ -30,20 +29,17 @@ pub struct CommandTotals {
 }
 
 impl CommandTotals {
-    /// Counts one end of a command.
-    pub fn count(&mut self, spec: &'static CommandSpec, took_ns: u64, how: Ended) {
+    /// Counts a command that ran.
+    pub fn ran(&mut self, spec: &'static CommandSpec, took_ns: u64, failed: bool) {
         let counts = self.row(spec);
-        match how {
-            Ended::Again => return,
-            Ended::Rejected => {
-                counts.rejected += 1;
-                return;
-            }
-            Ended::Failed => counts.failed += 1,
-            Ended::Replied | Ended::Waiting => {}
-        }
         counts.calls += 1;
         counts.took_ns += took_ns;
+        counts.failed += u64::from(failed);
+    }
+
+    /// Counts a command that was refused before it ran.
+    pub fn rejected(&mut self, spec: &'static CommandSpec) {
+        self.row(spec).rejected += 1;
     }
 
     /// Commands with their counts, in the order of their names.

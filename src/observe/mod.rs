@@ -14,7 +14,7 @@ pub struct Counters {
     pub connections: u64,
     /// Connections refused for `maxclients` or by protected mode.
     pub connections_rejected: u64,
-    /// Commands that ran or were refused.
+    /// Commands that ran.
     pub commands: u64,
     /// Bytes read from clients.
     pub input_bytes: u64,

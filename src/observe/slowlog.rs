@@ -1,6 +1,5 @@
 //! The slow log: the latest commands that took longer than `slowlog-log-slower-than`.
 
-use crate::session::world::SlowEntry;
 use std::collections::VecDeque;
 
 /// Most arguments an entry keeps; the last of them then says how many more there were.
@@ -9,16 +8,33 @@ const ARGS_MAX: usize = 32;
 /// Most bytes it keeps of an argument.
 const ARG_BYTES_MAX: usize = 128;
 
+/// One slow command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its number, never used twice.
+    pub id: u64,
+    /// When it ran, unix seconds.
+    pub at_s: u64,
+    /// How long it ran, µs.
+    pub took_us: u64,
+    /// The command, as [`cut`] leaves it.
+    pub args: Vec<Vec<u8>>,
+    /// The client's address.
+    pub addr: String,
+    /// The client's name.
+    pub name: Vec<u8>,
+}
+
 /// The newest entries, newest first.
 #[derive(Debug, Default)]
 pub struct SlowLog {
-    entries: VecDeque<SlowEntry>,
+    entries: VecDeque<Entry>,
     next_id: u64,
 }
 
 impl SlowLog {
     /// Adds an entry; its `id` is given here. The oldest beyond `len_max` leave.
-    pub fn add(&mut self, mut entry: SlowEntry, len_max: usize) {
+    pub fn add(&mut self, mut entry: Entry, len_max: usize) {
         entry.id = self.next_id;
         self.next_id += 1;
         self.entries.push_front(entry);
@@ -26,8 +42,8 @@ impl SlowLog {
     }
 
     /// The newest `count` entries, newest first.
-    pub fn newest(&self, count: usize) -> Vec<SlowEntry> {
-        self.entries.iter().take(count).cloned().collect()
+    pub fn newest(&self, count: usize) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().take(count)
     }
 
     /// How many there are.
@@ -108,7 +124,7 @@ mod tests {
     #[test]
     fn the_oldest_leave_and_numbers_go_on() {
         let mut log = SlowLog::default();
-        let entry = |at_s| SlowEntry {
+        let entry = |at_s| Entry {
             id: 0,
             at_s,
             took_us: 1,
@@ -117,13 +133,10 @@ mod tests {
             name: Vec::new(),
         };
         (0..5).for_each(|at_s| log.add(entry(at_s), 2));
-        assert_eq!(
-            log.newest(9).iter().map(|e| (e.id, e.at_s)).collect::<Vec<_>>(),
-            [(4, 4), (3, 3)]
-        );
+        assert_eq!(log.newest(9).map(|e| (e.id, e.at_s)).collect::<Vec<_>>(), [(4, 4), (3, 3)]);
         log.clear();
         log.add(entry(9), 2);
-        assert_eq!(log.newest(1)[0].id, 5);
+        assert_eq!(log.newest(1).next().unwrap().id, 5);
         log.add(entry(9), 0);
         assert!(log.is_empty());
     }

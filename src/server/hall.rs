@@ -34,7 +34,7 @@ pub struct Hall<'a> {
     last_ns: u64,
     /// Commands of this client that were slow. The session, which knows the client's name, is not
     /// at hand while it runs.
-    pub slow: Vec<SlowEntry>,
+    pub slow: Vec<slowlog::Entry>,
 }
 
 /// The running client, without its session.
@@ -247,7 +247,15 @@ impl World for Hall<'_> {
     }
 
     fn slowlog(&self, count: usize) -> Vec<SlowEntry> {
-        self.core.slow_log.newest(count)
+        let shown = |entry: &slowlog::Entry| SlowEntry {
+            id: entry.id,
+            at_s: entry.at_s,
+            took_us: entry.took_us,
+            args: entry.args.clone(),
+            addr: entry.addr.clone(),
+            name: entry.name.clone(),
+        };
+        self.core.slow_log.newest(count).map(shown).collect()
     }
 
     fn slowlog_len(&self) -> usize {
@@ -288,15 +296,17 @@ impl World for Hall<'_> {
     fn ended(&mut self, _client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
         let began_ns = self.began_ns.pop().unwrap_or(self.last_ns);
         self.last_ns = timer::mono_ns();
-        if how == Ended::Again {
-            return;
-        }
+        let failed = match how {
+            Ended::Again => return,
+            Ended::Rejected => return self.core.commands.rejected(spec),
+            Ended::Failed => true,
+            Ended::Replied | Ended::Waiting => false,
+        };
         let took_ns = self.last_ns - began_ns;
         self.core.counters.commands += 1;
-        self.core.commands.count(spec, took_ns, how);
-        let ran = how != Ended::Rejected;
-        if ran && self.core.limits.slow_ns.is_some_and(|slow_ns| took_ns > slow_ns) {
-            self.slow.push(SlowEntry {
+        self.core.commands.ran(spec, took_ns, failed);
+        if self.core.limits.slow_ns.is_some_and(|slow_ns| took_ns > slow_ns) {
+            self.slow.push(slowlog::Entry {
                 id: 0,
                 at_s: self.core.now.0 / 1_000_000,
                 took_us: took_ns / 1_000,
