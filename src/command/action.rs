@@ -88,6 +88,8 @@ pub enum Connection<'a> {
     NoTouch(bool),
     /// CLIENT GETREDIR.
     GetRedir,
+    /// CLIENT TRACKING OFF → OK, as it is off.
+    TrackingOff,
     /// CLIENT TRACKINGINFO.
     TrackingInfo,
     /// CLIENT REPLY.
@@ -254,6 +256,8 @@ pub enum Server<'a> {
     ModuleList,
     /// LOLWUT.
     Lolwut,
+    /// SCAN for a type that no key has → the end at once.
+    ScanNothing,
     /// RANDOMKEY in this database; the session brings the chance.
     RandomQueue(Db),
 }

@@ -1,0 +1,470 @@
+//! The server as a whole: settings, numbers, the slow log, flushing, shutting down.
+
+use crate::command::action::{Action, Server, Shutdown};
+use crate::command::args::Args;
+use crate::command::argument::{Argument, Kind};
+use crate::command::help::help;
+use crate::command::number;
+use crate::command::produce::QUEUE;
+use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
+use crate::engine::request::Request;
+use crate::error::Error;
+
+const SERVER: CommandSpec = CommandSpec {
+    group: Group::Server,
+    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
+    ..CommandSpec::BASE
+};
+
+const ADMIN: CommandSpec =
+    CommandSpec { flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale], ..SERVER };
+
+/// A container.
+const CONTAINER: CommandSpec = CommandSpec {
+    flags: &[],
+    complexity: "Depends on the subcommand",
+    reply: "Depends on the subcommand.",
+    ..SERVER
+};
+
+/// A command that removes queues wholesale.
+const FLUSH: CommandSpec = CommandSpec {
+    complexity: "O(N) where N is the number of queues; memory is freed in slices afterwards",
+    arguments: &[Argument::one_of(
+        "how",
+        &[Argument::word("async", "ASYNC"), Argument::word("sync", "SYNC")],
+    )
+    .optional()
+    .about("Without meaning: it takes effect at once, and memory is freed behind it.")],
+    flags: &[Flag::Write],
+    categories: &["keyspace", "dangerous"],
+    reply: "Simple string: `OK`.",
+    notes: "Every job goes, leased and dead ones included, with settings, pauses, UNIQUE windows and \
+            totals. Consumers that wait go on waiting; tokens go on counting.",
+    ..SERVER
+};
+
+/// What only a cluster has.
+const CLUSTER: CommandSpec = CommandSpec {
+    flags: &[Flag::Loading, Flag::Stale],
+    reply: "An error: this is no cluster.",
+    parse: Some(|_| Err(Error::text("ERR This instance has cluster support disabled"))),
+    ..SERVER
+};
+
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
+        name: "asking",
+        summary: "Refused: this is no cluster",
+        example: &[("ASKING", "(error) ERR This instance has cluster support disabled")],
+        ..CLUSTER
+    },
+    CommandSpec {
+        name: "cluster",
+        summary: "Refused: this is no cluster",
+        arguments: &[
+            Argument::new("subcommand", Kind::Bytes),
+            Argument::new("arg", Kind::Bytes).optional().multiple(),
+        ],
+        example: &[("CLUSTER INFO", "(error) ERR This instance has cluster support disabled")],
+        ..CLUSTER
+    },
+    CommandSpec {
+        name: "config",
+        summary: "The server's settings",
+        subcommands: &[
+            CommandSpec {
+                name: "config|get",
+                summary: "Shows settings",
+                complexity: "O(N) where N is the number of settings",
+                arguments: &[Argument::new("parameter", Kind::Pattern).multiple()],
+                reply: "Map (in RESP2 a flat array) from names to values.",
+                example: &[("CONFIG GET databases", "1) \"databases\"\n2) \"16\"")],
+                parse: Some(|args| Ok(Action::Server(Server::ConfigGet(args.rest())))),
+                ..ADMIN
+            },
+            help("config|help"),
+            CommandSpec {
+                name: "config|resetstat",
+                summary: "Sets the server's counters to zero; a queue's totals stay",
+                reply: "Simple string: `OK`.",
+                example: &[("CONFIG RESETSTAT", "OK")],
+                parse: Some(|_| Ok(Action::Server(Server::ConfigResetStat))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "config|rewrite",
+                summary: "Writes the settings back to the file",
+                reply: "Simple string: `OK`.",
+                example: &[(
+                    "CONFIG REWRITE",
+                    "(error) ERR The server is running without a config file",
+                )],
+                parse: Some(|_| Ok(Action::Server(Server::ConfigRewrite))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "config|set",
+                summary: "Changes settings, all that are named or none",
+                complexity: "O(N) where N is the number of settings",
+                arguments: &[Argument::block(
+                    "data",
+                    &[Argument::new("parameter", Kind::Bytes), Argument::new("value", Kind::Bytes)],
+                )
+                .multiple()],
+                reply: "Simple string: `OK`.",
+                example: &[(
+                    "CONFIG SET nothing 1",
+                    "(error) ERR Unknown option or number of arguments for CONFIG SET - 'nothing'",
+                )],
+                parse: Some(|args| {
+                    if args.left() % 2 != 0 {
+                        return Err(Error::text("ERR syntax error"));
+                    }
+                    Ok(Action::Server(Server::ConfigSet(args.rest())))
+                }),
+                ..ADMIN
+            },
+        ],
+        ..CONTAINER
+    },
+    CommandSpec {
+        name: "dbsize",
+        summary: "Counts the queues of the database",
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &["keyspace"],
+        reply: "Integer.",
+        example: &[("DBSIZE", "(integer) 0")],
+        parse: Some(|args| Ok(Action::Engine(Request::QueueCount { db: args.db() }))),
+        ..SERVER
+    },
+    CommandSpec {
+        name: "flushall",
+        summary: "Removes the queues of all databases",
+        example: &[("FLUSHALL", "OK")],
+        parse: Some(|args| {
+            flush_mode(args)?;
+            Ok(Action::Engine(Request::Flush { db: None }))
+        }),
+        ..FLUSH
+    },
+    CommandSpec {
+        name: "flushdb",
+        summary: "Removes the queues of the database",
+        example: &[("FLUSHDB", "OK")],
+        parse: Some(|args| {
+            flush_mode(args)?;
+            Ok(Action::Engine(Request::Flush { db: Some(args.db()) }))
+        }),
+        ..FLUSH
+    },
+    CommandSpec {
+        name: "info",
+        summary: "Shows the server's numbers",
+        arguments: &[Argument::new("section", Kind::Bytes).optional().multiple()],
+        flags: &[Flag::Loading, Flag::Stale],
+        categories: &["dangerous"],
+        tips: &["nondeterministic_output"],
+        reply: "Text: sections of lines `name:value`. Unknown sections are left out.",
+        example: &[("INFO nothing", "")],
+        parse: Some(|args| Ok(Action::Server(Server::Info(args.rest())))),
+        ..SERVER
+    },
+    CommandSpec {
+        name: "lastsave",
+        summary: "Says when the journal was last complete on disk",
+        flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+        categories: &["admin", "dangerous"],
+        tips: &["nondeterministic_output"],
+        reply: "Integer: unix seconds.",
+        example: &[("LASTSAVE", "(integer) 1800000000")],
+        parse: Some(|_| Ok(Action::Server(Server::LastSave))),
+        ..SERVER
+    },
+    CommandSpec {
+        name: "latency",
+        summary: "Redis's latency monitor, which has no events here",
+        subcommands: &[
+            CommandSpec {
+                name: "latency|doctor",
+                summary: "Says where latencies are measured",
+                reply: "Text.",
+                example: &[("LATENCY DOCTOR", "Latency events are not recorded. ...")],
+                parse: Some(|_| Ok(Action::Server(Server::LatencyDoctor))),
+                ..ADMIN
+            },
+            help("latency|help"),
+            CommandSpec {
+                name: "latency|histogram",
+                summary: "Shows no histograms",
+                arguments: &[Argument::new("command", Kind::Bytes).optional().multiple()],
+                reply: "Map (in RESP2 a flat array), empty.",
+                example: &[("LATENCY HISTOGRAM", "(empty array)")],
+                parse: Some(|_| Ok(Action::Server(Server::LatencyHistogram))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "latency|history",
+                summary: "Shows no events",
+                arguments: &[Argument::new("event", Kind::Bytes)],
+                reply: "Array, empty.",
+                example: &[("LATENCY HISTORY command", "(empty array)")],
+                parse: Some(|_| Ok(Action::Server(Server::LatencyNone))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "latency|latest",
+                summary: "Shows no events",
+                reply: "Array, empty.",
+                example: &[("LATENCY LATEST", "(empty array)")],
+                parse: Some(|_| Ok(Action::Server(Server::LatencyNone))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "latency|reset",
+                summary: "Resets no events",
+                arguments: &[Argument::new("event", Kind::Bytes).optional().multiple()],
+                reply: "Integer: 0.",
+                example: &[("LATENCY RESET", "(integer) 0")],
+                parse: Some(|_| Ok(Action::Server(Server::LatencyReset))),
+                ..ADMIN
+            },
+        ],
+        ..CONTAINER
+    },
+    CommandSpec {
+        name: "lolwut",
+        summary: "Shows the version",
+        arguments: &[Argument::option("VERSION", "version", Kind::Integer)],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        reply: "Text.",
+        example: &[("LOLWUT", "delayd ver. 0.1.0")],
+        parse: Some(|_| Ok(Action::Server(Server::Lolwut))),
+        ..SERVER
+    },
+    CommandSpec {
+        name: "memory",
+        summary: "What is held in memory",
+        subcommands: &[
+            help("memory|help"),
+            CommandSpec {
+                name: "memory|usage",
+                summary: "Says how many bytes are held for a queue",
+                arguments: &[
+                    QUEUE,
+                    Argument::option("SAMPLES", "count", Kind::Integer)
+                        .about("Without meaning: the number is exact."),
+                ],
+                flags: &[Flag::ReadOnly],
+                keys: Keys::Range { first: 2, last: 2 },
+                access: Access::Look,
+                reply: "Integer, or nil if there is no such queue.",
+                example: &[("MEMORY USAGE nothing", "(nil)")],
+                parse: Some(parse_memory_usage),
+                ..SERVER
+            },
+        ],
+        ..CONTAINER
+    },
+    CommandSpec {
+        name: "module",
+        summary: "Modules, of which there are none",
+        subcommands: &[
+            help("module|help"),
+            CommandSpec {
+                name: "module|list",
+                summary: "Shows no modules",
+                reply: "Array, empty.",
+                example: &[("MODULE LIST", "(empty array)")],
+                parse: Some(|_| Ok(Action::Server(Server::ModuleList))),
+                ..ADMIN
+            },
+        ],
+        ..CONTAINER
+    },
+    CommandSpec {
+        name: "readonly",
+        summary: "Refused: this is no cluster",
+        example: &[("READONLY", "(error) ERR This instance has cluster support disabled")],
+        ..CLUSTER
+    },
+    CommandSpec {
+        name: "readwrite",
+        summary: "Refused: this is no cluster",
+        example: &[("READWRITE", "(error) ERR This instance has cluster support disabled")],
+        ..CLUSTER
+    },
+    CommandSpec {
+        name: "role",
+        summary: "Says what the server is in replication: a master without replicas",
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast],
+        categories: &["admin", "dangerous"],
+        reply: "Array: `master`, the journal's length in bytes, an empty array.",
+        example: &[("ROLE", "1) \"master\"\n2) (integer) 0\n3) (empty array)")],
+        parse: Some(|_| Ok(Action::Server(Server::Role))),
+        ..SERVER
+    },
+    CommandSpec {
+        name: "shutdown",
+        summary: "Stops the server in good order",
+        arguments: &[
+            Argument::one_of(
+                "save",
+                &[Argument::word("nosave", "NOSAVE"), Argument::word("save", "SAVE")],
+            )
+            .optional()
+            .about("Without meaning: the journal is synced in either case."),
+            Argument::word("now", "NOW").optional().about("Does not wait."),
+            Argument::word("force", "FORCE")
+                .optional()
+                .about("Even if the journal cannot be synced."),
+            Argument::word("abort", "ABORT")
+                .optional()
+                .about("Takes back a SHUTDOWN that still waits."),
+        ],
+        flags: &[Flag::Admin, Flag::NoScript, Flag::NoMulti, Flag::Loading, Flag::Stale],
+        reply: "None: the connection closes. An error if it is refused. For ABORT: `OK`.",
+        example: &[("SHUTDOWN ABORT", "(error) ERR No shutdown in progress.")],
+        parse: Some(parse_shutdown),
+        ..SERVER
+    },
+    CommandSpec {
+        name: "slowlog",
+        summary: "The commands that took long",
+        subcommands: &[
+            CommandSpec {
+                name: "slowlog|get",
+                summary: "Shows the newest entries",
+                complexity: "O(N) where N is the number of entries",
+                arguments: &[Argument::new("count", Kind::Integer)
+                    .optional()
+                    .about("How many; -1 all. Default 10.")],
+                tips: &["nondeterministic_output"],
+                reply: "Array of entries, each an array: number, unix seconds, duration in us, arguments, \
+                        client address, client name.",
+                example: &[("SLOWLOG GET 1", "(empty array)")],
+                parse: Some(parse_slowlog_get),
+                ..ADMIN
+            },
+            help("slowlog|help"),
+            CommandSpec {
+                name: "slowlog|len",
+                summary: "Counts the entries",
+                tips: &["nondeterministic_output"],
+                reply: "Integer.",
+                example: &[("SLOWLOG LEN", "(integer) 0")],
+                parse: Some(|_| Ok(Action::Server(Server::SlowlogLen))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "slowlog|reset",
+                summary: "Removes all entries",
+                complexity: "O(N) where N is the number of entries",
+                reply: "Simple string: `OK`.",
+                example: &[("SLOWLOG RESET", "OK")],
+                parse: Some(|_| Ok(Action::Server(Server::SlowlogReset))),
+                ..ADMIN
+            },
+        ],
+        ..CONTAINER
+    },
+    CommandSpec {
+        name: "swapdb",
+        summary: "Refused: databases stay what they are",
+        arguments: &[
+            Argument::new("index1", Kind::Integer),
+            Argument::new("index2", Kind::Integer),
+        ],
+        flags: &[Flag::Write],
+        categories: &["keyspace", "dangerous"],
+        reply: "An error that says so.",
+        example: &[("SWAPDB 0 1", "(error) ERR databases cannot be swapped")],
+        parse: Some(|_| Err(Error::text("ERR databases cannot be swapped"))),
+        ..SERVER
+    },
+    CommandSpec {
+        name: "time",
+        summary: "Shows the server's clock, by which jobs fall due",
+        flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+        tips: &["nondeterministic_output"],
+        reply: "Array of two bulk strings: unix seconds, us within the second.",
+        example: &[("TIME", "1) \"1800000000\"\n2) \"123456\"")],
+        parse: Some(|_| Ok(Action::Server(Server::Time))),
+        ..SERVER
+    },
+    CommandSpec {
+        name: "wait",
+        summary: "Waits for replicas, of which there are none",
+        arguments: &[
+            Argument::new("numreplicas", Kind::Integer),
+            Argument::new("timeout", Kind::Integer).about("ms."),
+        ],
+        flags: &[Flag::NoScript],
+        categories: &["connection"],
+        tips: &["request_policy:all_shards", "response_policy:agg_min"],
+        reply: "Integer: 0, at once.",
+        example: &[("WAIT 0 100", "(integer) 0")],
+        parse: Some(parse_wait),
+        ..SERVER
+    },
+];
+
+fn flush_mode(args: &mut Args<'_>) -> Result<(), Error> {
+    args.option()?;
+    args.end()
+}
+
+fn parse_memory_usage<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = args.queue()?;
+    while args.option()?.is_some() {
+        match number::signed(args.word("count")?) {
+            Some(0..) => {}
+            Some(_) => return Err(Error::text("ERR syntax error")),
+            None => return Err(Error::text("ERR value is not an integer or out of range")),
+        }
+    }
+    Ok(Action::Engine(Request::Memory { queue }))
+}
+
+fn parse_shutdown<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let (mut how, mut abort) = (Shutdown::default(), false);
+    while let Some(option) = args.option()? {
+        match option {
+            "NOSAVE" => how.save = Some(false),
+            "SAVE" => how.save = Some(true),
+            "NOW" => how.now = true,
+            "FORCE" => how.force = true,
+            "ABORT" => abort = true,
+            _ => return Err(args.unknown_option()),
+        }
+    }
+    match (abort, how == Shutdown::default()) {
+        (true, true) => Ok(Action::Server(Server::ShutdownAbort)),
+        (true, false) => Err(Error::text("ERR syntax error: ABORT stands alone")),
+        (false, _) => Ok(Action::Server(Server::Shutdown(how))),
+    }
+}
+
+fn parse_slowlog_get<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let mut count = 10;
+    if args.left() > 0 {
+        count = match number::signed(args.word("count")?) {
+            Some(-1) => usize::MAX,
+            Some(count @ 0..) => usize::try_from(count).unwrap_or(usize::MAX),
+            _ => return Err(Error::text("ERR count should be greater than or equal to -1")),
+        };
+    }
+    args.end_or_arity()?;
+    Ok(Action::Server(Server::SlowlogGet(count)))
+}
+
+fn parse_wait<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    if number::signed(args.word("numreplicas")?).is_none() {
+        return Err(Error::text("ERR value is not an integer or out of range"));
+    }
+    match number::signed(args.word("timeout")?) {
+        Some(0..) => Ok(Action::Server(Server::Wait)),
+        Some(_) => Err(Error::text("ERR timeout is negative")),
+        None => Err(Error::text("ERR timeout is not an integer or out of range")),
+    }
+}
