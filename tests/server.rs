@@ -325,16 +325,31 @@ fn a_client_that_does_not_read_holds_little_and_no_other_up() {
 #[test]
 fn who_holds_most_is_closed_when_clients_hold_too_much() {
     let server = Running::start(&[("max-clients-memory", "1mb")]);
-    let mut clients: Vec<Client> = (0..3).map(|_| server.connect()).collect();
-    // Parts of requests: the second holds most.
-    for (client, bytes) in clients.iter_mut().zip([300_000, 450_000, 400_000]) {
-        client.send("*2\r\n$4\r\nECHO\r\n$460000\r\n");
-        client.send(vec![b'x'; bytes]);
-    }
-    clients[1].expect_end();
-    clients[0].send(vec![b'x'; 160_000]);
-    clients[0].send("\r\n");
-    assert_eq!(clients[0].bulk().len(), 460_000);
+    let mut watcher = server.connect();
+    // A part of a request, all of which has arrived when this returns.
+    let mut send_part = |announced: usize, sent: usize| {
+        let mut client = server.connect();
+        client.send(format!("*2\r\n$4\r\nECHO\r\n${announced}\r\n"));
+        client.send(vec![b'x'; sent]);
+        let start = Instant::now();
+        // The first 14 bytes and the header of the second argument count too.
+        let shown = format!("qbuf={} ", sent + 14 + 3 + announced.to_string().len());
+        loop {
+            watcher.command(&["CLIENT", "LIST"]);
+            if watcher.bulk().contains(&shown) {
+                break client;
+            }
+            assert!(start.elapsed() < LIMIT, "{shown} never came true");
+        }
+    };
+    let mut large = send_part(510_000, 500_000);
+    let mut small: Vec<Client> = (0..4).map(|_| send_part(130_000, 120_000)).collect();
+    // One more is too much; it is not the one that pays.
+    let _last = send_part(130_000, 120_000);
+    large.expect_end();
+    small[0].send(vec![b'x'; 10_000]);
+    small[0].send("\r\n");
+    assert_eq!(small[0].bulk().len(), 130_000);
     assert_eq!(server.connect().line_of("PING"), "+PONG");
 }
 

@@ -140,7 +140,7 @@ impl Client {
 
     /// Bytes held for what it has sent: partial and waiting requests, and its transaction.
     pub fn held_bytes(&self) -> usize {
-        self.input.capacity() + self.session.facts().multi_bytes
+        self.input.capacity() + self.session.memory_bytes()
     }
 
     fn make_room(&mut self, pool: &mut Pool) {

@@ -171,7 +171,7 @@ impl Turns {
             socket.active_us = self.core.mono_us;
         }
         for mut entry in slow {
-            entry.name = session.facts().name;
+            entry.name = session.name().to_vec();
             self.core.slow_log.add(entry, self.core.limits.slow_len_max);
         }
         after
