@@ -14,3 +14,9 @@ pub mod server;
 pub mod session;
 pub mod time;
 pub mod wheel;
+
+/// The version of Redis whose behaviour clients are promised, as INFO and HELLO show it.
+pub const REDIS_VERSION: &str = "7.2.4";
+
+/// The version of delayd.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

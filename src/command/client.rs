@@ -231,7 +231,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             reply: "Map (in RESP2 a flat array): `flags`, `redirect`, `prefixes`.",
             example: &[(
                 "CLIENT TRACKINGINFO",
-                "1) \"flags\"\n2) 1) off\n3) \"redirect\"\n4) (integer) -1\n5) \"prefixes\"\n6) (empty array)",
+                "1) \"flags\"\n2) 1) \"off\"\n3) \"redirect\"\n4) (integer) -1\n5) \"prefixes\"\n6) (empty array)",
             )],
             parse: Some(|_| Ok(Action::Connection(Connection::TrackingInfo))),
             ..OWN

@@ -44,7 +44,7 @@ pub trait World {
     fn hand_off(&mut self);
 
     /// Handles a reading request whose reply is an integer (`Exists`, `Len`) and returns that
-    /// integer instead of writing it to anybody.
+    /// integer instead of writing it to anybody. Hands nothing off: it may stand in a transaction.
     fn ask(&mut self, client: ClientId, request: &Request<'_>) -> Result<i64, Error>;
 
     /// RESET: `client` waits for nothing and its `BOUND` leases end (`Engine::closed`).
