@@ -115,12 +115,36 @@ fn id(number: u64) -> [u8; 20] {
     id
 }
 
+/// Adds measured on 1 M pending jobs, at most so many before a fresh million is prepared: the number
+/// pending stays what it is said to be.
+const PART: u64 = 100_000;
+
 fn add_with_made_ids(c: &mut Criterion) {
     c.bench_function("add/made ids", |b| {
         b.iter_custom(|times| {
-            let mut bench = Bench::with_pending(PENDING);
+            let mut spent = Duration::ZERO;
+            let mut left = times;
+            while left > 0 {
+                let mut bench = Bench::with_pending(PENDING);
+                let part = left.min(PART);
+                let start = Instant::now();
+                (0..part).for_each(|_| bench.add(None, None));
+                spent += start.elapsed();
+                left -= part;
+            }
+            spent
+        });
+    });
+    // With all that growing costs: index tables that split, memory that is touched first.
+    c.bench_function("add/made ids, from none to 1 M", |b| {
+        b.iter_custom(|times| {
             let start = Instant::now();
-            (0..times).for_each(|_| bench.add(None, None));
+            let mut left = times;
+            while left > 0 {
+                let part = left.min(PENDING);
+                black_box(Bench::with_pending(part));
+                left -= part;
+            }
             start.elapsed()
         });
     });
@@ -154,7 +178,7 @@ fn add_with_random_ids(c: &mut Criterion) {
             while left > 0 {
                 let mut bench = Bench::new();
                 (0..PENDING).for_each(|number| bench.add(Some(&id(number)), None));
-                let part = left.min(PENDING);
+                let part = left.min(PART);
                 let mut ids: Vec<[u8; 20]> = (0..part).map(|n| id(n + PENDING)).collect();
                 rand::seq::SliceRandom::shuffle(&mut ids[..], &mut bench.rng);
                 let start = Instant::now();
