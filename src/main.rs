@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     match args::read(&args, &current_dir) {
         Ok(Asked::Run(config)) => run(*config),
         Ok(Asked::Help) => print(&reference::help()),
-        Ok(Asked::Version) => print(concat!("delayd ", env!("CARGO_PKG_VERSION"), "\n")),
+        Ok(Asked::Version) => print(&format!("delayd {}\n", delayd::VERSION)),
         Err(text) => fail(&text),
     }
 }
@@ -49,7 +49,7 @@ fn greet(server: &Server) {
     };
     tracing::info!(
         "delayd {} is ready on {}, pid {}, {memory}; try: redis-cli -p {} DELAY.ADD hello 5s world",
-        env!("CARGO_PKG_VERSION"),
+        delayd::VERSION,
         addresses.join(" and "),
         std::process::id(),
         server.addresses()[0].port(),

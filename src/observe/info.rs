@@ -6,9 +6,6 @@ use super::errors::ErrorCounts;
 use super::rates;
 use std::fmt::Write;
 
-/// The Redis version whose behaviour is promised.
-pub const REDIS_VERSION: &str = "7.2.4";
-
 /// Everything INFO tells, gathered when it is asked for.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "each is the INFO field of its name")]
@@ -103,8 +100,8 @@ impl Text {
 
 fn server(facts: &Facts<'_>, text: &mut Text) {
     text.lines(&[
-        ("redis_version", &REDIS_VERSION),
-        ("delayd_version", &env!("CARGO_PKG_VERSION")),
+        ("redis_version", &crate::REDIS_VERSION),
+        ("delayd_version", &crate::VERSION),
         ("redis_git_sha1", &"00000000"),
         ("redis_git_dirty", &0),
         ("redis_build_id", &"0"),
