@@ -212,6 +212,9 @@ impl<'c> Check<'c> {
 
     fn fact(&mut self, fact: &Fact<'_>) {
         let now = self.now();
+        if !matches!(fact, Fact::Leased { .. } | Fact::Popped { .. } | Fact::Expired { .. }) {
+            self.end_group();
+        }
         match *fact {
             Fact::Due { queue, count, .. } => {
                 let key = self.key(queue);
@@ -272,6 +275,9 @@ impl<'c> Check<'c> {
             }
             Fact::QueueForgotten { queue } => {
                 let key = self.key(queue);
+                // The last of all that passing time does.
+                self.end_group();
+                self.time_out_before(self.step.replies.len());
                 let retention_ms = self.step.settings.stats_retention_ms;
                 let queue = self.model().queue(key);
                 assert!(queue.jobs.is_empty() && queue.windows.is_empty(), "{key:?} is in use");
