@@ -97,6 +97,13 @@ fn random_run(rng: &mut SmallRng) {
                 pair.drain(queue, slice, max);
             }
             4 => {
+                // One slice and no more, perhaps of a jump; the clock may also have been set back.
+                if rng.random() {
+                    let bits = rng.random_range(0..=bits_max);
+                    pair.now = pair.now.saturating_add(rng.random_range(0..1u64 << bits));
+                } else if rng.random_range(0..8) == 0 {
+                    pair.now = pair.now.saturating_sub(rng.random_range(0..1000));
+                }
                 let mut budget = slice;
                 if let Peek::Due(key) = pair.peek(queue, &mut budget)
                     && rng.random()
@@ -104,7 +111,14 @@ fn random_run(rng: &mut SmallRng) {
                     pair.cancel(key);
                 }
             }
-            5 => pair.open_ahead(queue, rng.random_range(0..keys as usize), slice),
+            5 => {
+                let count = rng.random_range(0..keys as usize);
+                if rng.random() {
+                    pair.open_ahead(queue, count, slice);
+                } else {
+                    pair.open_slice(queue, count, slice);
+                }
+            }
             6 => {
                 // Straight to the wake-up, as the server does.
                 if let Some(at) = pair.wheel(queue).next_wakeup(&pair.timers) {
@@ -201,13 +215,13 @@ fn the_wake_up_is_exact_within_level_0() {
     assert_eq!(pair.wheel(0).next_wakeup(&pair.timers), Some(Millis(pair.now + 256 + 50)));
 }
 
-/// A wheel whose cursor has entered a slot of level 2 with 1000 timers, 4 for each of 250 times,
-/// and moved `moved` of them down.
-fn half_opened(moved: u32) -> Pair {
+/// A wheel whose cursor has entered a slot with 1000 timers, 4 for each of 250 times that are `step`
+/// apart, and moved `moved` of them down. The slot is on level 1 for a step of 1, on level 2 for 200.
+fn half_opened(step: u64, moved: u32) -> Pair {
     let mut pair = Pair::new(1, NOW & !0xffff);
-    let start = pair.now + 0x10000;
+    let start = pair.now + if step == 1 { 0x100 } else { 0x10000 };
     for key in 0..1000 {
-        pair.insert(0, key, start + u64::from(key % 250) * 200);
+        pair.insert(0, key, start + u64::from(key % 250) * step);
     }
     pair.now = start + 0xffff;
     // The step into the slot costs one.
@@ -216,10 +230,25 @@ fn half_opened(moved: u32) -> Pair {
     pair
 }
 
+const HALVES: [(u64, u32); 12] = [
+    (1, 1),
+    (1, 27),
+    (1, 28),
+    (1, 29),
+    (1, 500),
+    (1, 999),
+    (200, 1),
+    (200, 28),
+    (200, 500),
+    (200, 999),
+    (200, 1000),
+    (200, 1001),
+];
+
 #[test]
 fn a_cancel_in_a_half_opened_slot_finds_both_halves() {
-    for moved in [1, 27, 28, 29, 500, 999] {
-        let mut pair = half_opened(moved);
+    for (step, moved) in HALVES {
+        let mut pair = half_opened(step, moved);
         pair.check_iter(0);
         for key in (0..1000).step_by(3) {
             pair.cancel(key);
@@ -227,10 +256,11 @@ fn a_cancel_in_a_half_opened_slot_finds_both_halves() {
         }
         assert_eq!(pair.drain(0, 7, usize::MAX), 666);
         // All that has moved, or all that has not: the rest goes on.
-        let mut pair = half_opened(moved);
+        let moved = moved.min(1000);
+        let mut pair = half_opened(step, moved);
         (0..moved).for_each(|key| pair.cancel(key));
         assert_eq!(pair.drain(0, 7, usize::MAX), 1000 - moved as usize);
-        let mut pair = half_opened(moved);
+        let mut pair = half_opened(step, moved);
         (moved..1000).for_each(|key| pair.cancel(key));
         pair.check_wakeup(0);
         assert_eq!(pair.drain(0, 7, usize::MAX), moved as usize);
@@ -239,13 +269,13 @@ fn a_cancel_in_a_half_opened_slot_finds_both_halves() {
 
 #[test]
 fn an_insert_into_a_slot_being_opened_goes_behind_what_is_to_move() {
-    for moved in [1, 28, 500, 999] {
-        let mut pair = half_opened(moved);
+    for (step, moved) in HALVES {
+        let mut pair = half_opened(step, moved);
         let start = pair.wheel(0).cursor().0;
         for key in 1000..2000 {
             // The same times as those moved and those not, the cursor's own, past ones, and later.
             let due = match key % 4 {
-                0 => start + u64::from(key % 250) * 200,
+                0 => start + u64::from(key % 250) * step,
                 1 => start,
                 2 => start - 5,
                 _ => start + 0x10000,
@@ -279,8 +309,8 @@ fn an_insert_due_in_the_slot_being_drained_comes_last() {
 
 #[test]
 fn a_jump_while_a_slot_is_being_opened_waits_for_it() {
-    for moved in [1, 500, 999] {
-        let mut pair = half_opened(moved);
+    for (step, moved) in HALVES {
+        let mut pair = half_opened(step, moved);
         let start = pair.wheel(0).cursor();
         (1000..1100).for_each(|key| pair.insert(0, key, start.0 + 0x100_0000));
         pair.now += 0x1_0000_0000;
@@ -298,7 +328,11 @@ fn opened_ahead_slots_take_earlier_and_later_inserts() {
         for key in 0..500 {
             pair.insert(0, key, NOW + 0x100_0000 + u64::from(key % 50) * 3000);
         }
-        pair.open_ahead(0, 120, slice);
+        // In part, as far as the budget goes, or wholly.
+        pair.open_slice(0, 120, 77);
+        if slice == 5 {
+            pair.open_ahead(0, 120, slice);
+        }
         // Before what was opened, into it at the same times, and behind it.
         for key in 500..1000 {
             let due = match key % 3 {

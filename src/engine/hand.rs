@@ -3,8 +3,9 @@
 //! A connection can turn out closed before the first byte of the reply goes to the kernel. Then what
 //! is in its hand goes back at once to its old place, uncounted.
 
+use crate::engine::apply::Departed;
 use crate::engine::fact::{Fact, Image};
-use crate::engine::job::{History, Job, JobIndex, Stage};
+use crate::engine::job::{History, JobIndex, Stage};
 use crate::engine::policy::Policy;
 use crate::engine::reply::Delivered;
 use crate::engine::request::QueueName;
@@ -18,8 +19,7 @@ use crate::time::{Micros, Millis};
 pub struct Gone {
     pub(super) queue: QueueNo,
     pub(super) born: u64,
-    pub(super) job: Job,
-    pub(super) history: Option<History>,
+    pub(super) departed: Box<Departed>,
     /// By value: with its last job gone, the policy's number may be bound to another.
     pub(super) policy: Policy,
     pub(super) due: Millis,
@@ -69,7 +69,10 @@ impl Taken {
                 let (job, history) = (store.jobs.get(index), store.jobs.history(index));
                 (queue, job, history, store.due(index), Some((token, lease_end)))
             }
-            Taken::Gone(ref gone) => (gone.queue, &gone.job, gone.history.as_ref(), gone.due, None),
+            Taken::Gone(ref gone) => {
+                let Departed { job, history } = &*gone.departed;
+                (gone.queue, job, history.as_ref(), gone.due, None)
+            }
         };
         let queue = store.queue(queue);
         let counted = history.map_or(0, |history| history.attempt);
@@ -125,7 +128,8 @@ impl Engine {
     }
 
     fn take_back_gone(&mut self, gone: Gone, now: Micros, turn: &mut Turn<'_>) {
-        let Gone { queue, born, job, history, policy, due } = gone;
+        let Gone { queue, born, departed, policy, due } = gone;
+        let Departed { job, history } = *departed;
         // The queue was removed meanwhile, and the job would have gone with it.
         if self.store.bound_queue(queue).is_none_or(|queue| queue.born != born) {
             return;

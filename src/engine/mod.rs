@@ -37,7 +37,7 @@ use ahash::RandomState;
 use smallvec::SmallVec;
 
 use crate::error::Error;
-use crate::ids::{ClientId, QueueNo};
+use crate::ids::{ClientId, PolicyNo, QueueNo};
 use crate::time::{Micros, Millis};
 use apply::Applied;
 pub use fact::Facts;
@@ -128,6 +128,11 @@ pub struct Engine {
     sweeping: VecDeque<QueueNo>,
     /// What was handed over in replies that have not reached the kernel.
     in_hand: HashMap<ClientId, Vec<Handed>, RandomState>,
+    /// The queue asked for last: most requests go where the one before went, and comparing a name is
+    /// cheaper than hashing it.
+    likely_queue: QueueNo,
+    /// The policy of the job added last.
+    likely_policy: PolicyNo,
     /// Leases that end with their connection.
     bound: HashMap<ClientId, Vec<lease::Bound>, RandomState>,
     /// Such leases of connections that are gone, still to be ended.
@@ -148,6 +153,8 @@ impl Engine {
             touched: Vec::new(),
             sweeping: VecDeque::new(),
             in_hand: HashMap::with_hasher(hasher.clone()),
+            likely_queue: QueueNo(0),
+            likely_policy: PolicyNo(0),
             bound: HashMap::with_hasher(hasher),
             unbound: VecDeque::new(),
         }
@@ -281,7 +288,12 @@ impl Step<'_, '_> {
     /// The queue, if its name is bound. What has fallen due in it is swept first, within a small
     /// budget, so that a request at 12:00:00.000 sees the jobs of 12:00:00.000.
     fn queue(&mut self, name: QueueName<'_>) -> Option<QueueNo> {
-        let number = self.engine.store.queue_no(name.db, name.name)?;
+        let likely = self.engine.likely_queue;
+        let number = match self.engine.store.bound_queue(likely) {
+            Some(queue) if queue.db == name.db && *queue.name == *name.name => likely,
+            _ => self.engine.store.queue_no(name.db, name.name)?,
+        };
+        self.engine.likely_queue = number;
         self.catch_up(number);
         Some(number)
     }

@@ -38,8 +38,13 @@ impl Policies {
         Policies { slots: Vec::new(), free: Vec::new(), numbers, unused: VecDeque::new() }
     }
 
-    /// The policy's number, if it has one.
-    pub fn number(&self, policy: &Policy) -> Option<PolicyNo> {
+    /// The policy's number, if it has one. `likely` is tried first: most jobs are added like the
+    /// one before, and comparing is cheaper than hashing.
+    pub fn number(&self, policy: &Policy, likely: PolicyNo) -> Option<PolicyNo> {
+        let slot = self.slots.get(likely.0 as usize);
+        if slot.is_some_and(|slot| slot.policy.as_ref() == Some(policy)) {
+            return Some(likely);
+        }
         self.numbers.get(policy).copied()
     }
 

@@ -162,7 +162,11 @@ impl Step<'_, '_> {
     /// like ours.
     fn free_number(&self, queue: QueueNo) -> u64 {
         let store = &self.engine.store;
-        let mut next = store.number.max(self.engine.settings.token_floor) + 1;
+        let floor = store.number.max(self.engine.settings.token_floor);
+        if !store.queue(queue).lookalikes {
+            return floor + 1;
+        }
+        let mut next = floor + 1;
         while store.locate(queue, &number::written(next)).index.is_some() {
             next += 1;
         }
@@ -178,7 +182,8 @@ impl super::Engine {
         now: crate::time::Micros,
         turn: &mut super::Turn<'_>,
     ) -> PolicyNo {
-        if let Some(number) = self.store.policies.number(&policy) {
+        if let Some(number) = self.store.policies.number(&policy, self.likely_policy) {
+            self.likely_policy = number;
             return number;
         }
         let nothing = Located { hash: 0, index: None };

@@ -24,6 +24,8 @@ pub struct Queue {
     pub name: Box<[u8]>,
     /// Jobs by state.
     pub counts: [u64; 4],
+    /// All of them together.
+    pub jobs: u64,
     /// Ids that are taken without a job.
     pub windows: u64,
     /// All-time totals.
@@ -50,6 +52,9 @@ pub struct Queue {
     pub ready: ReadyOrder,
     /// Dead jobs, oldest death first.
     pub dead: List,
+    /// A client has chosen an id of the length of server-made ones, so that a new number's id may
+    /// be taken. Without it there is nothing to look up.
+    pub lookalikes: bool,
     /// Bytes counted for jobs and windows.
     pub bytes: u64,
     /// The queue's timer in the partition's wheel; none is `NEVER`.
@@ -78,6 +83,7 @@ impl Queue {
             db,
             name: name.into(),
             counts: [0; 4],
+            jobs: 0,
             windows: 0,
             totals: Totals::default(),
             lateness: None,
@@ -90,6 +96,7 @@ impl Queue {
             ends: Wheel::new(),
             ready: ReadyOrder::default(),
             dead: List::new(),
+            lookalikes: false,
             bytes: 0,
             wake: NEVER,
             born,
@@ -102,7 +109,7 @@ impl Queue {
 
     /// Whether the key exists for users: it has a job.
     pub fn exists(&self) -> bool {
-        self.counts != [0; 4]
+        self.jobs > 0
     }
 
     /// Jobs in a state.

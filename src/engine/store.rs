@@ -172,7 +172,7 @@ impl Store {
 
     /// The job's policy.
     pub fn policy(&self, index: JobIndex) -> &Policy {
-        self.policies.get(self.jobs.get(index).policy)
+        self.policies.get(self.jobs.policy(index))
     }
 
     /// The job's due time.
@@ -184,7 +184,7 @@ impl Store {
         let job = self.jobs.get(index);
         if job.stage == Stage::Ready && self.timers.is_armed(index) {
             // The timer of a ready job is its expiry, which is its due time plus its TTL.
-            return Millis(timer.0 - self.policies.get(job.policy).ttl_ms);
+            return Millis(timer.0 - self.policies.get(job.policy()).ttl_ms);
         }
         timer
     }
@@ -285,7 +285,7 @@ impl Store {
             let free = |jobs: &mut Jobs, index| {
                 let (job, history) = jobs.take(index);
                 *bytes -= job_bytes(&job, history.as_ref());
-                policies.release(job.policy);
+                policies.release(job.policy());
             };
             let (timers, chunks) = (&mut self.timers, &mut self.chunks);
             if !grave.free_slice(timers, chunks, &mut self.jobs, budget, free) {

@@ -147,15 +147,17 @@ impl Table {
         let part = &mut self.tables[number];
         part.bits += 1;
         let bit = 1u64 << (64 - part.bits);
-        let mut upper = HashTable::with_capacity(TABLE_ENTRIES_MAX / 2);
-        part.entries.retain(|entry| {
-            let hash = hash_of(*entry);
-            let stays = rank(hash) & bit == 0;
-            if !stays {
-                upper.insert_unique(hash, *entry, |entry| hash_of(*entry));
-            }
-            stays
-        });
+        // All hashes first, in a loop of nothing else, so that the cache misses of reading them
+        // overlap; then both halves are filled from the list. Full-size tables at once: about half
+        // of the new ones would have to grow soon, and that would read all hashes again.
+        let hashed: Vec<(u64, u32)> =
+            part.entries.iter().map(|entry| (hash_of(*entry), *entry)).collect();
+        let mut upper = HashTable::with_capacity(TABLE_ENTRIES_MAX);
+        part.entries.clear();
+        for (hash, entry) in hashed {
+            let half = if rank(hash) & bit == 0 { &mut part.entries } else { &mut upper };
+            half.insert_unique(hash, entry, |entry| hash_of(*entry));
+        }
         let bits = part.bits;
         self.tables.push(Part { bits, entries: upper });
         // The directory entries of the upper half: all that share the sibling's `bits` top bits.

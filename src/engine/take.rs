@@ -165,10 +165,10 @@ impl Engine {
         let due = self.store.due(index);
         let window_end = self.window_end(index, now);
         let fact = Fact::Popped { queue, id: &id, window_end, prompt };
-        let (job, history) =
-            self.commit(now, turn, &fact, at).gone.expect("a popped job is gone from the store");
+        let departed =
+            self.commit(now, turn, &fact, at).gone.expect("a popped job has left the store");
         let born = self.store.queue(queue).born;
-        Taken::Gone(Box::new(Gone { queue, born, job, history, policy, due }))
+        Taken::Gone(Box::new(Gone { queue, born, departed, policy, due }))
     }
 
     #[allow(clippy::too_many_arguments)]

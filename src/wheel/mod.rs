@@ -161,7 +161,7 @@ impl Wheel {
     /// ahead. Finding the same one again, or the next of its millisecond, takes nothing and is O(1),
     /// as is moving the cursor over any length of time without timers.
     ///
-    /// A `now` before the cursor finds nothing.
+    /// A `now` before the cursor finds nothing due.
     #[inline]
     pub fn peek(&mut self, timers: &mut Timers, now: Millis, budget: &mut u32) -> Peek {
         match &mut self.body {
@@ -267,8 +267,8 @@ impl Wheel {
     /// So few timers are left that a vector is smaller: at most 12 of them move there.
     #[cold]
     fn fold(&mut self, timers: &mut Timers) {
-        let mut left: Vec<Key> = self.iter(timers).collect();
-        left.sort_by_key(|&key| timers.due(key).0.max(self.cursor));
+        // Equal due times come in order, and the vector sorts the others.
+        let left: Vec<Key> = self.iter(timers).collect();
         let mut few = Few::new();
         if let Body::Levels(path) = &mut self.body {
             let mut keys = [0; CHUNK_KEYS];

@@ -26,8 +26,9 @@ use super::timers::Timers;
 /// As lists are first in, first out, timers of equal due time always stay in the order they came.
 ///
 /// A slot that is not the cursor's can be opened too, ahead of its time: then the level below it
-/// hangs on it as a child until the cursor enters the slot. A slot with a child and no list takes no
-/// timers itself, they go to the child; one with both is being opened as above.
+/// hangs on it as a child until the cursor enters the slot. Timers inserted since wait in the slot's
+/// list, to be moved behind those that already were; so of equal due times those in the child come
+/// first.
 #[derive(Debug)]
 pub(super) struct Path {
     levels: [u32; HEIGHTS],
@@ -52,7 +53,7 @@ impl Path {
         // Below a slot that is being opened nothing may be inserted past its list.
         let height = height_apart(due, cursor).max(self.opening_height());
         let level = self.level_or_new(timers, height);
-        timers.hang(level, height, due, key);
+        timers.hang(level, due, key);
     }
 
     /// Takes out the key at `place`.
@@ -115,9 +116,6 @@ impl Path {
         budget: &mut u32,
     ) -> Option<Peek> {
         if self.opening != 0 {
-            if *cursor > now {
-                return Some(Peek::Empty);
-            }
             if *budget == 0 {
                 return Some(Peek::More);
             }
@@ -274,7 +272,7 @@ impl Path {
         let (from, slot) = (self.levels[height as usize], digit(cursor, height));
         let below = height - 1;
         let to = self.level_or_new(timers, below);
-        let emptied = move_chunk(timers, from, slot, to, below, cursor, budget);
+        let emptied = move_chunk(timers, from, slot, to, cursor, budget);
         if below > 0 && !timers.levels.get(to).lists[digit(cursor, below)].is_empty() {
             self.opening |= 1 << below;
         }
@@ -341,7 +339,6 @@ fn move_chunk(
     from: u32,
     slot: usize,
     to: u32,
-    to_height: u32,
     cursor: u64,
     budget: &mut u32,
 ) -> bool {
@@ -353,7 +350,7 @@ fn move_chunk(
     timers.dues(&keys[..count], &mut dues);
     for (&key, &due) in keys[..count].iter().zip(&dues) {
         // A timer inserted late into the cursor's slot stands for the cursor's time.
-        timers.hang(to, to_height, due.max(cursor), key);
+        timers.hang(to, due.max(cursor), key);
     }
     *budget -= count as u32;
     emptied
@@ -381,7 +378,7 @@ fn open_level(timers: &mut Timers, at: u32, left: &mut usize, budget: &mut u32) 
                     timers.levels.get_mut(at).children[here] = child;
                 }
                 let child = timers.levels.get(at).children[here];
-                move_chunk(timers, at, here, child, height - 1, 0, budget);
+                move_chunk(timers, at, here, child, 0, budget);
             }
             let child = timers.levels.get(at).children[here];
             if !open_level(timers, child, left, budget) {

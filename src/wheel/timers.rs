@@ -124,30 +124,18 @@ impl Timers {
         }
     }
 
-    /// Puts `key` into the slot for `due` of `level`, or of a level below that has been opened.
+    /// Puts `key` into the slot for `due` of `level`, behind all that are there.
     #[inline]
-    pub(super) fn hang(&mut self, level: u32, height: u32, due: u64, key: Key) {
-        let (mut level, mut height) = (level, height);
+    pub(super) fn hang(&mut self, level: u32, due: u64, key: Key) {
+        let here = self.levels.get_mut(level);
+        let slot = super::level::digit(due, here.height);
+        here.mark(slot);
         let cells = &mut self.cells;
-        loop {
-            let slot = super::level::digit(due, height);
-            let here = self.levels.get_mut(level);
-            if here.lists[slot].is_empty() {
-                // Also to be done first: a slot with a level below and nothing to move into it
-                // takes no keys, they belong into that level.
-                if here.children[slot] != 0 {
-                    (level, height) = (here.children[slot], height - 1);
-                    continue;
-                }
-                here.mark(slot);
-            }
-            let tag = super::level::tag(level, slot);
-            here.lists[slot].push_back(&mut self.chunks, tag, key, |key, place| {
-                cells[key as usize / CELLS_PER_BLOCK][key as usize % CELLS_PER_BLOCK][2] =
-                    place.number();
-            });
-            return;
-        }
+        let tag = super::level::tag(level, slot);
+        here.lists[slot].push_back(&mut self.chunks, tag, key, |key, place| {
+            cells[key as usize / CELLS_PER_BLOCK][key as usize % CELLS_PER_BLOCK][2] =
+                place.number();
+        });
     }
 
     /// Takes `key` out of the slot it is in; tells the slot if its list became empty.

@@ -108,14 +108,53 @@ fn random_runs_agree_with_a_deque() {
     });
 }
 
-#[test]
-fn one_in_twenty_left_is_kept_close() {
+/// One list of `count` keys, 28 to a chunk.
+fn filled(count: Key) -> Lists {
     let mut lists = Lists {
         chunks: Chunks::new(),
         lists: vec![(List::new(), VecDeque::new())],
-        places: vec![None; 28_000],
+        places: vec![None; 2 * count as usize],
     };
-    (0..28_000).for_each(|key| lists.push(0, key, true));
+    (0..count).for_each(|key| lists.push(0, key, true));
+    lists
+}
+
+#[test]
+fn a_sparse_chunk_is_merged_with_either_neighbour() {
+    // The first chunk is left with 10 keys, then the second.
+    let mut lists = filled(56);
+    (0..18).for_each(|_| lists.remove(0, 5));
+    assert_eq!(lists.chunks.used(), 2);
+    (0..18).for_each(|_| lists.remove(0, 12));
+    assert_eq!(lists.chunks.used(), 1);
+    lists.check();
+    // The second, then the first.
+    let mut lists = filled(56);
+    (0..18).for_each(|_| lists.remove(0, 30));
+    assert_eq!(lists.chunks.used(), 2);
+    (0..18).for_each(|_| lists.remove(0, 5));
+    assert_eq!(lists.chunks.used(), 1);
+    lists.check();
+}
+
+#[test]
+fn a_chunk_with_holes_is_packed_before_another_is_added() {
+    for back in [true, false] {
+        let mut lists = filled(28);
+        (0..14).for_each(|_| lists.remove(0, 7));
+        (28..42).for_each(|key| {
+            lists.push(0, key, back);
+            assert_eq!(lists.chunks.used(), 1);
+        });
+        lists.push(0, 42, back);
+        assert_eq!(lists.chunks.used(), 2);
+        lists.check();
+    }
+}
+
+#[test]
+fn one_in_twenty_left_is_kept_close() {
+    let mut lists = filled(28_000);
     assert_eq!(lists.chunks.used(), 1000);
     // From the back, so that the index is the key.
     for key in (0..28_000).rev().filter(|key| key % 20 != 0) {

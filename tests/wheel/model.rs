@@ -145,6 +145,13 @@ impl Pair {
         assert!(front.iter().eq(model.values().take(front.len())), "iter_front is the front");
     }
 
+    /// One slice of opening ahead, whether or not that is enough.
+    pub fn open_slice(&mut self, queue: usize, count: usize, slice: u32) {
+        let (wheel, mut budget) = (&mut self.queues[queue].wheel, slice);
+        let done = wheel.open_ahead(&mut self.timers, count, &mut budget);
+        assert!(done || budget == 0);
+    }
+
     /// Opens ahead by slices of `slice`; then the first `count` are told of in order.
     pub fn open_ahead(&mut self, queue: usize, count: usize, slice: u32) {
         let Queue { wheel, model } = &mut self.queues[queue];
