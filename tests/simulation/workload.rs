@@ -278,7 +278,7 @@ impl Workload {
             0 if !self.old.is_empty() => self.old[self.rng.random_range(0..self.old.len())],
             1 if all > 0 => {
                 let (queue, id, token) = held[self.rng.random_range(0..all)];
-                (queue, id, Token(token.0 + self.rng.random_range(0..3) - 1))
+                (queue, id, Token((token.0 + self.rng.random_range(0..3)).saturating_sub(1)))
             }
             2 => (self.queue(), self.id(), Token(self.rng.random_range(0..3))),
             3 if all > 0 => held[self.rng.random_range(0..all)],
