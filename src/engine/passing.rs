@@ -85,16 +85,21 @@ impl Engine {
         now: Micros,
         turn: &mut Turn<'_>,
     ) -> bool {
-        let done = self.sweep_delayed(number, budget, now, turn)
-            && self.sweep_leases(number, budget, now, turn)
-            && self.sweep_ends(number, budget, now, turn);
-        if done {
-            self.store.queue_mut(number).sweeping = false;
+        loop {
+            let done = self.sweep_delayed(number, budget, now, turn)
+                && self.sweep_leases(number, budget, now, turn)
+                && self.sweep_ends(number, budget, now, turn);
+            if !done {
+                self.list_sweeping(number);
+                return false;
+            }
             self.store.rearm(number, NEVER);
-        } else {
-            self.list_sweeping(number);
+            // A lease that ended with a backoff of 0 left a job that is due now.
+            if self.store.queue(number).wake > now.floor() {
+                self.store.queue_mut(number).sweeping = false;
+                return true;
+            }
         }
-        done
     }
 
     fn sweep_delayed(
