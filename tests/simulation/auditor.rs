@@ -187,7 +187,9 @@ impl<'c> Check<'c> {
                 let Some(queue) = self.model().queues.get(&key) else { return };
                 if queue.birth == birth && !queue.jobs.contains_key(job.id) {
                     let queue = QueueNo(queue.number);
-                    let counts = [job.attempt, job.deliveries, job.nacks, job.timeouts, job.lost];
+                    let [nacks, timeouts, lost] = [job.nacks, job.timeouts, job.lost];
+                    let counts =
+                        [job.attempt, job.deliveries, nacks, timeouts, lost, job.unanswered];
                     let image = Image {
                         id: job.id,
                         body: job.body,
@@ -197,6 +199,7 @@ impl<'c> Check<'c> {
                         due: Millis(job.due),
                         place: 0,
                         history: (job.deliveries > 0).then_some(counts),
+                        error: job.error,
                     };
                     self.expected.push_back(Fact::Unpopped { queue, image });
                     self.returning.push_back(job);
