@@ -233,10 +233,15 @@ impl Engine {
                 return;
             }
             self.store.idle.pop_front();
-            let unused = self.store.bound_queue(number).is_some_and(|queue| {
-                queue.used == since && !queue.exists() && queue.windows == 0 && queue.line.is_none()
-            });
-            if unused {
+            // A later use has a later entry.
+            let queue = self
+                .store
+                .bound_queue(number)
+                .filter(|queue| queue.used <= since && !queue.exists() && queue.windows == 0);
+            let Some(queue) = queue else { continue };
+            if queue.line.is_some() {
+                self.store.idle.push_back((number, now.floor()));
+            } else {
                 let nothing = Located { hash: 0, index: None };
                 self.commit(now, turn, &Fact::QueueForgotten { queue: number }, nothing);
             }
