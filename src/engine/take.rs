@@ -194,8 +194,7 @@ impl Engine {
             at,
         );
         if bound {
-            let leases = self.bound.entry(client).or_default();
-            leases.push(Bound { queue, index, token });
+            self.bind_lease(client, Bound { queue, index, token });
         }
         Taken::Leased { queue, index, token, lease_end }
     }
