@@ -7,6 +7,7 @@
 use crate::engine::fact::Fact;
 use crate::engine::job::{JobIndex, Stage};
 use crate::engine::queue::NEVER;
+use crate::engine::request::State;
 use crate::engine::retry::Failure;
 use crate::engine::store::{IDLE_QUEUES_MAX, Located};
 use crate::engine::{Advanced, Engine, Turn};
@@ -69,7 +70,7 @@ impl Engine {
         *budget > 0
     }
 
-    fn list_sweeping(&mut self, number: QueueNo) {
+    pub(super) fn list_sweeping(&mut self, number: QueueNo) {
         let queue = self.store.queue_mut(number);
         if !std::mem::replace(&mut queue.sweeping, true) {
             self.sweeping.push_back(number);
@@ -89,6 +90,11 @@ impl Engine {
             let done = self.sweep_delayed(number, budget, now, turn)
                 && self.sweep_leases(number, budget, now, turn)
                 && self.sweep_ends(number, budget, now, turn);
+            let queue = self.store.queue(number);
+            if queue.line.is_some() && queue.count(State::Ready) > 0 {
+                // A hand-off that met too many expired jobs goes on behind them.
+                self.touch(number, None);
+            }
             if !done {
                 self.list_sweeping(number);
                 return false;
