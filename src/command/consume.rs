@@ -176,7 +176,7 @@ fn parse_reserve<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 
 fn parse_ack<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;
-    if args.left() % 2 != 0 {
+    if !args.left().is_multiple_of(2) {
         return Err(Error::text("ERR syntax error: every id needs its token"));
     }
     let mut jobs = Vec::with_capacity(args.left() / 2);

@@ -126,16 +126,14 @@ fn write_argument(argument: &Argument, out: &mut Encoder<'_>) {
 }
 
 fn write_key_specs(spec: &CommandSpec, out: &mut Encoder<'_>) {
-    let (begin, find): (i64, (&str, [(&str, i64); 3])) = match spec.keys {
+    let (begin, kind, fields) = match spec.keys {
         Keys::None => return out.set(0),
         Keys::Range { first, last } => {
             // Counted from the first key, or from the end.
             let last = if last < 0 { last } else { last - first };
-            (first, ("range", [("lastkey", last), ("keystep", 1), ("limit", 0)]))
+            (first, "range", [("lastkey", last), ("keystep", 1), ("limit", 0)])
         }
-        Keys::Counted { at } => {
-            (at, ("keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]))
-        }
+        Keys::Counted { at } => (at, "keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]),
     };
     out.set(1);
     out.map(3);
@@ -153,7 +151,6 @@ fn write_key_specs(spec: &CommandSpec, out: &mut Encoder<'_>) {
     out.bulk(b"index");
     out.integer(begin);
     out.bulk(b"find_keys");
-    let (kind, fields) = find;
     out.map(2);
     write_text("type", kind, out);
     out.bulk(b"spec");
