@@ -71,8 +71,9 @@ pub const COMMANDS_PER_TURN: usize = 1024;
 pub const COMMANDS_US_PER_TURN: u64 = 1_000;
 /// Connections accepted in a turn.
 pub const ACCEPTS_PER_TURN: usize = 64;
-/// Steps of passing time in a turn: about 200 µs when nothing but due jobs is at hand.
-pub const ADVANCE_STEPS_PER_TURN: u32 = 1024;
+/// Steps of passing time in a turn. A million jobs due in one ms are swept 1,024 steps at a time in 25 µs
+/// on average and 80 µs at p99; twice that keeps a turn of nothing else below 200 µs.
+pub const ADVANCE_STEPS_PER_TURN: u32 = 2048;
 
 /// Unread replies above which a client's requests are left alone until it has read some.
 pub const OUTPUT_HOLD_BYTES: usize = 1 << 20;

@@ -426,6 +426,52 @@ fn shutdown_stops_the_server() {
     server.join();
 }
 
+#[test]
+fn options_change_all_or_none_while_clients_are_served() {
+    let server = Running::start(&[]);
+    let mut client = server.connect();
+    client.command(&["CONFIG", "SET", "max-body-size", "1kb", "maxclients", "0"]);
+    let error = client.line();
+    assert!(error.contains("'maxclients') - argument must be between 1 and 1000000"), "{error}");
+    let large = "x".repeat(2_000);
+    client.add("q", "0", &large);
+    client.command(&["CONFIG", "SET", "max-body-size", "1kb"]);
+    client.expect("+OK\r\n");
+    client.command(&["DELAY.ADD", "q", "0", &large]);
+    assert!(client.line().contains("2000"));
+    client.command(&["CONFIG", "GET", "max-body*"]);
+    client.expect("*2\r\n$13\r\nmax-body-size\r\n$4\r\n1024\r\n");
+}
+
+#[test]
+fn a_command_that_waited_counts_once_and_is_not_slow() {
+    let server = Running::start(&[("slowlog-log-slower-than", "20000")]);
+    let (mut waiter, mut other) = (server.connect(), server.connect());
+    waiter.command(&["DELAY.POP", "q", "0"]);
+    other.add("q", "50", "body");
+    waiter.expect_job("q", "body");
+    other.command(&["SLOWLOG", "LEN"]);
+    other.expect(":0\r\n");
+    other.command(&["INFO", "commandstats"]);
+    let counts = other.bulk();
+    assert!(counts.contains("cmdstat_delay.pop:calls=1,"), "{counts}");
+}
+
+#[test]
+fn a_slow_command_is_logged_with_its_client() {
+    let server = Running::start(&[("slowlog-log-slower-than", "0"), ("slowlog-max-len", "1")]);
+    let mut client = server.connect();
+    assert_eq!(client.line_of("CLIENT SETNAME me"), "+OK");
+    assert_eq!(client.line_of("DELAY.LEN q"), ":0");
+    client.send("SLOWLOG GET\r\n");
+    client.expect("*1\r\n*6\r\n");
+    let fields: Vec<String> = (0..3).map(|_| client.line()).collect();
+    assert!(fields.iter().all(|f| f.starts_with(':')), "{fields:?}");
+    client.expect("*2\r\n$9\r\nDELAY.LEN\r\n$1\r\nq\r\n");
+    assert_eq!(client.bulk(), client.stream.local_addr().unwrap().to_string());
+    client.expect("$2\r\nme\r\n");
+}
+
 /// A hundred thousand jobs of one instant are swept in slices: whoever asks meanwhile is answered.
 #[test]
 fn a_herd_does_not_hold_up_a_ping() {

@@ -3,10 +3,11 @@
 use super::client::{Client, Socket};
 use super::clients::Clients;
 use super::core::Core;
-use super::timer;
+use super::{machine, timer};
 use crate::command::CommandSpec;
 use crate::command::action::Shutdown;
 use crate::command::render::render;
+use crate::config::options::Name;
 use crate::config::{Refused, file};
 use crate::engine::reply::{Outbox, Reply};
 use crate::engine::request::Request;
@@ -216,10 +217,20 @@ impl World for Hall<'_> {
             };
             pairs.push(((*name).to_owned(), value.to_owned()));
         }
-        self.core.config.set_live(&pairs).map_err(|refused| match refused {
+        let mut config = self.core.config.clone();
+        config.set_live(&pairs).map_err(|refused| match refused {
             Refused::Unknown(name) => ConfigError::Unknown { name },
             Refused::Value { option, reason, .. } => ConfigError::Refused { name: option, reason },
         })?;
+        let fitting = machine::make_room_for(config.number(Name::MaxClients));
+        if fitting < config.number(Name::MaxClients) {
+            let reason = format!(
+                "The operating system is not able to handle the specified number of clients, try \
+                 with {fitting}"
+            );
+            return Err(ConfigError::Refused { name: "maxclients".to_owned(), reason });
+        }
+        self.core.config = config;
         self.core.reconfigure();
         Ok(())
     }
