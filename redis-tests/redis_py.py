@@ -55,7 +55,7 @@ with check("connect with the defaults"):
 
 with check("a name, a database, a URL"):
     named = client(client_name="worker-1", db=3, health_check_interval=1)
-    equal(named.client_getname(), b"worker-1")
+    assert named.client_getname() in ("worker-1", b"worker-1")
     q = queue("py")
     equal(named.execute_command("DELAY.ADD", q, "1h", "x", "ID", "a"), b"a")
     equal(r.exists(q), 0)
@@ -225,7 +225,7 @@ with check("refusals name what is wrong and keep the connection"):
     equal((r.exists(q), r.client_id()), (0, me))
 
 with check("a connection that was killed is replaced by the client"):
-    victim = client()
+    victim = client(retry=Retry(NoBackoff(), 3), retry_on_error=[redis.ConnectionError])
     before = victim.client_id()
     r.client_kill_filter(_id=before)
     equal(victim.ping(), True)
