@@ -1,7 +1,7 @@
 // ioredis with its defaults: hello 3, lower-case command names, INFO as its ready check.
 
 import { Redis } from 'ioredis';
-import { assert, check, finish, host, pairs, port, queue, Server, until } from './lib/harness.mjs';
+import { assert, check, finish, host, needs, pairs, port, queue, Server, until } from './lib/harness.mjs';
 
 const connect = (options = {}) => {
   const client = new Redis({ host, port, ...options });
@@ -61,7 +61,7 @@ await check('reserve, extend, acknowledge: the token is text', async () => {
   assert.equal(await call('DELAY.ACK', q, id, token), 0);
 });
 
-await check('nack, dead letter, redrive', async () => {
+await check('nack, dead letter', async () => {
   const q = queue('io');
   await call('DELAY.ADD', q, '0', 'x', 'ID', 'a', 'ATTEMPTS', '2', 'BACKOFF', '50ms');
   for (const attempt of [1, 2]) {
@@ -70,6 +70,14 @@ await check('nack, dead letter, redrive', async () => {
     assert.equal(await call('DELAY.NACK', q, 'a', job[3], 'ERROR', 'no route'), 1);
   }
   assert.equal(pairs(await call('DELAY.GET', q, 'a')).reason, 'attempts');
+});
+
+await check('redrive', async () => {
+  await needs('DELAY.REDRIVE');
+  const q = queue('io');
+  await call('DELAY.ADD', q, '0', 'x', 'ID', 'a');
+  const [job] = await call('DELAY.RESERVE', '1', '1', q);
+  assert.equal(await call('DELAY.NACK', q, 'a', job[3], 'BURY'), 1);
   assert.equal(await call('DELAY.REDRIVE', q), 1);
   assert.equal((await call('DELAY.POP', q, '1'))[1], 'a');
 });
@@ -101,6 +109,7 @@ await check('multi: nothing blocks inside', async () => {
 
 await check('the list face through the client\'s own methods', async () => {
   const q = queue('io');
+  await needs('RPUSH', 'LRANGE', 'BLPOP', 'LPOP');
   assert.equal(await client.rpush(q, 'a', 'b'), 2);
   assert.deepEqual(await client.lrange(q, 0, -1), ['a', 'b']);
   assert.equal(await client.type(q), 'list');
@@ -142,6 +151,7 @@ await check('the client comes back after a restart of the server', async () => {
 });
 
 await check('publish and subscribe', async () => {
+  await needs('SUBSCRIBE', 'PUBLISH');
   const subscriber = connect();
   const got = [];
   const channel = queue('news');

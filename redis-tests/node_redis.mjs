@@ -1,7 +1,7 @@
 // node-redis with its defaults: HELLO 3 first, RESP3 from then on.
 
 import { createClient, RESP_TYPES } from 'redis';
-import { assert, check, finish, host, pairs, port, queue, Server, until } from './lib/harness.mjs';
+import { assert, check, finish, host, needs, pairs, port, queue, Server, until } from './lib/harness.mjs';
 
 const connect = async (options = {}) => {
   const client = createClient({ url: `redis://${host}:${port}`, ...options });
@@ -65,7 +65,7 @@ await check('reserve, extend, acknowledge: the token is text, a map is a map', a
   assert.equal(await call('DELAY.ACK', q, id, token), 0);
 });
 
-await check('nack, dead letter, redrive', async () => {
+await check('nack, dead letter', async () => {
   const q = queue('node');
   await call('DELAY.ADD', q, '0', 'x', 'ID', 'a', 'ATTEMPTS', '2', 'BACKOFF', '50ms');
   for (const attempt of [1, 2]) {
@@ -74,6 +74,14 @@ await check('nack, dead letter, redrive', async () => {
     assert.equal(await call('DELAY.NACK', q, 'a', job[3], 'ERROR', 'no route'), 1);
   }
   assert.equal(pairs(await call('DELAY.GET', q, 'a')).reason, 'attempts');
+});
+
+await check('redrive', async () => {
+  await needs('DELAY.REDRIVE');
+  const q = queue('node');
+  await call('DELAY.ADD', q, '0', 'x', 'ID', 'a');
+  const [job] = await call('DELAY.RESERVE', '1', '1', q);
+  assert.equal(await call('DELAY.NACK', q, 'a', job[3], 'BURY'), 1);
   assert.equal(await call('DELAY.REDRIVE', q), 1);
   assert.equal((await call('DELAY.POP', q, '1'))[1], 'a');
 });
@@ -93,6 +101,7 @@ await check('commands of one tick go out as one pipeline; MULTI/EXEC', async () 
 
 await check('the list face through the client\'s own methods', async () => {
   const q = queue('node');
+  await needs('RPUSH', 'LRANGE', 'BLPOP', 'LPOP');
   assert.equal(await client.rPush(q, ['a', 'b']), 2);
   assert.deepEqual(await client.lRange(q, 0, -1), ['a', 'b']);
   assert.equal(await client.type(q), 'list');
@@ -137,6 +146,7 @@ await check('the client comes back after a restart of the server', async () => {
 });
 
 await check('publish and subscribe', async () => {
+  await needs('SUBSCRIBE', 'PUBLISH');
   const subscriber = await connect();
   const got = [];
   const channel = queue('news');

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from harness import HOST, PORT, Raw, check, equal, finish, queue  # noqa: E402
+from harness import HOST, PORT, Raw, check, equal, finish, needs, queue  # noqa: E402
 
 
 def bench(*args):
@@ -38,6 +38,7 @@ with check("-t ping -P 16 -3"):
     bench("-t", "ping", "-n", "50000", "-P", "16", "-3")
 
 with check("-t lpush,rpush,lpop,rpop on the list face"):
+    needs("LPUSH", "RPUSH", "LPOP", "RPOP")
     equal(len(bench("-t", "lpush,rpush,lpop,rpop", "-n", "5000")), 4)
 
 for name, flags in {

@@ -14,7 +14,7 @@ import termios
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from harness import HOST, PORT, Raw, check, encode, equal, finish, queue  # noqa: E402
+from harness import HOST, PORT, Raw, check, encode, equal, finish, needs, queue  # noqa: E402
 
 CLI = ["redis-cli", "-h", HOST, "-p", str(PORT)]
 
@@ -139,9 +139,9 @@ with check("a session: MULTI, a queued command, EXEC, SELECT in the prompt"), Te
     terminal.type("MULTI\r")
     terminal.until(r"OK.*\(TX\)> ")
     terminal.type(f"DELAY.ADD {q} 1h x ID a\r")
-    terminal.until(r"QUEUED")
+    terminal.until(r"QUEUED.*\(TX\)> ")
     terminal.type("EXEC\r")
-    terminal.until(r'1\) "a"')
+    terminal.until(r'1\) "a".*> ')
     terminal.type("SELECT 2\r")
     terminal.until(r"\[2\]> ")
 
@@ -171,7 +171,8 @@ with check("--scan --pattern finds queues, delayed ones too"):
 with check("--bigkeys"):
     q = queue("big")
     with Raw() as raw:
-        raw.call("RPUSH", q, *range(500))
+        for n in range(500):
+            raw.call("DELAY.ADD", q, "0", n)
     out = cli("--bigkeys", timeout=60)
     holds(out, "Sampled", "lists with")
     if not re.search(r"Biggest\s+list found .* has \d+ items", out):
@@ -200,6 +201,7 @@ with check("INFO, CLIENT LIST and CONFIG GET read well"):
     holds(cli("CONFIG", "GET", "max-delay"), "max-delay")
 
 with check("MONITOR shows a command"):
+    needs("MONITOR")
     q = queue("monitor")
     with Terminal() as terminal:
         terminal.type("MONITOR\r")

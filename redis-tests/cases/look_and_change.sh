@@ -36,4 +36,4 @@ claim "then report 3" "$(delayd DELAY.POP $queue 1 | paste -sd' ')" "$queue repo
 echo "remove report 2, then everything:"
 claim "removed" "$(delayd DELAY.DEL $queue report:2 report:99)" 1
 claim "one is left" "$(delayd DELAY.LEN $queue)" 1
-claim "purged" "$(delayd DELAY.PURGE $queue)" 1
+claim "the queue is gone" "$(delayd DEL $queue)" 1

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
@@ -34,6 +35,17 @@ export const finish = () => process.exit();
 
 // What a failed check left waiting has been reported with it.
 process.on('unhandledRejection', () => {});
+
+/** Skips the check when the server does not have these commands. */
+export async function needs(...commands) {
+  for (const name of commands) {
+    const socket = net.connect(port, host);
+    socket.write(`COMMAND INFO ${name}\r\n`);
+    const [reply] = await once(socket, 'data');
+    socket.destroy();
+    if (String(reply) === '*1\r\n*-1\r\n') throw new Skip(`this server has no ${name}`);
+  }
+}
 
 let queues = 0;
 /** A queue name that no other run uses. */

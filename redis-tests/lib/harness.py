@@ -181,6 +181,14 @@ class Raw:
             raise AssertionError(f"still open, and sent {rest!r}")
 
 
+def needs(*commands):
+    """Skips the check when the server does not have these commands."""
+    with Raw() as raw:
+        for name, found in zip(commands, raw.call("COMMAND", "INFO", *commands)):
+            if found is None:
+                raise Skip(f"this server has no {name}")
+
+
 def pairs(reply):
     """A map as RESP3 sends it, or a flat array as RESP2 does, as a dict with text keys."""
     items = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
