@@ -17,7 +17,8 @@ RUN apt-get update \
 COPY redis-tests /redis-tests
 ENV DELAYD_CACHE=/cache DELAYD_RUST_TESTS=/rust-tests
 RUN /redis-tests/install --clients && rm -rf /var/lib/apt/lists/*
-COPY --from=build /rust-tests/debug/redis-rs /rust-tests/redis-rs
+COPY README.md /README.md
+COPY --from=build /rust-tests/debug/redis-rs /rust-tests/debug/consumer /rust-tests/
 CMD ["/redis-tests/run"]
 
 # The last stage is the one that is built by default.
