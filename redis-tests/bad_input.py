@@ -42,6 +42,13 @@ def answers_quickly(limit_s=0.5):
         raise AssertionError(f"PING took {took:.3f}s")
 
 
+@contextlib.contextmanager
+def crowd_of(size):
+    """So many connections, closed at the end whatever happens."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(Raw()) for _ in range(size)]
+
+
 def stats(q):
     return pairs(control.call("DELAY.STATS", q) or [])
 
@@ -176,15 +183,12 @@ with check("a body above the limit is drained and refused; the connection lives"
 
 with check("an announced size costs nothing until the bytes come"):
     before = memory()
-    crowd = [Raw() for _ in range(100)]
-    for client in crowd:
-        client.send(b"*4\r\n$9\r\nDELAY.ADD\r\n$1\r\nq\r\n$2\r\n1h\r\n$16000000\r\n")
-    many = Raw()
-    many.send(b"*1000000\r\n$4\r\nPING\r\n")
-    answers_quickly()
-    grown = memory() - before
-    for client in [*crowd, many]:
-        client.close()
+    with crowd_of(100) as (many, *crowd):
+        for client in crowd:
+            client.send(b"*4\r\n$9\r\nDELAY.ADD\r\n$1\r\nq\r\n$2\r\n1h\r\n$16000000\r\n")
+        many.send(b"*1000000\r\n$4\r\nPING\r\n")
+        answers_quickly()
+        grown = memory() - before
     if grown > 32 * MIB:
         raise AssertionError(f"100 announcements cost {grown // MIB} MiB")
 
@@ -198,14 +202,12 @@ with check("1,000 connections that each sent half a command"):
     q = queue("half")
     command = encode("DELAY.ADD", q, "1h", "x" * 4000)
     before = memory()
-    crowd = [Raw() for _ in range(1000)]
-    for client in crowd:
-        client.send(command[: chance.randrange(1, len(command))])
-    answers_quickly()
-    grown = memory() - before
-    equal(control.call("DELAY.LEN", q), 0)
-    for client in crowd:
-        client.close()
+    with crowd_of(1000) as crowd:
+        for client in crowd:
+            client.send(command[: chance.randrange(1, len(command))])
+        answers_quickly()
+        grown = memory() - before
+        equal(control.call("DELAY.LEN", q), 0)
     until(lambda: int(info(control, "clients")["connected_clients"]) < 100)
     equal(control.call("DELAY.LEN", q), 0)
     if grown > 128 * MIB:
@@ -242,17 +244,15 @@ with check("fifty of them together stay within the same limit"):
     for _ in range(4):
         control.call("DELAY.ADD", q, "0", b"x" * MIB)
     before, most = memory(), 0
-    crowd = [Raw() for _ in range(50)]
-    for client in crowd:
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        with contextlib.suppress(ConnectionError):
-            client.send(encode("DELAY.PEEK", q, "COUNT", 10) * 50)
-    for _ in range(20):
-        answers_quickly(1.0)
-        most = max(most, memory() - before)
-        time.sleep(0.05)
-    for client in crowd:
-        client.close()
+    with crowd_of(50) as crowd:
+        for client in crowd:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            with contextlib.suppress(ConnectionError):
+                client.send(encode("DELAY.PEEK", q, "COUNT", 10) * 50)
+        for _ in range(20):
+            answers_quickly(1.0)
+            most = max(most, memory() - before)
+            time.sleep(0.05)
     control.call("DEL", q)
     if most > (256 + 96) * MIB:
         raise AssertionError(f"replies that nobody read took {most // MIB} MiB")

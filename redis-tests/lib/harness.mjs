@@ -43,7 +43,7 @@ export async function needs(...commands) {
     socket.write(`COMMAND INFO ${name}\r\n`);
     const [reply] = await once(socket, 'data');
     socket.destroy();
-    if (String(reply) === '*1\r\n*-1\r\n') throw new Skip(`this server has no ${name}`);
+    if (String(reply) === '*1\r\n$-1\r\n') throw new Skip(`this server has no ${name}`);
   }
 }
 
