@@ -126,16 +126,14 @@ fn write_argument(argument: &Argument, out: &mut Encoder<'_>) {
 }
 
 fn write_key_specs(spec: &CommandSpec, out: &mut Encoder<'_>) {
-    let (begin, (kind, fields)) = match spec.keys {
+    let (begin, kind, fields) = match spec.keys {
         Keys::None => return out.set(0),
         Keys::Range { first, last } => {
             // Counted from the first key, or from the end.
             let last = if last < 0 { last } else { last - first };
-            (first, ("range", [("lastkey", last), ("keystep", 1), ("limit", 0)]))
+            (first, "range", [("lastkey", last), ("keystep", 1), ("limit", 0)])
         }
-        Keys::Counted { at } => {
-            (at, ("keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]))
-        }
+        Keys::Counted { at } => (at, "keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]),
     };
     out.set(1);
     out.map(3);

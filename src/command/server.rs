@@ -118,7 +118,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                     "(error) ERR Unknown option or number of arguments for CONFIG SET - 'nothing'",
                 )],
                 parse: Some(|args| {
-                    if args.left() % 2 != 0 {
+                    if !args.left().is_multiple_of(2) {
                         return Err(Error::text("ERR syntax error"));
                     }
                     Ok(Action::Server(Server::ConfigSet(args.rest())))

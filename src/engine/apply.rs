@@ -276,20 +276,19 @@ impl Store {
         let mut job = Job::with(image.id, image.body, image.policy);
         (job.priority, job.added) = (image.priority, image.added);
         (job.order, job.hash) = (image.place, at.hash);
-        let bytes = job_bytes(&job, None);
         let index = self.jobs.put(job);
         self.index_job(queue, at.hash, index);
         self.policies.take(image.policy);
-        self.hold(queue, bytes);
-        if let Some([attempt, deliveries, nacks, timeouts, lost]) = image.history {
+        if let Some([attempt, deliveries, nacks, timeouts, lost, unanswered]) = image.history {
             let (history, _) = self.jobs.history_mut(index);
             let due = image.due;
             (history.due, history.attempt, history.deliveries) = (due, attempt, deliveries);
             (history.nacks, history.timeouts, history.lost) = (nacks, timeouts, lost);
-            self.hold(queue, crate::engine::job::HISTORY_BYTES as u64);
+            (history.unanswered, history.error) = (unanswered, image.error.map(Box::from));
         } else {
             self.timers.set_due(index, image.due);
         }
+        self.hold(queue, job_bytes(self.jobs.get(index), self.jobs.history(index)));
         self.queue_mut(queue).totals.delivered -= 1;
         self.put_back(queue, index);
         self.arm_expiry(queue, index);

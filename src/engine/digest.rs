@@ -42,7 +42,8 @@ impl Engine {
             (history.token, history.due, counts, more, &history.error)
         });
         let own = (job.id(), job.body(), job.added, job.order, job.priority, job.stage as u8);
-        let timed = (timers.is_armed(index), timers.is_armed(index).then(|| timers.due(index)));
+        let armed = timers.is_armed(index).then(|| timers.due(index));
+        let timed = (self.store.due(index), armed);
         hashed((own, timed, self.store.policy(index), history))
     }
 }

@@ -56,9 +56,11 @@ pub struct Image<'a> {
     pub due: Millis,
     /// Its place among the ready jobs.
     pub place: i64,
-    /// Deliveries so far: counted attempts, all, nacks, timeouts, lost; none of them if the first is
-    /// absent.
-    pub history: Option<[u32; 5]>,
+    /// Deliveries so far: counted attempts, all, nacks, timeouts, lost, unanswered in a row; none of
+    /// them if absent.
+    pub history: Option<[u32; 6]>,
+    /// The text of the last `NACK … ERROR`.
+    pub error: Option<&'a [u8]>,
 }
 
 /// One fact.
@@ -491,7 +493,7 @@ impl Writer<'_> {
         for count in image.history.unwrap_or_default() {
             self.u32(count);
         }
-        self
+        self.u8(image.error.is_some().into()).bytes(image.error.unwrap_or_default())
     }
 
     fn policy(&mut self, policy: &Policy) -> &mut Self {
@@ -603,12 +605,14 @@ impl<'a> Reader<'a> {
         let (id, body, policy) = (self.bytes()?, self.bytes()?, PolicyNo(self.u32()?));
         let (priority, added, due) = (self.u8()?, self.millis()?, self.millis()?);
         let (place, present) = (self.u64()? as i64, self.flag()?);
-        let mut counts = [0; 5];
+        let mut counts = [0; 6];
         for count in &mut counts {
             *count = self.u32()?;
         }
         let history = present.then_some(counts);
-        Ok(Image { id, body, policy, priority, added, due, place, history })
+        let (present, error) = (self.flag()?, self.bytes()?);
+        let error = present.then_some(error);
+        Ok(Image { id, body, policy, priority, added, due, place, history, error })
     }
 
     fn policy(&mut self) -> Result<Policy, Malformed> {

@@ -148,10 +148,12 @@ impl Engine {
             added: job.added,
             due,
             place: job.order,
-            history: history.map(|history| {
-                let History { attempt, deliveries, nacks, timeouts, lost, .. } = history;
-                [attempt, deliveries, nacks, timeouts, lost]
+            history: history.as_ref().map(|history| {
+                let &History { attempt, deliveries, nacks, timeouts, lost, unanswered, .. } =
+                    history;
+                [attempt, deliveries, nacks, timeouts, lost, unanswered]
             }),
+            error: history.as_ref().and_then(|history| history.error.as_deref()),
         };
         self.commit(now, turn, &Fact::Unpopped { queue, image }, at);
         self.touch(queue, None);

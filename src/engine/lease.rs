@@ -22,6 +22,17 @@ pub struct Bound {
     pub(super) token: Token,
 }
 
+/// The bound leases of a connection; some may have ended.
+#[derive(Debug, Default)]
+pub struct Bounds {
+    leases: Vec<Bound>,
+    /// At this length those that ended are dropped.
+    full: usize,
+}
+
+/// See [`Bounds::full`].
+const BOUNDS_MIN: usize = 64;
+
 impl Step<'_, '_> {
     pub(super) fn ack(&mut self, name: QueueName<'_>, jobs: &[(&[u8], Token)]) -> Outcome {
         let mut acked = 0;
@@ -101,9 +112,21 @@ impl Engine {
     pub fn closed(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
         self.stop_waiting(client);
         self.in_hand.remove(&client);
-        self.unbound.extend(self.bound.remove(&client).unwrap_or_default());
+        self.unbound.extend(self.bound.remove(&client).unwrap_or_default().leases);
         self.end_unbound(&mut UNBIND_AT_ONCE.clone(), now, turn);
         self.hand_off(now, turn);
+    }
+
+    /// Notes that a lease ends with `client`'s connection. A long-lived worker acknowledges most of
+    /// its leases; those are dropped whenever the list has doubled.
+    pub(super) fn bind_lease(&mut self, client: ClientId, lease: Bound) {
+        let mut bounds = self.bound.remove(&client).unwrap_or_default();
+        bounds.leases.push(lease);
+        if bounds.leases.len() > bounds.full {
+            bounds.leases.retain(|lease| self.holds(lease.queue, lease.index, lease.token));
+            bounds.full = BOUNDS_MIN.max(2 * bounds.leases.len());
+        }
+        self.bound.insert(client, bounds);
     }
 
     /// Ends leases whose connection is gone; true when none is left.

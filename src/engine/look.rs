@@ -23,17 +23,17 @@ impl Engine {
             _ => return true,
         };
         let Some(number) = self.store.queue_no(queue.db, queue.name) else { return true };
-        self.open(number, state, count)
+        self.open(number, state, count, OPEN_STEPS)
     }
 
-    fn open(&mut self, number: QueueNo, state: Option<State>, count: u32) -> bool {
+    fn open(&mut self, number: QueueNo, state: Option<State>, count: u32, mut steps: u32) -> bool {
         let (queue, _, timers, _) = self.store.parts(number);
         let wheel = match state {
             None | Some(State::Delayed) => &mut queue.delayed,
             Some(State::Leased) => &mut queue.leases,
             Some(State::Ready | State::Dead) => return true,
         };
-        wheel.open_ahead(timers, count as usize, &mut OPEN_STEPS.clone())
+        wheel.open_ahead(timers, count as usize, &mut steps)
     }
 
     /// What is shown of a job.
@@ -78,6 +78,12 @@ impl Engine {
 }
 
 impl Step<'_, '_> {
+    /// A transaction cannot be interrupted. What it has added itself since it was prepared is
+    /// bounded by its length.
+    fn open_steps(&self) -> u32 {
+        if self.alone { OPEN_STEPS } else { u32::MAX }
+    }
+
     pub(super) fn get(&mut self, name: QueueName<'_>, id: &[u8]) -> Outcome {
         let found = self.find(name, id).and_then(|(_, _, index)| {
             let state = self.engine.store.jobs.get(index).stage.state()?;
@@ -105,7 +111,7 @@ impl Step<'_, '_> {
             let view = StatsView { waiters, paused: "no", ..StatsView::default() };
             return self.reply(Reply::Stats(&view));
         };
-        if !self.engine.open(number, None, 1) {
+        if !self.engine.open(number, None, 1, self.open_steps()) {
             return Outcome::Again;
         }
         let store = &self.engine.store;
@@ -142,7 +148,7 @@ impl Step<'_, '_> {
         count: u32,
     ) -> Outcome {
         let Some(number) = self.queue(name) else { return self.reply(Reply::Peeked(&[])) };
-        if !self.engine.open(number, state, count) {
+        if !self.engine.open(number, state, count, self.open_steps()) {
             return Outcome::Again;
         }
         let (engine, count) = (&*self.engine, count as usize);

@@ -134,7 +134,7 @@ pub struct Engine {
     /// The policy of the job added last.
     likely_policy: PolicyNo,
     /// Leases that end with their connection.
-    bound: HashMap<ClientId, Vec<lease::Bound>, RandomState>,
+    bound: HashMap<ClientId, lease::Bounds, RandomState>,
     /// Such leases of connections that are gone, still to be ended.
     unbound: VecDeque<lease::Bound>,
 }

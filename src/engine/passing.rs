@@ -7,6 +7,7 @@
 use crate::engine::fact::Fact;
 use crate::engine::job::{JobIndex, Stage};
 use crate::engine::queue::NEVER;
+use crate::engine::request::State;
 use crate::engine::retry::Failure;
 use crate::engine::store::{IDLE_QUEUES_MAX, Located};
 use crate::engine::{Advanced, Engine, Turn};
@@ -69,7 +70,7 @@ impl Engine {
         *budget > 0
     }
 
-    fn list_sweeping(&mut self, number: QueueNo) {
+    pub(super) fn list_sweeping(&mut self, number: QueueNo) {
         let queue = self.store.queue_mut(number);
         if !std::mem::replace(&mut queue.sweeping, true) {
             self.sweeping.push_back(number);
@@ -85,16 +86,26 @@ impl Engine {
         now: Micros,
         turn: &mut Turn<'_>,
     ) -> bool {
-        let done = self.sweep_delayed(number, budget, now, turn)
-            && self.sweep_leases(number, budget, now, turn)
-            && self.sweep_ends(number, budget, now, turn);
-        if done {
-            self.store.queue_mut(number).sweeping = false;
+        loop {
+            let done = self.sweep_delayed(number, budget, now, turn)
+                && self.sweep_leases(number, budget, now, turn)
+                && self.sweep_ends(number, budget, now, turn);
+            let queue = self.store.queue(number);
+            if queue.line.is_some() && queue.count(State::Ready) > 0 {
+                // A hand-off that met too many expired jobs goes on behind them.
+                self.touch(number, None);
+            }
+            if !done {
+                self.list_sweeping(number);
+                return false;
+            }
             self.store.rearm(number, NEVER);
-        } else {
-            self.list_sweeping(number);
+            // A lease that ended with a backoff of 0 left a job that is due now.
+            if self.store.queue(number).wake > now.floor() {
+                self.store.queue_mut(number).sweeping = false;
+                return true;
+            }
         }
-        done
     }
 
     fn sweep_delayed(
@@ -228,10 +239,15 @@ impl Engine {
                 return;
             }
             self.store.idle.pop_front();
-            let unused = self.store.bound_queue(number).is_some_and(|queue| {
-                queue.used == since && !queue.exists() && queue.windows == 0 && queue.line.is_none()
-            });
-            if unused {
+            // A later use has a later entry.
+            let queue = self
+                .store
+                .bound_queue(number)
+                .filter(|queue| queue.used <= since && !queue.exists() && queue.windows == 0);
+            let Some(queue) = queue else { continue };
+            if queue.line.is_some() {
+                self.store.idle.push_back((number, now.floor()));
+            } else {
                 let nothing = Located { hash: 0, index: None };
                 self.commit(now, turn, &Fact::QueueForgotten { queue: number }, nothing);
             }

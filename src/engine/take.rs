@@ -35,11 +35,11 @@ impl Step<'_, '_> {
     }
 
     fn take_or_wait(&mut self, db: Db, queues: &[&[u8]], wait: Wait, taking: Taking) -> Outcome {
-        let mut taken = Vec::new();
+        let (mut taken, mut complete) = (Vec::new(), true);
         for name in queues {
             let Some(queue) = self.queue(QueueName { db, name }) else { continue };
             let left = taking.count - taken.len() as u32;
-            self.engine.take(
+            complete &= self.engine.take(
                 queue,
                 left,
                 &taking,
@@ -56,6 +56,9 @@ impl Step<'_, '_> {
         if !taken.is_empty() {
             self.engine.deliver(self.client, taking.pop, taken, self.turn);
             return Outcome::Replied;
+        }
+        if !complete && self.alone {
+            return Outcome::Again;
         }
         let deadline = match wait {
             _ if !self.alone => return self.reply(Engine::TIMED_OUT),
@@ -109,8 +112,13 @@ impl Engine {
             let fresh = self.store.queue(number).fresh_place;
             let mut taken = Vec::new();
             let count = taking.count;
-            self.take(number, count, &taking, client, Some(fresh), now, turn, &mut taken);
+            let complete =
+                self.take(number, count, &taking, client, Some(fresh), now, turn, &mut taken);
             if taken.is_empty() {
+                if !complete {
+                    // The sweep comes back to the line.
+                    self.list_sweeping(number);
+                }
                 return;
             }
             self.stop_waiting(client);
@@ -118,8 +126,8 @@ impl Engine {
         }
     }
 
-    /// Takes up to `count` ready jobs of one queue. Jobs with places from `fresh` on fell due while
-    /// the taker was waiting.
+    /// Takes up to `count` ready jobs of one queue; false if it gave up before the end. Jobs with
+    /// places from `fresh` on fell due while the taker was waiting.
     #[allow(clippy::too_many_arguments)]
     fn take(
         &mut self,
@@ -131,12 +139,15 @@ impl Engine {
         now: Micros,
         turn: &mut Turn<'_>,
         taken: &mut Vec<Taken>,
-    ) {
+    ) -> bool {
         let (mut left, mut expired) = (count, 0);
-        while left > 0 && expired < EXPIRED_MAX {
+        while left > 0 {
             let store = &self.store;
             let front = store.queue(queue).ready.front(&store.jobs, &store.chunks);
-            let Some(index) = front else { return };
+            let Some(index) = front else { return true };
+            if expired == EXPIRED_MAX {
+                return false;
+            }
             if self.store.expiry(index).is_some_and(|expiry| expiry <= now.floor()) {
                 self.expire(queue, index, now, turn);
                 expired += 1;
@@ -150,6 +161,7 @@ impl Engine {
             });
             left -= 1;
         }
+        true
     }
 
     fn pop_job(
@@ -194,8 +206,7 @@ impl Engine {
             at,
         );
         if bound {
-            let leases = self.bound.entry(client).or_default();
-            leases.push(Bound { queue, index, token });
+            self.bind_lease(client, Bound { queue, index, token });
         }
         Taken::Leased { queue, index, token, lease_end }
     }
