@@ -348,7 +348,8 @@ impl<'c> Check<'c> {
                 queue.close_window(job.id);
                 queue.totals.delivered -= 1;
                 queue.used = now;
-                queue.put(ModelJob { birth: serial, ..job });
+                // A delivery that never left voids older tokens all the same.
+                queue.put(ModelJob { birth: serial, token: None, ..job });
                 self.auditor.note("unpopped");
             }
             Fact::Unleased { queue, id } => {
