@@ -519,8 +519,11 @@ impl<'c> Check<'c> {
         if job.policy.unique_ms > 0 { ceil + job.policy.unique_ms } else { 0 }
     }
 
+    /// The reply with which a job is handed over; an id can be used again within a step.
     fn taker_of(&self, is: impl Fn(&Job) -> bool) -> usize {
-        let found = self.step.replies.iter().position(|(_, said)| said.jobs().iter().any(&is));
+        let mut replies = self.step.replies.iter().zip(&self.answered);
+        let found =
+            replies.position(|((_, said), answered)| !answered && said.jobs().iter().any(&is));
         found.expect("what is handed over is in a reply")
     }
 
