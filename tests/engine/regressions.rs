@@ -1,7 +1,7 @@
 //! What was wrong once, each with its story.
 
 use delayd::engine::Outcome;
-use delayd::engine::request::{Request, Wait};
+use delayd::engine::request::{Request, State, Wait};
 
 use crate::bench::*;
 
@@ -22,6 +22,28 @@ fn a_backoff_of_zero_is_due_in_the_same_sweep() {
         assert!(!bench.advance(1_000).more);
     }
     bench.told(&["2:a"]);
+}
+
+/// The same with the bound leases of a connection that is gone, which were ended after the sweep.
+#[test]
+fn a_backoff_of_zero_after_a_lost_lease_is_due_in_the_same_sweep() {
+    let mut bench = Bench::new();
+    for _ in 0..200 {
+        let mut add = job("q", "", 0);
+        (add.id, add.backoff) = (None, Some(ladder([0].into())));
+        bench.add(add);
+    }
+    let mut bound = reserve(Q, Wait::No, 200);
+    bound.bound = true;
+    for client in 1..=2 {
+        bench.ask(client, Request::Reserve(bound));
+        bench.sent(client);
+        bench.closed(client);
+        assert!(!bench.advance(1_000).more);
+    }
+    bench.take_told();
+    bench.check(3, len("q", State::Ready), &["3:200"]);
+    bench.check(3, len("q", State::Delayed), &["3:0"]);
 }
 
 /// 300 jobs past their TTL stood before a live one. RESERVE removed 256 of them, then began to wait
