@@ -203,7 +203,7 @@ impl<'c> Check<'c> {
                         error: job.error,
                     };
                     self.expected.push_back(Fact::Unpopped { queue, image });
-                    self.returning.push_back(job);
+                    self.returning.push_back(*job);
                 }
             }
         }
@@ -585,7 +585,7 @@ impl<'c> Check<'c> {
             delivered
         } else {
             let delivered = job.delivered(key, false);
-            let handed = InHand::Gone(key, birth, job);
+            let handed = InHand::Gone(key, birth, Box::new(job));
             self.model().in_hand.entry(client).or_default().push(handed);
             delivered
         };
