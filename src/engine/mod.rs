@@ -1,22 +1,60 @@
 //! The core: jobs, queues, leases, retries, dead letters, waiters. A plain data structure without
-//! clock, socket, file, thread or chance; see [`Engine`].
+//! clock, socket, file, thread or chance: what it does depends on what it is told, byte for byte.
+//!
+//! A request is *decided* against the state (the files named after what users do: `produce`, `take`,
+//! `lease`, `change`, `look`, `keyspace`, and `passing` for time) into [`Fact`](fact::Fact)s, which
+//! are *applied* by one function (`apply`), the same that recovery uses.
 
+mod apply;
+mod change;
+mod digest;
+pub mod fact;
+mod hand;
+mod histogram;
+mod job;
+mod keyspace;
+mod lease;
+mod look;
+pub mod number;
+mod order;
+mod passing;
+mod policies;
 pub mod policy;
+mod produce;
+mod queue;
 pub mod reply;
 pub mod request;
+mod retry;
 pub mod stats;
+mod store;
+mod table;
+mod take;
+mod waiters;
 
-use crate::ids::ClientId;
+use std::collections::{HashMap, VecDeque};
+
+use ahash::RandomState;
+use smallvec::SmallVec;
+
+use crate::error::Error;
+use crate::ids::{ClientId, PolicyNo, QueueNo};
 use crate::time::{Micros, Millis};
+use apply::Applied;
+pub use fact::Facts;
+use fact::{Fact, Malformed};
+use hand::Handed;
+use job::JobIndex;
 use reply::{Outbox, Reply};
-use request::Request;
+use request::{QueueName, Request};
+use store::{Located, Store};
+use waiters::Waiters;
 
 /// What the engine is told from outside. Consulted when deciding, never when applying.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Seed of the id hash. An input, so that the engine's answers depend on its inputs alone.
     pub hash_seed: u64,
-    /// The first token and server-made id are above this.
+    /// Tokens and server-made ids are above this; see [`number::floor_at`].
     pub token_floor: u64,
     /// `max-delay`, ms.
     pub delay_ms_max: u64,
@@ -30,13 +68,18 @@ pub struct Settings {
     pub stats_retention_ms: u64,
 }
 
-/// The facts of a turn, encoded, in order.
-#[derive(Default, Debug)]
-pub struct Facts {
-    /// The encoded facts.
-    pub bytes: Vec<u8>,
-    /// How many.
-    pub count: u64,
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            hash_seed: 0,
+            token_floor: 0,
+            delay_ms_max: crate::limits::DELAY_MS_DEFAULT,
+            lease_ms_default: crate::limits::LEASE_MS_DEFAULT,
+            lease_ms_max: crate::limits::LEASE_MS_MAX_DEFAULT,
+            memory_bytes_max: 0,
+            stats_retention_ms: crate::limits::STATS_RETENTION_MS_DEFAULT,
+        }
+    }
 }
 
 /// Where one turn's results go.
@@ -68,89 +111,242 @@ pub struct Advanced {
     pub more: bool,
 }
 
+/// Owned id bytes, while the job they belong to changes. Most ids fit without an allocation.
+type IdBytes = SmallVec<[u8; 64]>;
+
 /// One partition: queues, their jobs, and who waits for them.
-pub struct Engine {}
+#[derive(Debug)]
+pub struct Engine {
+    store: Store,
+
+    // Volatile: all below.
+    settings: Settings,
+    waiters: Waiters,
+    /// Queues whose jobs became ready in this step and that have waiters, in that order.
+    touched: Vec<QueueNo>,
+    /// Queues with due work, which take turns.
+    sweeping: VecDeque<QueueNo>,
+    /// What was handed over in replies that have not reached the kernel.
+    in_hand: HashMap<ClientId, Vec<Handed>, RandomState>,
+    /// The queue asked for last: most requests go where the one before went, and comparing a name is
+    /// cheaper than hashing it.
+    likely_queue: QueueNo,
+    /// The policy of the job added last.
+    likely_policy: PolicyNo,
+    /// Leases that end with their connection.
+    bound: HashMap<ClientId, lease::Bounds, RandomState>,
+    /// Such leases of connections that are gone, still to be ended.
+    unbound: VecDeque<lease::Bound>,
+}
 
 impl Engine {
+    /// The reply to a waiter whose deadline came, or whom CLIENT UNBLOCK released.
+    pub const TIMED_OUT: Reply<'static> = Reply::NilArray;
+
     /// An empty engine.
-    pub fn new(_settings: Settings) -> Engine {
-        unimplemented!()
+    pub fn new(settings: Settings) -> Engine {
+        let hasher = RandomState::with_seeds(settings.hash_seed, 1, 2, 3);
+        Engine {
+            store: Store::new(settings.hash_seed),
+            settings,
+            waiters: Waiters::new(hasher.clone()),
+            touched: Vec::new(),
+            sweeping: VecDeque::new(),
+            in_hand: HashMap::with_hasher(hasher.clone()),
+            likely_queue: QueueNo(0),
+            likely_policy: PolicyNo(0),
+            bound: HashMap::with_hasher(hasher),
+            unbound: VecDeque::new(),
+        }
     }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// The settings, to be changed between turns.
     pub fn settings_mut(&mut self) -> &mut Settings {
-        unimplemented!()
+        &mut self.settings
     }
-    /// Decides and applies one request, then hands ready jobs to waiters.
+
+    /// Decides and applies one request, then hands ready jobs to waiters. The client must not be
+    /// waiting.
     pub fn handle(
         &mut self,
-        _now: Micros,
-        _client: ClientId,
-        _request: &Request<'_>,
-        _turn: &mut Turn<'_>,
+        now: Micros,
+        client: ClientId,
+        request: &Request<'_>,
+        turn: &mut Turn<'_>,
     ) -> Outcome {
-        unimplemented!()
+        let outcome = Step { engine: self, now, client, turn, alone: true }.decide(request);
+        self.hand_off(now, turn);
+        outcome
     }
+
     /// One request of a transaction: never waits and hands nothing to waiters; call [`Engine::hand_off`]
-    /// after the last. Never `Waiting`; `Again` only if [`Engine::prepare`] was not asked before.
+    /// after the last. [`Outcome::Again`] only if [`Engine::prepare`] was not asked before.
     pub fn handle_in_transaction(
         &mut self,
-        _now: Micros,
-        _client: ClientId,
-        _request: &Request<'_>,
-        _turn: &mut Turn<'_>,
+        now: Micros,
+        client: ClientId,
+        request: &Request<'_>,
+        turn: &mut Turn<'_>,
     ) -> Outcome {
-        unimplemented!()
+        Step { engine: self, now, client, turn, alone: false }.decide(request)
     }
-    /// Hands ready jobs to waiters: the end of a transaction.
-    pub fn hand_off(&mut self, _now: Micros, _turn: &mut Turn<'_>) {
-        unimplemented!()
+
+    /// Applies facts of an earlier turn, as recovery does.
+    pub fn apply(&mut self, now: Micros, facts: &Facts) -> Result<(), Malformed> {
+        facts.iter().try_for_each(|fact| {
+            self.store.apply(now, &fact?);
+            Ok(())
+        })
     }
-    /// Does a slice of what a request needs before it can be answered in one go; false: call again
-    /// in the next turn.
-    pub fn prepare(&mut self, _request: &Request<'_>) -> bool {
-        unimplemented!()
-    }
-    /// Lets time pass, in at most `budget` steps.
-    pub fn advance(&mut self, _now: Micros, _budget: u32, _turn: &mut Turn<'_>) -> Advanced {
-        unimplemented!()
-    }
-    /// When `advance` must be called next.
-    pub fn next_wakeup(&self) -> Option<Millis> {
-        unimplemented!()
-    }
-    /// The first byte of what was handed to `client` reached the kernel: the hand-off stands.
-    pub fn sent(&mut self, _client: ClientId) {
-        unimplemented!()
-    }
-    /// What was handed to `client` in this turn never left: back to its old place, uncounted.
-    /// To be followed by [`Engine::closed`].
-    pub fn unsent(&mut self, _now: Micros, _client: ClientId, _turn: &mut Turn<'_>) {
-        unimplemented!()
-    }
-    /// The connection is gone: it waits for nothing any more and its bound leases end.
-    pub fn closed(&mut self, _now: Micros, _client: ClientId, _turn: &mut Turn<'_>) {
-        unimplemented!()
-    }
-    /// Takes `client` out of the line without a reply; false if it does not wait.
-    pub fn stop_waiting(&mut self, _client: ClientId) -> bool {
-        unimplemented!()
-    }
-    /// Bytes held for jobs.
+
+    /// Bytes held for jobs and queues.
     pub fn memory_bytes(&self) -> u64 {
-        unimplemented!()
+        self.store.bytes
     }
+
     /// How many queues exist in each database.
     pub fn queue_counts(&self) -> [u64; 16] {
-        unimplemented!()
+        self.store.existing
     }
+
     /// How many clients wait.
     pub fn waiter_count(&self) -> usize {
-        unimplemented!()
+        self.waiters.len()
     }
+
     /// Jobs by state (delayed, ready, leased, dead), all queues.
     pub fn job_counts(&self) -> [u64; 4] {
-        unimplemented!()
+        self.store.counts
     }
-    /// A reply to be sent to a waiter that CLIENT UNBLOCK or a deadline released: a nil array.
-    pub const TIMED_OUT: Reply<'static> = Reply::NilArray;
+}
+
+/// One step: a request being decided. Facts of it are applied as they are decided.
+struct Step<'s, 't> {
+    engine: &'s mut Engine,
+    now: Micros,
+    client: ClientId,
+    turn: &'s mut Turn<'t>,
+    /// Not inside a transaction.
+    alone: bool,
+}
+
+impl Step<'_, '_> {
+    fn decide(&mut self, request: &Request<'_>) -> Outcome {
+        match *request {
+            Request::Add(ref add) => self.add(add),
+            Request::Pop { db, queues, wait } => self.pop(db, queues, wait),
+            Request::Reserve(ref reserve) => self.reserve(reserve),
+            Request::Ack { queue, ref jobs } => self.ack(queue, jobs),
+            Request::Nack(ref nack) => self.nack(nack),
+            Request::Extend { queue, id, token, lease_ms } => {
+                self.extend(queue, id, token, lease_ms)
+            }
+            Request::Delete { queue, ids } => self.delete(queue, ids),
+            Request::Cancel { queue, id, force } => self.cancel(queue, id, force),
+            Request::Reschedule { queue, id, when, only } => self.reschedule(queue, id, when, only),
+            Request::Get { queue, id } => self.get(queue, id),
+            Request::Stats { queue } => self.stats(queue),
+            Request::Len { queue, state } => self.len(queue, state),
+            Request::Peek { queue, state, count } => self.peek(queue, state, count),
+            Request::Scan { queue, cursor, state, pattern, count } => {
+                self.scan(queue, cursor, state, pattern, count)
+            }
+            Request::Remove { db, queues } => self.remove(db, queues),
+            Request::Exists { db, queues } => self.exists(db, queues),
+            Request::Flush { db } => self.flush(db),
+            Request::Keys { db, pattern } => self.keys(db, pattern),
+            Request::ScanQueues { db, cursor, pattern, count } => {
+                self.scan_queues(db, cursor, pattern, count)
+            }
+            Request::RandomQueue { db, draw } => self.random_queue(db, draw),
+            Request::QueueCount { db } => {
+                let count = self.engine.store.existing[usize::from(db.0)];
+                self.reply(Reply::Integer(count as i64))
+            }
+            Request::Memory { queue } => self.memory(queue),
+        }
+    }
+
+    fn reply(&mut self, reply: Reply<'_>) -> Outcome {
+        self.turn.outbox.reply(self.client, reply);
+        Outcome::Replied
+    }
+
+    fn refuse(&mut self, error: &Error) -> Outcome {
+        self.reply(Reply::Error(error))
+    }
+
+    fn commit(&mut self, fact: &Fact<'_>, at: Located) -> Applied {
+        self.engine.commit(self.now, self.turn, fact, at)
+    }
+
+    /// The queue, if its name is bound. What has fallen due in it is swept first, within a small
+    /// budget, so that a request at 12:00:00.000 sees the jobs of 12:00:00.000.
+    fn queue(&mut self, name: QueueName<'_>) -> Option<QueueNo> {
+        let likely = self.engine.likely_queue;
+        let number = match self.engine.store.bound_queue(likely) {
+            Some(queue) if queue.db == name.db && *queue.name == *name.name => likely,
+            _ => self.engine.store.queue_no(name.db, name.name)?,
+        };
+        self.engine.likely_queue = number;
+        self.catch_up(number);
+        Some(number)
+    }
+
+    /// Sweeps what is due now. Whoever waits for it gets it before the request goes on.
+    fn catch_up(&mut self, number: QueueNo) {
+        if self.engine.store.queue(number).wake <= self.now.floor() {
+            self.engine.sweep(number, &mut passing::CATCH_UP_STEPS.clone(), self.now, self.turn);
+            if self.alone {
+                self.engine.hand_off(self.now, self.turn);
+            }
+        }
+    }
+
+    /// The queue and the job, if there is one (or a window) with this id.
+    fn find(&mut self, name: QueueName<'_>, id: &[u8]) -> Option<(QueueNo, Located, JobIndex)> {
+        let number = self.queue(name)?;
+        let at = self.engine.store.locate(number, id);
+        Some((number, at, at.index?))
+    }
+}
+
+impl Engine {
+    fn commit(
+        &mut self,
+        now: Micros,
+        turn: &mut Turn<'_>,
+        fact: &Fact<'_>,
+        at: Located,
+    ) -> Applied {
+        turn.facts.push(fact);
+        self.store.apply_at(now, fact, at)
+    }
+
+    fn id_of(&self, index: JobIndex) -> IdBytes {
+        IdBytes::from_slice(self.store.jobs.get(index).id())
+    }
+
+    fn located(&self, index: JobIndex) -> Located {
+        Located { hash: self.store.jobs.get(index).hash, index: Some(index) }
+    }
+
+    /// Notes that a job of the queue became ready in this step; `place` is its place if it is new.
+    fn touch(&mut self, number: QueueNo, place: Option<i64>) {
+        let queue = self.store.queue_mut(number);
+        if queue.line.is_none() {
+            return;
+        }
+        if let Some(place) = place {
+            queue.fresh_place = queue.fresh_place.min(place);
+        }
+        if !std::mem::replace(&mut queue.touched, true) {
+            self.touched.push(number);
+        }
+    }
 }

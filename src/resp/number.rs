@@ -15,14 +15,19 @@ pub(super) fn parse_i64(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The decimal digits of one number, made on the stack.
+/// The decimal digits of one number, made on the stack with room for what surrounds them in a
+/// header line, so that a line is copied into the buffer in one piece.
 ///
 /// `redis-protocol` sizes a number by the floating-point logarithm, which takes
 /// 999,999,999,999,999,999 for 19 digits and leaves a NUL byte behind its 18.
 pub(super) struct Decimal {
-    bytes: [u8; I64_BYTES_MAX],
+    /// The kind of the line, 20 digits or 19 and a sign, flush right, and the line end.
+    bytes: [u8; LINE_BYTES],
     start: usize,
 }
+
+const LINE_BYTES: usize = 1 + I64_BYTES_MAX + 2;
+const DIGITS_END: usize = LINE_BYTES - 2;
 
 impl Decimal {
     #[inline]
@@ -38,9 +43,11 @@ impl Decimal {
 
     #[inline]
     pub(super) fn magnitude(mut rest: u64) -> Self {
-        // 20 digits hold any u64: 18,446,744,073,709,551,615.
-        let mut bytes = [0; I64_BYTES_MAX];
-        let mut start = I64_BYTES_MAX;
+        let mut bytes = [0; LINE_BYTES];
+        bytes[DIGITS_END] = b'\r';
+        bytes[DIGITS_END + 1] = b'\n';
+        // 20 digits hold any u64, 18,446,744,073,709,551,615 at most, and leave `bytes[0]` free.
+        let mut start = DIGITS_END;
         loop {
             start -= 1;
             bytes[start] = b'0' + (rest % 10) as u8;
@@ -51,9 +58,17 @@ impl Decimal {
         }
     }
 
+    /// The digits alone.
     #[inline]
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[self.start..]
+    pub(super) fn digits(&self) -> &[u8] {
+        &self.bytes[self.start..DIGITS_END]
+    }
+
+    /// `kind`, the digits and a line end.
+    #[inline]
+    pub(super) fn line(&mut self, kind: u8) -> &[u8] {
+        self.bytes[self.start - 1] = kind;
+        &self.bytes[self.start - 1..]
     }
 }
 
@@ -103,8 +118,8 @@ mod tests {
             edge = next;
         }
         for value in values {
-            assert_eq!(Decimal::new(value).as_bytes(), value.to_string().as_bytes());
+            assert_eq!(Decimal::new(value).digits(), value.to_string().as_bytes());
         }
-        assert_eq!(Decimal::magnitude(u64::MAX).as_bytes(), b"18446744073709551615");
+        assert_eq!(Decimal::magnitude(u64::MAX).line(b'$'), b"$18446744073709551615\r\n");
     }
 }

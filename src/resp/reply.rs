@@ -89,7 +89,7 @@ impl<'a> Encoder<'a> {
             // Most integers are answers to "did it happen" and "how many".
             0 => self.out.extend_from_slice(b":0\r\n"),
             1 => self.out.extend_from_slice(b":1\r\n"),
-            _ => self.header(b':', Decimal::new(value).as_bytes()),
+            _ => self.out.extend_from_slice(Decimal::new(value).line(b':')),
         }
     }
 
@@ -105,12 +105,12 @@ impl<'a> Encoder<'a> {
 
     /// A number as a bulk string of its decimal digits, as in lists of field and value.
     pub fn bulk_integer(&mut self, value: i64) {
-        self.bulk(Decimal::new(value).as_bytes());
+        self.bulk(Decimal::new(value).digits());
     }
 
     /// As [`bulk_integer`](Self::bulk_integer), for ids and tokens that use all 64 bits.
     pub fn bulk_unsigned(&mut self, value: u64) {
-        self.bulk(Decimal::magnitude(value).as_bytes());
+        self.bulk(Decimal::magnitude(value).digits());
     }
 
     /// Nothing, where a value was asked for: `$-1`, in RESP3 `_`.
@@ -193,20 +193,9 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    fn count(&mut self, kind: u8, count: usize) {
-        self.header(kind, Decimal::magnitude(count as u64).as_bytes());
-    }
-
-    /// `kind`, digits and a line end, put together on the stack so that the buffer is asked for
-    /// room once.
     #[inline]
-    fn header(&mut self, kind: u8, digits: &[u8]) {
-        let mut line = [0; 23];
-        line[0] = kind;
-        let end = 1 + digits.len();
-        line[1..end].copy_from_slice(digits);
-        line[end..end + 2].copy_from_slice(b"\r\n");
-        self.out.extend_from_slice(&line[..end + 2]);
+    fn count(&mut self, kind: u8, count: usize) {
+        self.out.extend_from_slice(Decimal::magnitude(count as u64).line(kind));
     }
 
     fn frame2(&mut self, frame: &Frame2<'_>) {

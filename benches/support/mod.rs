@@ -1,0 +1,147 @@
+//! Servers started for a bench, and a small blocking client.
+
+#![allow(dead_code)] // each bench uses its part
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use redis_protocol::resp2::decode::decode;
+use redis_protocol::resp2::types::OwnedFrame;
+
+/// A server process on a loopback port of its own; killed when dropped.
+pub struct Server {
+    child: Child,
+    pub port: u16,
+    dir: std::path::PathBuf,
+}
+
+impl Server {
+    /// The delayd of this build.
+    pub fn delayd(more: &[&str]) -> Server {
+        Server::start(env!("CARGO_BIN_EXE_delayd"), &["--loglevel", "warning"], more)
+    }
+
+    /// Debian's redis-server, without persistence; none if it is not installed.
+    pub fn redis() -> Option<Server> {
+        let version = Command::new("redis-server").arg("--version").output().ok()?;
+        eprintln!("{}", String::from_utf8_lossy(&version.stdout).trim());
+        Some(Server::start("redis-server", &["--save", "", "--appendonly", "no"], &[]))
+    }
+
+    fn start(program: &str, arguments: &[&str], more: &[&str]) -> Server {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = free.local_addr().expect("bound").port();
+        drop(free);
+        let dir = std::env::temp_dir().join(format!("delayd-bench-{port}"));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let child = Command::new(program)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .arg("--dir")
+            .arg(&dir)
+            .args(arguments)
+            .args(more)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{program}: {error}"));
+        let server = Server { child, port, dir };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(Instant::now() < deadline, "{program} does not listen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server
+    }
+
+    pub fn client(&self) -> Client {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).expect("connect");
+        stream.set_nodelay(true).expect("an option of every socket");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("an option of every socket");
+        Client { stream, input: Vec::new(), at: 0 }
+    }
+
+    /// CPU seconds the process has used so far, user and system.
+    pub fn cpu_seconds(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        let stat = stat.expect("the server runs");
+        let (_, fields) = stat.rsplit_once(") ").expect("the format of stat");
+        let fields: Vec<f64> = fields.split(' ').skip(11).take(2).flat_map(str::parse).collect();
+        // USER_HZ is 100 on Linux.
+        fields.iter().sum::<f64>() / 100.0
+    }
+
+    /// Resident bytes.
+    pub fn resident(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id()));
+        let statm = statm.expect("the server runs");
+        statm.split(' ').nth(1).expect("resident").parse::<u64>().expect("pages") * 4096
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A blocking connection.
+pub struct Client {
+    stream: TcpStream,
+    input: Vec<u8>,
+    at: usize,
+}
+
+impl Client {
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the server reads");
+    }
+
+    pub fn receive(&mut self) -> OwnedFrame {
+        loop {
+            if let Some((frame, length)) = decode(&self.input[self.at..]).expect("RESP2") {
+                self.at += length;
+                if self.at == self.input.len() {
+                    (self.at, _) = (0, self.input.clear());
+                }
+                return frame;
+            }
+            let mut part = [0; 64 << 10];
+            let length = self.stream.read(&mut part).expect("a reply within 30 s");
+            assert!(length > 0, "the server closed the connection");
+            self.input.drain(..std::mem::take(&mut self.at));
+            self.input.extend_from_slice(&part[..length]);
+        }
+    }
+
+    pub fn call(&mut self, words: &[&str]) -> OwnedFrame {
+        let mut bytes = Vec::new();
+        command(&mut bytes, words);
+        self.send(&bytes);
+        self.receive()
+    }
+}
+
+/// Appends a request.
+pub fn command(out: &mut Vec<u8>, words: &[&str]) {
+    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+    }
+}
+
+/// The wall clock, µs.
+pub fn now_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    since.as_micros() as u64
+}
+
+/// What the bench runs on, for the heading of its output.
+pub fn machine() -> String {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name\t: "));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{cores} cores, {}", model.unwrap_or("unknown processor"))
+}

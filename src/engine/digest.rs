@@ -1,0 +1,49 @@
+//! A digest of the durable state: equal live, after recovery and in a replica.
+
+use std::hash::{Hash, Hasher};
+
+use ahash::AHasher;
+
+use crate::engine::Engine;
+use crate::engine::job::JobIndex;
+use crate::engine::queue::Queue;
+
+/// Hashes with fixed keys, so that digests of two engines with different seeds compare.
+fn hashed(value: impl Hash) -> u64 {
+    let mut hasher = AHasher::default();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Engine {
+    /// The digest. Jobs, places, policies, totals and names count; layout, budgets, waiters and the
+    /// numbers of slabs do not. Cost: all jobs; for tests and for comparing machines.
+    pub fn digest(&self) -> u64 {
+        let queues = self.store.queues();
+        // Sums, so that the order in which tables are walked does not matter.
+        let queues = queues.map(|(_, queue)| self.digest_queue(queue)).fold(0, u64::wrapping_add);
+        hashed((queues, self.store.number))
+    }
+
+    fn digest_queue(&self, queue: &Queue) -> u64 {
+        let jobs = queue.table.iter().map(|index| self.digest_job(index));
+        let jobs = jobs.fold(0, u64::wrapping_add);
+        let named = (queue.db, &queue.name, queue.sequence, queue.last_place, queue.used);
+        let counted = (queue.counts, queue.windows, queue.totals, &queue.lateness, queue.bytes);
+        hashed((jobs, named, counted))
+    }
+
+    fn digest_job(&self, index: JobIndex) -> u64 {
+        let (jobs, timers) = (&self.store.jobs, &self.store.timers);
+        let job = jobs.get(index);
+        let history = jobs.history(index).map(|history| {
+            let counts = [history.attempt, history.deliveries, history.nacks, history.timeouts];
+            let more = (history.lost, history.unanswered, history.bound, history.death);
+            (history.token, history.due, counts, more, &history.error)
+        });
+        let own = (job.id(), job.body(), job.added, job.order, job.priority, job.stage as u8);
+        let armed = timers.is_armed(index).then(|| timers.due(index));
+        let timed = (self.store.due(index), armed);
+        hashed((own, timed, self.store.policy(index), history))
+    }
+}

@@ -1,0 +1,172 @@
+//! Jobs in hand: decided and in a reply, but not yet on their way.
+//!
+//! A connection can turn out closed before the first byte of the reply goes to the kernel. Then what
+//! is in its hand goes back at once to its old place, uncounted.
+
+use crate::engine::apply::Departed;
+use crate::engine::fact::{Fact, Image};
+use crate::engine::job::{History, JobIndex, Stage};
+use crate::engine::policy::Policy;
+use crate::engine::reply::Delivered;
+use crate::engine::request::QueueName;
+use crate::engine::store::Store;
+use crate::engine::{Engine, Turn};
+use crate::ids::{ClientId, QueueNo, Token};
+use crate::time::{Micros, Millis};
+
+/// A popped job, with all that is needed to put it back.
+#[derive(Debug)]
+pub struct Gone {
+    pub(super) queue: QueueNo,
+    pub(super) born: u64,
+    pub(super) departed: Box<Departed>,
+    /// By value: with its last job gone, the policy's number may be bound to another.
+    pub(super) policy: Policy,
+    pub(super) due: Millis,
+}
+
+/// A job just taken.
+#[derive(Debug)]
+pub enum Taken {
+    /// With a lease; it stays in the store.
+    Leased {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        index: JobIndex,
+        /// The lease's token.
+        token: Token,
+        /// The lease's end.
+        lease_end: Millis,
+    },
+    /// At most once.
+    Gone(Box<Gone>),
+}
+
+/// What is remembered of a taken job until its reply is on its way.
+#[derive(Debug)]
+pub enum Handed {
+    /// Known by its token.
+    Leased { queue: QueueNo, index: JobIndex, token: Token },
+    /// All of it.
+    Gone(Box<Gone>),
+}
+
+impl From<Taken> for Handed {
+    fn from(taken: Taken) -> Handed {
+        match taken {
+            Taken::Leased { queue, index, token, .. } => Handed::Leased { queue, index, token },
+            Taken::Gone(gone) => Handed::Gone(gone),
+        }
+    }
+}
+
+impl Taken {
+    /// As the reply shows it.
+    pub fn shown<'a>(&'a self, store: &'a Store) -> Delivered<'a> {
+        let (queue, job, history, due, lease) = match *self {
+            Taken::Leased { queue, index, token, lease_end } => {
+                let (job, history) = (store.jobs.get(index), store.jobs.history(index));
+                (queue, job, history, store.due(index), Some((token, lease_end)))
+            }
+            Taken::Gone(ref gone) => {
+                let Departed { job, history } = &*gone.departed;
+                (gone.queue, job, history.as_ref(), gone.due, None)
+            }
+        };
+        let queue = store.queue(queue);
+        let counted = history.map_or(0, |history| history.attempt);
+        Delivered {
+            queue: QueueName { db: queue.db, name: &queue.name },
+            id: job.id(),
+            body: job.body(),
+            token: lease.map(|(token, _)| token),
+            // A lease has been counted already, a pop counts nothing any more.
+            attempt: counted + u32::from(lease.is_none()),
+            due,
+            lease_end: lease.map_or(Millis(0), |(_, end)| end),
+        }
+    }
+}
+
+impl Engine {
+    /// The first byte of what was handed to `client` reached the kernel: the hand-off stands.
+    pub fn sent(&mut self, client: ClientId) {
+        if !self.in_hand.is_empty() {
+            self.in_hand.remove(&client);
+        }
+    }
+
+    /// What was handed to `client` and not yet [`sent`](Engine::sent) never left: back to its old
+    /// place, uncounted, and on to whoever waits. To be followed by [`Engine::closed`].
+    pub fn unsent(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
+        for handed in self.in_hand.remove(&client).unwrap_or_default() {
+            match handed {
+                Handed::Leased { queue, index, token } => {
+                    self.take_back_lease(queue, index, token, now, turn);
+                }
+                Handed::Gone(gone) => self.take_back_gone(*gone, now, turn),
+            }
+        }
+        self.hand_off(now, turn);
+    }
+
+    fn take_back_lease(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        token: Token,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) {
+        if !self.holds(queue, index, token) {
+            return;
+        }
+        let (id, at) = (self.id_of(index), self.located(index));
+        self.commit(now, turn, &Fact::Unleased { queue, id: &id }, at);
+        self.touch(queue, None);
+    }
+
+    fn take_back_gone(&mut self, gone: Gone, now: Micros, turn: &mut Turn<'_>) {
+        let Gone { queue, born, departed, policy, due } = gone;
+        let Departed { job, history } = *departed;
+        // The queue was removed meanwhile, and the job would have gone with it.
+        if self.store.bound_queue(queue).is_none_or(|queue| queue.born != born) {
+            return;
+        }
+        let at = self.store.locate(queue, job.id());
+        // Another client has used the id again since: the pop stands, as after a crash.
+        if at.index.is_some_and(|index| self.store.jobs.get(index).stage != Stage::Window) {
+            return;
+        }
+        let policy = self.intern(policy, now, turn);
+        let image = Image {
+            id: job.id(),
+            body: job.body(),
+            policy,
+            priority: job.priority,
+            added: job.added,
+            due,
+            place: job.order,
+            history: history.as_ref().map(|history| {
+                let &History { attempt, deliveries, nacks, timeouts, lost, unanswered, .. } =
+                    history;
+                [attempt, deliveries, nacks, timeouts, lost, unanswered]
+            }),
+            error: history.as_ref().and_then(|history| history.error.as_deref()),
+        };
+        self.commit(now, turn, &Fact::Unpopped { queue, image }, at);
+        self.touch(queue, None);
+    }
+
+    /// Whether this very lease is running.
+    pub(super) fn holds(&self, queue: QueueNo, index: JobIndex, token: Token) -> bool {
+        // Tokens never repeat, so a number used again for another job does not fool this; a queue
+        // that was removed is unbound or bound anew, without this job.
+        let Some(queue) = self.store.bound_queue(queue) else { return false };
+        let history = self.store.jobs.history(index);
+        self.store.jobs.get(index).stage == Stage::Leased
+            && history.is_some_and(|history| history.token == token.0)
+            && self.store.is_indexed(queue, index)
+    }
+}

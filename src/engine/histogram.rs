@@ -1,0 +1,109 @@
+//! A histogram of lateness in 512 bytes.
+
+use std::hash::{Hash, Hasher};
+
+/// Each power of two is cut into four buckets, so that a percentile is off by 12 % at most.
+const CUTS: u32 = 4;
+const BUCKETS: usize = 128;
+
+/// Counts of values in µs, 0 to 2^32 (71 minutes) and beyond in the last bucket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Histogram {
+    counts: [u32; BUCKETS],
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram { counts: [0; BUCKETS], max: 0 }
+    }
+}
+
+impl Hash for Histogram {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.counts.hash(state);
+        self.max.hash(state);
+    }
+}
+
+/// 0 1 2 3 have a bucket each; then 4 5 6 7, 8-9 10-11 12-13 14-15, 16-19 …
+fn bucket(value: u64) -> usize {
+    if value < 4 {
+        return value as usize;
+    }
+    let power = value.ilog2();
+    let cut = (value >> (power - 2)) & 3;
+    (((power - 1) * CUTS) as usize + cut as usize).min(BUCKETS - 1)
+}
+
+/// The middle of a bucket.
+fn middle(bucket: usize) -> u64 {
+    if bucket < 4 {
+        return bucket as u64;
+    }
+    let power = bucket as u32 / CUTS + 1;
+    let width = 1u64 << (power - 2);
+    (4 + bucket as u64 % 4) * width + width / 2
+}
+
+impl Histogram {
+    /// Counts one value. A full counter halves all, which keeps the proportions.
+    pub fn record(&mut self, value: u64) {
+        let at = bucket(value);
+        if self.counts[at] == u32::MAX {
+            self.counts.iter_mut().for_each(|count| *count /= 2);
+        }
+        self.counts[at] += 1;
+        self.max = self.max.max(value);
+    }
+
+    /// The value below which `permille` of 1,000 lie; 0 when nothing was counted.
+    pub fn percentile(&self, permille: u64) -> u64 {
+        let total: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
+        let wanted = (total * permille).div_ceil(1_000);
+        let mut seen = 0;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            seen += u64::from(*count);
+            if seen >= wanted && seen > 0 {
+                return middle(bucket).min(self.max);
+            }
+        }
+        0
+    }
+
+    /// The greatest value ever counted.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_grow_and_hold_their_middle() {
+        let mut last = 0;
+        for value in (0..100_000).chain((17..32).map(|power| (1 << power) - 1)) {
+            let at = bucket(value);
+            assert!(at >= last, "{value}");
+            last = at;
+            let off = middle(at).abs_diff(value) as f64;
+            assert!(off <= value as f64 * 0.125, "{value} is in a bucket around {}", middle(at));
+        }
+        for at in 0..BUCKETS {
+            assert_eq!(bucket(middle(at)), at);
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn percentiles_of_a_known_distribution() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.percentile(500), 0);
+        (1..=1_000).for_each(|value| histogram.record(value));
+        assert!((440..=560).contains(&histogram.percentile(500)), "{}", histogram.percentile(500));
+        assert!((870..=1_000).contains(&histogram.percentile(990)));
+        assert_eq!(histogram.max(), 1_000);
+    }
+}

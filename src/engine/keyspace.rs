@@ -1,0 +1,102 @@
+//! Queues as keys: EXISTS, DEL, FLUSH, KEYS, SCAN.
+
+use crate::engine::fact::Fact;
+use crate::engine::queue::{QUEUE_BYTES, Queue};
+use crate::engine::reply::Reply;
+use crate::engine::request::QueueName;
+use crate::engine::store::Located;
+use crate::engine::{Outcome, Step};
+use crate::glob;
+use crate::ids::Db;
+
+/// No job is meant.
+const NOTHING: Located = Located { hash: 0, index: None };
+
+impl Step<'_, '_> {
+    pub(super) fn exists(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
+        let mut count = 0;
+        for name in queues {
+            let number = self.queue(QueueName { db, name });
+            count +=
+                i64::from(number.is_some_and(|number| self.engine.store.queue(number).exists()));
+        }
+        self.reply(Reply::Integer(count))
+    }
+
+    pub(super) fn remove(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
+        let mut count = 0;
+        for name in queues {
+            // A queue without jobs is no key, but its totals and windows go with DEL all the same.
+            let Some(queue) = self.engine.store.queue_no(db, name) else { continue };
+            count += i64::from(self.engine.store.queue(queue).exists());
+            self.commit(&Fact::QueueRemoved { queue }, NOTHING);
+        }
+        self.reply(Reply::Integer(count))
+    }
+
+    pub(super) fn flush(&mut self, db: Option<Db>) -> Outcome {
+        self.commit(&Fact::Flushed { db }, NOTHING);
+        self.reply(Reply::Ok)
+    }
+
+    pub(super) fn keys(&mut self, db: Db, pattern: &[u8]) -> Outcome {
+        let (store, mut names) = (&self.engine.store, Vec::new());
+        store.scan_queues(db, 0, usize::MAX, |queue| {
+            if queue.exists() && glob::matches(pattern, &queue.name) {
+                names.push(&*queue.name);
+            }
+        });
+        self.turn.outbox.reply(self.client, Reply::Names(&names));
+        Outcome::Replied
+    }
+
+    pub(super) fn scan_queues(
+        &mut self,
+        db: Db,
+        cursor: u64,
+        pattern: Option<&[u8]>,
+        count: u64,
+    ) -> Outcome {
+        let (store, mut names) = (&self.engine.store, Vec::new());
+        // As many as a queue count allows: COUNT beyond it asks for all.
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let next = store.scan_queues(db, cursor, count, |queue| {
+            if queue.exists() && pattern.is_none_or(|pattern| glob::matches(pattern, &queue.name)) {
+                names.push(&*queue.name);
+            }
+        });
+        self.turn.outbox.reply(self.client, Reply::ScannedNames(next, &names));
+        Outcome::Replied
+    }
+
+    pub(super) fn random_queue(&mut self, db: Db, draw: u64) -> Outcome {
+        let store = &self.engine.store;
+        if store.existing[usize::from(db.0)] == 0 {
+            return self.reply(Reply::Nil);
+        }
+        // From a random point of the hash order on, and from its beginning if nothing follows.
+        let mut cursor = draw >> 7;
+        let mut found: Option<&Queue> = None;
+        loop {
+            cursor = store.scan_queues(db, cursor, 1, |queue| {
+                if queue.exists() && found.is_none() {
+                    found = Some(queue);
+                }
+            });
+            if let Some(queue) = found {
+                self.turn.outbox.reply(self.client, Reply::Id(&queue.name));
+                return Outcome::Replied;
+            }
+        }
+    }
+
+    pub(super) fn memory(&mut self, name: QueueName<'_>) -> Outcome {
+        let Some(number) = self.queue(name) else { return self.reply(Reply::Nil) };
+        let queue = self.engine.store.queue(number);
+        if !queue.exists() {
+            return self.reply(Reply::Nil);
+        }
+        let bytes = queue.bytes + QUEUE_BYTES + queue.name.len() as u64;
+        self.reply(Reply::Integer(bytes as i64))
+    }
+}

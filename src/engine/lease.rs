@@ -1,0 +1,183 @@
+//! What a consumer does with its lease, and how leases end by themselves.
+
+use crate::engine::fact::{Destination, Fact};
+use crate::engine::job::{JobIndex, Stage};
+use crate::engine::reply::Reply;
+use crate::engine::request::{Nack, QueueName, State};
+use crate::engine::retry::{Failure, destination};
+use crate::engine::store::Located;
+use crate::engine::{Engine, Outcome, Step, Turn};
+use crate::ids::{ClientId, QueueNo, Token};
+use crate::limits;
+use crate::time::Micros;
+
+/// Bound leases ended at once when a connection closes; `advance` does the rest.
+const UNBIND_AT_ONCE: u32 = 64;
+
+/// A lease that ends with its connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    pub(super) queue: QueueNo,
+    pub(super) index: JobIndex,
+    pub(super) token: Token,
+}
+
+/// The bound leases of a connection; some may have ended.
+#[derive(Debug, Default)]
+pub struct Bounds {
+    leases: Vec<Bound>,
+    /// At this length those that ended are dropped.
+    full: usize,
+}
+
+/// See [`Bounds::full`].
+const BOUNDS_MIN: usize = 64;
+
+impl Step<'_, '_> {
+    pub(super) fn ack(&mut self, name: QueueName<'_>, jobs: &[(&[u8], Token)]) -> Outcome {
+        let mut acked = 0;
+        if let Some(queue) = self.queue(name) {
+            for (id, token) in jobs {
+                let at = self.engine.store.locate(queue, id);
+                let Some(index) = at.index.filter(|index| self.token_is(*index, *token)) else {
+                    continue;
+                };
+                let window_end = self.engine.window_end(index, self.now);
+                self.commit(&Fact::Acked { queue, id, window_end }, at);
+                acked += 1;
+            }
+        }
+        self.reply(Reply::Integer(acked))
+    }
+
+    pub(super) fn nack(&mut self, nack: &Nack<'_>) -> Outcome {
+        let next = match nack.when.map(|when| self.resolve(when)).transpose() {
+            Ok(next) => next,
+            Err(error) => return self.refuse(&error),
+        };
+        let Some((queue, at, index)) = self.leased(nack.queue, nack.id, nack.token) else {
+            return self.reply(Reply::Integer(0));
+        };
+        let counted = !nack.uncounted;
+        let failure = Failure::Nacked { counted, bury: nack.bury, next };
+        let to = destination(&self.engine.store, index, failure, self.now);
+        let priority = nack.priority.unwrap_or(self.engine.store.jobs.get(index).priority);
+        let (id, error) = (nack.id, nack.error);
+        self.commit(&Fact::Nacked { queue, id, counted, priority, error, to }, at);
+        self.engine.settled(queue, to, self.now, self.turn);
+        self.reply(Reply::Integer(1))
+    }
+
+    pub(super) fn extend(
+        &mut self,
+        name: QueueName<'_>,
+        id: &[u8],
+        token: Token,
+        lease_ms: u64,
+    ) -> Outcome {
+        if let Err(error) = self.check_lease(lease_ms) {
+            return self.refuse(&error);
+        }
+        let Some((queue, at, _)) = self.leased(name, id, token) else {
+            return self.reply(Reply::Nil);
+        };
+        let lease_end = self.now.ceil().plus(lease_ms);
+        self.commit(&Fact::Extended { queue, id, lease_end }, at);
+        self.reply(Reply::Integer(lease_end.0 as i64))
+    }
+
+    /// The job, if this token's lease is running.
+    fn leased(
+        &mut self,
+        name: QueueName<'_>,
+        id: &[u8],
+        token: Token,
+    ) -> Option<(QueueNo, Located, JobIndex)> {
+        let (queue, at, index) = self.find(name, id)?;
+        let store = &self.engine.store;
+        // A lease whose end has come but was not swept yet is over all the same.
+        let running = store.jobs.get(index).stage == Stage::Leased
+            && store.timers.due(index) > self.now.floor();
+        (running && self.token_is(index, token)).then_some((queue, at, index))
+    }
+
+    fn token_is(&self, index: JobIndex, token: Token) -> bool {
+        let history = self.engine.store.jobs.history(index);
+        history.is_some_and(|history| history.token == token.0 && token.0 != 0)
+    }
+}
+
+impl Engine {
+    /// The connection is gone: it waits for nothing any more and its bound leases end.
+    pub fn closed(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
+        self.stop_waiting(client);
+        self.in_hand.remove(&client);
+        self.unbound.extend(self.bound.remove(&client).unwrap_or_default().leases);
+        self.end_unbound(&mut UNBIND_AT_ONCE.clone(), now, turn);
+        self.hand_off(now, turn);
+    }
+
+    /// Notes that a lease ends with `client`'s connection. A long-lived worker acknowledges most of
+    /// its leases; those are dropped whenever the list has doubled.
+    pub(super) fn bind_lease(&mut self, client: ClientId, lease: Bound) {
+        let mut bounds = self.bound.remove(&client).unwrap_or_default();
+        bounds.leases.push(lease);
+        if bounds.leases.len() > bounds.full {
+            bounds.leases.retain(|lease| self.holds(lease.queue, lease.index, lease.token));
+            bounds.full = BOUNDS_MIN.max(2 * bounds.leases.len());
+        }
+        self.bound.insert(client, bounds);
+    }
+
+    /// Ends leases whose connection is gone; true when none is left.
+    pub(super) fn end_unbound(
+        &mut self,
+        budget: &mut u32,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        while let Some(lease) = self.unbound.front().copied() {
+            let Some(left) = budget.checked_sub(1) else { return false };
+            *budget = left;
+            self.unbound.pop_front();
+            if self.holds(lease.queue, lease.index, lease.token) {
+                self.end_lease(lease.queue, lease.index, Failure::Lost, now, turn);
+            }
+        }
+        true
+    }
+
+    /// A lease ended by itself.
+    pub(super) fn end_lease(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        failure: Failure,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) {
+        let (id, at) = (self.id_of(index), self.located(index));
+        let to = destination(&self.store, index, failure, now);
+        let lost = failure == Failure::Lost;
+        self.commit(now, turn, &Fact::LeaseOver { queue, id: &id, lost, to }, at);
+        self.settled(queue, to, now, turn);
+    }
+
+    /// What follows from where a job went.
+    fn settled(&mut self, queue: QueueNo, to: Destination, now: Micros, turn: &mut Turn<'_>) {
+        match to {
+            Destination::Ready => self.touch(queue, None),
+            Destination::Delayed { .. } => {}
+            Destination::Dead { .. } => self.drop_oldest_dead(queue, now, turn),
+        }
+    }
+
+    fn drop_oldest_dead(&mut self, queue: QueueNo, now: Micros, turn: &mut Turn<'_>) {
+        while self.store.queue(queue).count(State::Dead) > limits::DEAD_COUNT_DEFAULT {
+            let front = self.store.queue(queue).dead.front(&self.store.chunks);
+            let (index, _) = front.expect("what is counted as dead stands among the dead");
+            let (id, at) = (self.id_of(index), self.located(index));
+            self.commit(now, turn, &Fact::Dropped { queue, id: &id }, at);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Looking without changing: GET, STATS, LEN, PEEK, SCAN.
+
+use crate::engine::job::JobIndex;
+use crate::engine::reply::{Glimpse, JobView, Reply};
+use crate::engine::request::{QueueName, Request, State};
+use crate::engine::stats::StatsView;
+use crate::engine::{Engine, Outcome, Step};
+use crate::glob;
+use crate::ids::{QueueNo, Token};
+
+/// Timers moved per turn to bring the next ones into order before PEEK or STATS can answer: about
+/// 100 µs. A queue of 10 M jobs due in one slot takes some thousand turns, between which others
+/// are served; the work is not lost, since the timers would have been moved later anyway.
+const OPEN_STEPS: u32 = 2_048;
+
+impl Engine {
+    /// Does a slice of what a request needs before it can be answered in one go; false: call again
+    /// in the next turn.
+    pub fn prepare(&mut self, request: &Request<'_>) -> bool {
+        let (queue, count, state) = match *request {
+            Request::Peek { queue, state, count } => (queue, count, state),
+            Request::Stats { queue } => (queue, 1, None),
+            _ => return true,
+        };
+        let Some(number) = self.store.queue_no(queue.db, queue.name) else { return true };
+        self.open(number, state, count, OPEN_STEPS)
+    }
+
+    fn open(&mut self, number: QueueNo, state: Option<State>, count: u32, mut steps: u32) -> bool {
+        let (queue, _, timers, _) = self.store.parts(number);
+        let wheel = match state {
+            None | Some(State::Delayed) => &mut queue.delayed,
+            Some(State::Leased) => &mut queue.leases,
+            Some(State::Ready | State::Dead) => return true,
+        };
+        wheel.open_ahead(timers, count as usize, &mut steps)
+    }
+
+    /// What is shown of a job.
+    fn glimpse(&self, index: JobIndex, state: State) -> Glimpse<'_> {
+        let job = self.store.jobs.get(index);
+        Glimpse { id: job.id(), state, due: self.store.due(index), body: job.body() }
+    }
+
+    fn view(&self, index: JobIndex, state: State) -> JobView<'_> {
+        let store = &self.store;
+        let (job, policy, due) = (store.jobs.get(index), store.policy(index), store.due(index));
+        let history = store.jobs.history(index);
+        let count = |of: fn(&crate::engine::job::History) -> u32| history.map_or(0, of);
+        let lease = history
+            .filter(|_| state == State::Leased)
+            .map(|history| (Token(history.token), store.timers.due(index), history.bound));
+        let waits = matches!(state, State::Delayed | State::Ready);
+        let expires = store.expiry(index).filter(|_| waits).unwrap_or_default();
+        JobView {
+            id: job.id(),
+            state,
+            body: job.body(),
+            due,
+            added: job.added,
+            priority: job.priority,
+            attempt: count(|history| history.attempt),
+            attempts_max: policy.attempts,
+            deliveries: count(|history| history.deliveries),
+            nacks: count(|history| history.nacks),
+            timeouts: count(|history| history.timeouts),
+            lost: count(|history| history.lost),
+            backoff: policy.backoff.to_string(),
+            lease_ms: policy.lease_ms,
+            ttl_ms: policy.ttl_ms,
+            expires,
+            unique_ms: policy.unique_ms,
+            lease,
+            death: history.and_then(|history| history.death),
+            error: history.and_then(|history| history.error.as_deref()),
+        }
+    }
+}
+
+impl Step<'_, '_> {
+    /// A transaction cannot be interrupted. What it has added itself since it was prepared is
+    /// bounded by its length.
+    fn open_steps(&self) -> u32 {
+        if self.alone { OPEN_STEPS } else { u32::MAX }
+    }
+
+    pub(super) fn get(&mut self, name: QueueName<'_>, id: &[u8]) -> Outcome {
+        let found = self.find(name, id).and_then(|(_, _, index)| {
+            let state = self.engine.store.jobs.get(index).stage.state()?;
+            Some((index, state))
+        });
+        let Some((index, state)) = found else { return self.reply(Reply::NilArray) };
+        let view = self.engine.view(index, state);
+        self.turn.outbox.reply(self.client, Reply::Job(&view));
+        Outcome::Replied
+    }
+
+    pub(super) fn len(&mut self, name: QueueName<'_>, state: Option<State>) -> Outcome {
+        let counts =
+            self.queue(name).map_or([0; 4], |number| self.engine.store.queue(number).counts);
+        let count = state.map_or(counts.iter().sum(), |state| counts[state as usize]);
+        self.reply(Reply::Integer(count as i64))
+    }
+
+    pub(super) fn stats(&mut self, name: QueueName<'_>) -> Outcome {
+        let waiters = self.engine.waiters.count(name.db, name.name) as u64;
+        let Some(number) = self.queue(name) else {
+            if waiters == 0 {
+                return self.reply(Reply::NilArray);
+            }
+            let view = StatsView { waiters, paused: "no", ..StatsView::default() };
+            return self.reply(Reply::Stats(&view));
+        };
+        if !self.engine.open(number, None, 1, self.open_steps()) {
+            return Outcome::Again;
+        }
+        let store = &self.engine.store;
+        let queue = store.queue(number);
+        let first = queue.delayed.iter_front(&store.timers).next();
+        // The front of each priority became ready before all behind it, and jobs become ready in
+        // the order of their due times: the oldest is among at most ten.
+        let fronts = queue.ready.fronts(&store.jobs, &store.chunks);
+        let oldest = fronts.map(|index| store.due(index)).min();
+        let lateness = queue.lateness.as_deref();
+        let view = StatsView {
+            delayed: queue.count(State::Delayed),
+            ready: queue.count(State::Ready),
+            leased: queue.count(State::Leased),
+            dead: queue.count(State::Dead),
+            bytes: queue.bytes,
+            waiters: self.engine.waiters.count(name.db, name.name) as u64,
+            paused: "no",
+            next_due: first.map(|index| store.timers.due(index)),
+            oldest_ready_age_ms: oldest.map(|due| self.now.floor().0.saturating_sub(due.0)),
+            lateness_us: lateness.map_or([0; 4], |lateness| {
+                let [p50, p99, p999] = [500, 990, 999].map(|share| lateness.percentile(share));
+                [p50, p99, p999, lateness.max()]
+            }),
+            totals: queue.totals,
+        };
+        self.reply(Reply::Stats(&view))
+    }
+
+    pub(super) fn peek(
+        &mut self,
+        name: QueueName<'_>,
+        state: Option<State>,
+        count: u32,
+    ) -> Outcome {
+        let Some(number) = self.queue(name) else { return self.reply(Reply::Peeked(&[])) };
+        if !self.engine.open(number, state, count, self.open_steps()) {
+            return Outcome::Again;
+        }
+        let (engine, count) = (&*self.engine, count as usize);
+        let (store, queue) = (&engine.store, engine.store.queue(number));
+        let mut glimpses = Vec::new();
+        for state in state.map_or([State::Ready, State::Delayed].to_vec(), |state| vec![state]) {
+            let left = count - glimpses.len();
+            let glimpse = |index| engine.glimpse(index, state);
+            match state {
+                State::Ready => glimpses
+                    .extend(queue.ready.iter(&store.jobs, &store.chunks).take(left).map(glimpse)),
+                State::Dead => {
+                    glimpses.extend(queue.dead.iter(&store.chunks).take(left).map(glimpse));
+                }
+                State::Delayed => {
+                    glimpses.extend(queue.delayed.iter_front(&store.timers).take(left).map(glimpse))
+                }
+                State::Leased => {
+                    glimpses.extend(queue.leases.iter_front(&store.timers).take(left).map(glimpse));
+                }
+            }
+        }
+        self.turn.outbox.reply(self.client, Reply::Peeked(&glimpses));
+        Outcome::Replied
+    }
+
+    pub(super) fn scan(
+        &mut self,
+        name: QueueName<'_>,
+        cursor: u64,
+        state: Option<State>,
+        pattern: Option<&[u8]>,
+        count: u32,
+    ) -> Outcome {
+        let Some(number) = self.queue(name) else { return self.reply(Reply::Scanned(0, &[])) };
+        let (engine, mut glimpses) = (&*self.engine, Vec::new());
+        let queue = engine.store.queue(number);
+        let next = engine.store.scan_jobs(queue, cursor, count as usize, |index| {
+            let job = engine.store.jobs.get(index);
+            let Some(is) = job.stage.state() else { return };
+            let wanted = state.is_none_or(|state| state == is)
+                && pattern.is_none_or(|pattern| glob::matches(pattern, job.id()));
+            if wanted {
+                glimpses.push(engine.glimpse(index, is));
+            }
+        });
+        self.turn.outbox.reply(self.client, Reply::Scanned(next, &glimpses));
+        Outcome::Replied
+    }
+}

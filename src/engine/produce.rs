@@ -1,0 +1,200 @@
+//! Adding jobs.
+
+use crate::engine::fact::{Fact, FactId};
+use crate::engine::job::{JOB_BYTES, JobIndex, Stage};
+use crate::engine::policy::Policy;
+use crate::engine::queue::QUEUE_BYTES;
+use crate::engine::reply::Reply;
+use crate::engine::request::{Add, QueueName, Taken, When};
+use crate::engine::store::Located;
+use crate::engine::{Outcome, Step, number};
+use crate::error::{Error, Shown};
+use crate::ids::{PolicyNo, QueueNo};
+use crate::limits;
+use crate::time::{Millis, Written};
+
+impl Step<'_, '_> {
+    pub(super) fn add(&mut self, add: &Add<'_>) -> Outcome {
+        match self.decide_add(add) {
+            Ok(Some(index)) => {
+                let id = self.engine.store.jobs.get(index).id();
+                self.turn.outbox.reply(self.client, Reply::Id(id));
+                Outcome::Replied
+            }
+            Ok(None) => self.reply(Reply::Nil),
+            Err(error) => self.refuse(&error),
+        }
+    }
+
+    /// The new job; none if NX kept the old one.
+    fn decide_add(&mut self, add: &Add<'_>) -> Result<Option<JobIndex>, Error> {
+        let due = self.resolve(add.when)?;
+        if let Some(lease_ms) = add.lease_ms {
+            self.check_lease(lease_ms)?;
+        }
+        let queue = self.queue(add.queue);
+        let old = match (queue, add.id) {
+            (Some(queue), Some(id)) => {
+                let at = self.engine.store.locate(queue, id);
+                at.index.map(|index| (queue, at, index))
+            }
+            _ => None,
+        };
+        if let (Some((queue, _, index)), Some(id)) = (old, add.id) {
+            match add.taken {
+                Taken::Keep => return Ok(None),
+                Taken::Refuse => return Err(self.taken(queue, index, id)),
+                Taken::Replace => {}
+            }
+        }
+        self.check_memory(add, queue.is_none())?;
+        if let (Some((queue, at, _)), Some(id)) = (old, add.id) {
+            self.commit(&Fact::Deleted { queue, id }, at);
+        }
+        let queue = match queue {
+            Some(queue) => queue,
+            None => self.bind_queue(add.queue),
+        };
+        Ok(Some(self.add_job(add, queue, due)))
+    }
+
+    fn add_job(&mut self, add: &Add<'_>, queue: QueueNo, due: Millis) -> JobIndex {
+        let policy = self.policy(add);
+        let store = &self.engine.store;
+        let (id, hash) = match add.id {
+            Some(id) => (FactId::Given(id), store.hash(id)),
+            None => (FactId::Made(self.free_number(queue)), 0),
+        };
+        let ready = self.ready_at_once(queue, due);
+        let fact = Fact::Added {
+            queue,
+            id,
+            policy,
+            priority: add.priority.unwrap_or(limits::PRIORITY_DEFAULT),
+            absolute: matches!(add.when, When::At(_)),
+            ready,
+            due,
+            body: add.body,
+        };
+        let applied = self.commit(&fact, Located { hash, index: None });
+        let index = applied.index.expect("an added job has a number");
+        if ready {
+            let place = self.engine.store.jobs.get(index).order;
+            self.engine.touch(queue, Some(place));
+        }
+        index
+    }
+
+    /// Whether a job due at `due` is ready now. It is not while earlier ones of its queue are still
+    /// being swept: it takes its turn behind them in the wheel.
+    pub(super) fn ready_at_once(&self, queue: QueueNo, due: Millis) -> bool {
+        due <= self.now.floor() && self.engine.store.queue(queue).wake > self.now.floor()
+    }
+
+    /// When `when` is; in the past is now.
+    pub(super) fn resolve(&self, when: When) -> Result<Millis, Error> {
+        let (now, max_ms) = (self.now.floor(), self.engine.settings.delay_ms_max);
+        let (due, asked_ms) = match when {
+            When::In(0) => (now, 0),
+            When::In(ms) => (self.now.ceil().plus(ms), ms),
+            When::At(at) => (Millis(at).max(now), at.saturating_sub(now.0)),
+        };
+        if asked_ms > max_ms {
+            // A bare number of the size of a unix time in ms (2001 to 2286) is one.
+            let looks_absolute =
+                matches!(when, When::In(ms) if (1e12 as u64..1e13 as u64).contains(&ms));
+            let hint = if looks_absolute { "; an absolute time is written @<unix-ms>" } else { "" };
+            return Err(Error::DelayTooLong { asked_ms, max_ms, max: Written(max_ms), hint });
+        }
+        Ok(due)
+    }
+
+    pub(super) fn check_lease(&self, asked_ms: u64) -> Result<(), Error> {
+        let max_ms = self.engine.settings.lease_ms_max;
+        if asked_ms > max_ms {
+            return Err(Error::LeaseTooLong { asked_ms, max_ms });
+        }
+        Ok(())
+    }
+
+    fn taken(&self, queue: QueueNo, index: JobIndex, id: &[u8]) -> Error {
+        let store = &self.engine.store;
+        let (queue, id) = (Shown::new(&store.queue(queue).name), Shown::new(id));
+        if store.jobs.get(index).stage == Stage::Window {
+            let left_ms = store.timers.due(index).0.saturating_sub(self.now.floor().0);
+            return Error::Window { queue, id, left_ms };
+        }
+        Error::Exists { queue, id }
+    }
+
+    fn check_memory(&self, add: &Add<'_>, new_queue: bool) -> Result<(), Error> {
+        let max = self.engine.settings.memory_bytes_max;
+        let id = add.id.map_or(number::ID_BYTES, <[u8]>::len);
+        let queue = if new_queue { QUEUE_BYTES + add.queue.name.len() as u64 } else { 0 };
+        let used = self.engine.store.bytes + (id + add.body.len() + JOB_BYTES) as u64 + queue;
+        if max > 0 && used > max {
+            return Err(Error::OutOfMemory { used, max });
+        }
+        Ok(())
+    }
+
+    fn bind_queue(&mut self, name: QueueName<'_>) -> QueueNo {
+        let queue = self.engine.store.next_queue_no();
+        let QueueName { db, name } = name;
+        self.commit(&Fact::QueueBound { queue, db, name }, Located { hash: 0, index: None });
+        self.engine.store.queue_mut(queue).line = self.engine.waiters.line(db, name);
+        queue
+    }
+
+    /// The number of the job's policy, bound now if it is new.
+    fn policy(&mut self, add: &Add<'_>) -> PolicyNo {
+        let policy = Policy {
+            attempts: add.attempts.unwrap_or(limits::ATTEMPTS_DEFAULT),
+            backoff: add.backoff.clone().unwrap_or_default(),
+            lease_ms: add.lease_ms.unwrap_or(0),
+            ttl_ms: add.ttl_ms.unwrap_or(0),
+            unique_ms: add.unique_ms,
+        };
+        self.engine.intern(policy, self.now, self.turn)
+    }
+
+    /// The next number whose id is free in this queue. A client may have chosen an id that looks
+    /// like ours.
+    fn free_number(&self, queue: QueueNo) -> u64 {
+        let store = &self.engine.store;
+        let floor = store.number.max(self.engine.settings.token_floor);
+        if !store.queue(queue).lookalikes {
+            return floor + 1;
+        }
+        let mut next = floor + 1;
+        while store.locate(queue, &number::written(next)).index.is_some() {
+            next += 1;
+        }
+        next
+    }
+}
+
+impl super::Engine {
+    /// The number of a policy, bound now if it is new.
+    pub(super) fn intern(
+        &mut self,
+        policy: Policy,
+        now: crate::time::Micros,
+        turn: &mut super::Turn<'_>,
+    ) -> PolicyNo {
+        if let Some(number) = self.store.policies.number(&policy, self.likely_policy) {
+            self.likely_policy = number;
+            return number;
+        }
+        let nothing = Located { hash: 0, index: None };
+        // Two for one: the table of unused policies shrinks back however fast new ones come.
+        for _ in 0..2 {
+            if let Some(number) = self.store.policies.forgettable() {
+                self.commit(now, turn, &Fact::PolicyForgotten { number }, nothing);
+            }
+        }
+        let number = self.store.policies.next_number();
+        self.commit(now, turn, &Fact::PolicyBound { number, policy }, nothing);
+        number
+    }
+}

@@ -1,0 +1,171 @@
+//! A queue: its jobs by id, by time and by place, and its counts.
+
+use crate::engine::histogram::Histogram;
+use crate::engine::job::{JobIndex, Stage};
+use crate::engine::order::ReadyOrder;
+use crate::engine::request::State;
+use crate::engine::stats::Totals;
+use crate::engine::table::Table;
+use crate::ids::Db;
+use crate::time::Millis;
+use crate::wheel::Wheel;
+use crate::wheel::list::List;
+
+/// Bytes counted for a queue beside its name and its jobs.
+pub const QUEUE_BYTES: u64 = size_of::<Queue>() as u64 + 320;
+
+/// A queue.
+#[derive(Debug)]
+pub struct Queue {
+    // Durable: equal after a replay of the facts.
+    /// Its database.
+    pub db: Db,
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// Jobs by state.
+    pub counts: [u64; 4],
+    /// All of them together.
+    pub jobs: u64,
+    /// Ids that are taken without a job.
+    pub windows: u64,
+    /// All-time totals.
+    pub totals: Totals,
+    /// All-time lateness; made on first use.
+    pub lateness: Option<Box<Histogram>>,
+    /// The sequence of the next job that is delayed: the order among equal due times.
+    pub sequence: i64,
+    /// The greatest place given so far.
+    pub last_place: i64,
+    /// When a fact last named the queue.
+    pub used: Millis,
+
+    // Where the jobs are: follows from them.
+    /// Jobs and windows by id.
+    pub table: Table,
+    /// Delayed jobs by due time.
+    pub delayed: Wheel,
+    /// Leased jobs by the end of their lease.
+    pub leases: Wheel,
+    /// Expiries of ready jobs, retentions of dead ones, ends of windows.
+    pub ends: Wheel,
+    /// Ready jobs by priority and place.
+    pub ready: ReadyOrder,
+    /// Dead jobs, oldest death first.
+    pub dead: List,
+    /// A client has chosen an id of the length of server-made ones, so that a new number's id may
+    /// be taken. Without it there is nothing to look up.
+    pub lookalikes: bool,
+    /// Bytes counted for jobs and windows.
+    pub bytes: u64,
+    /// The queue's timer in the partition's wheel; none is `NEVER`.
+    pub wake: Millis,
+
+    // Volatile.
+    /// Which binding of its number this is: numbers are bound again, births never repeat.
+    pub born: u64,
+    /// Who waits for its jobs: the number of a line.
+    pub line: Option<u32>,
+    /// It is in the list of queues whose jobs became ready in this step.
+    pub touched: bool,
+    /// It is in the list of queues with due work.
+    pub sweeping: bool,
+    /// Places from here on were given in this step.
+    pub fresh_place: i64,
+}
+
+/// No wake-up.
+pub const NEVER: Millis = Millis(u64::MAX);
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(db: Db, name: &[u8], born: u64) -> Queue {
+        Queue {
+            db,
+            name: name.into(),
+            counts: [0; 4],
+            jobs: 0,
+            windows: 0,
+            totals: Totals::default(),
+            lateness: None,
+            sequence: 0,
+            last_place: 0,
+            used: Millis(0),
+            table: Table::default(),
+            delayed: Wheel::new(),
+            leases: Wheel::new(),
+            ends: Wheel::new(),
+            ready: ReadyOrder::default(),
+            dead: List::new(),
+            lookalikes: false,
+            bytes: 0,
+            wake: NEVER,
+            born,
+            line: None,
+            touched: false,
+            sweeping: false,
+            fresh_place: i64::MAX,
+        }
+    }
+
+    /// Whether the key exists for users: it has a job.
+    pub fn exists(&self) -> bool {
+        self.jobs > 0
+    }
+
+    /// Jobs in a state.
+    pub fn count(&self, state: State) -> u64 {
+        self.counts[state as usize]
+    }
+
+    /// The wheel that holds the timer of a job in this stage.
+    pub fn wheel(&mut self, stage: Stage) -> &mut Wheel {
+        match stage {
+            Stage::Delayed => &mut self.delayed,
+            Stage::Leased => &mut self.leases,
+            Stage::Ready | Stage::Dead | Stage::Window => &mut self.ends,
+            Stage::Vacant => unreachable!("a vacant number has no timer"),
+        }
+    }
+}
+
+/// A queue that was removed and whose jobs are still being freed, in slices.
+#[derive(Debug)]
+pub struct Grave(pub Box<Queue>);
+
+impl Grave {
+    /// Frees up to `budget` jobs; true when nothing is left. `free` is told each job once.
+    pub fn free_slice(
+        &mut self,
+        timers: &mut crate::wheel::Timers,
+        chunks: &mut crate::wheel::list::Chunks,
+        jobs: &mut crate::engine::job::Jobs,
+        budget: &mut u32,
+        mut free: impl FnMut(&mut crate::engine::job::Jobs, JobIndex),
+    ) -> bool {
+        let queue = &mut *self.0;
+        // Windows stand in this wheel alone; ready and dead jobs are freed where they stand in order.
+        let done = queue.ends.clear_slice(timers, budget, |index| {
+            if jobs.get(index).stage == Stage::Window {
+                free(jobs, index);
+            }
+        });
+        if !done
+            || !queue.delayed.clear_slice(timers, budget, |index| free(jobs, index))
+            || !queue.leases.clear_slice(timers, budget, |index| free(jobs, index))
+        {
+            return false;
+        }
+        while *budget > 0 {
+            if let Some(index) = queue.dead.pop_front(chunks) {
+                free(jobs, index);
+            } else if let Some(index) = queue.ready.front(jobs, chunks) {
+                queue.ready.remove(jobs, chunks, index);
+                free(jobs, index);
+            } else {
+                return true;
+            }
+            *budget -= 1;
+        }
+        false
+    }
+}

@@ -1,0 +1,54 @@
+//! What becomes of a job whose delivery ended without success.
+
+use crate::engine::fact::Destination;
+use crate::engine::job::JobIndex;
+use crate::engine::reply::Reason;
+use crate::engine::store::Store;
+use crate::limits;
+use crate::time::{Micros, Millis};
+
+/// How a delivery ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// Nacked, with the consumer's wish for the next time.
+    Nacked {
+        /// The attempt counts.
+        counted: bool,
+        /// Dead now.
+        bury: bool,
+        /// The next time, if the consumer named one.
+        next: Option<Millis>,
+    },
+    /// The lease ran out.
+    Timeout,
+    /// The connection of a bound lease closed.
+    Lost,
+}
+
+/// Where the leased job goes.
+pub fn destination(store: &Store, index: JobIndex, failure: Failure, now: Micros) -> Destination {
+    let policy = store.policy(index);
+    let history = store.jobs.history(index).expect("a leased job has a history");
+    let used_up = policy.attempts > 0 && history.attempt >= policy.attempts;
+    let backoff = || {
+        let wait_ms = policy.backoff.wait_ms(store.jobs.get(index).id(), history.attempt);
+        Destination::Delayed { due: now.ceil().plus(wait_ms) }
+    };
+    match failure {
+        Failure::Nacked { bury: true, .. } => dead(Reason::Buried, now),
+        Failure::Nacked { counted: true, .. } if used_up => dead(Reason::Attempts, now),
+        Failure::Nacked { next: Some(due), .. } => Destination::Delayed { due },
+        Failure::Nacked { counted: false, .. } => Destination::Ready,
+        Failure::Nacked { .. } => backoff(),
+        Failure::Timeout if used_up => dead(Reason::Timeout, now),
+        Failure::Lost if used_up => dead(Reason::Lost, now),
+        // Once may be a hiccup of the worker; twice in a row is the job, which must not come first
+        // again and again.
+        Failure::Timeout | Failure::Lost if history.unanswered == 0 => Destination::Ready,
+        Failure::Timeout | Failure::Lost => backoff(),
+    }
+}
+
+fn dead(reason: Reason, now: Micros) -> Destination {
+    Destination::Dead { reason, kept_until: now.ceil().plus(limits::DEAD_RETENTION_MS_DEFAULT) }
+}

@@ -1,0 +1,232 @@
+//! Taking jobs: POP, RESERVE, and the hand-off to whoever waits.
+//!
+//! Who gets a job is decided in the step that makes it ready, never by waking a waiter to try
+//! again: at the end of the step each touched queue's line is served from its front, each waiter
+//! taking up to its COUNT. So nobody overtakes, and nothing is lost in between.
+
+use crate::engine::fact::Fact;
+use crate::engine::hand::{Gone, Handed, Taken};
+use crate::engine::lease::Bound;
+use crate::engine::reply::{Delivered, Reply};
+use crate::engine::request::{QueueName, Reserve, Wait};
+use crate::engine::waiters::Taking;
+use crate::engine::{Engine, Outcome, Step, Turn};
+use crate::ids::{ClientId, Db, QueueNo, Token};
+use crate::time::{Micros, Millis};
+
+/// Jobs past their TTL that one taking removes before it gives up; the sweep does the rest. Keeps
+/// a step bounded when a million jobs expire at once.
+const EXPIRED_MAX: u32 = 256;
+
+impl Step<'_, '_> {
+    pub(super) fn pop(&mut self, db: Db, queues: &[&[u8]], wait: Wait) -> Outcome {
+        let taking = Taking { pop: true, count: 1, lease_ms: None, no_ack: true, bound: false };
+        self.take_or_wait(db, queues, wait, taking)
+    }
+
+    pub(super) fn reserve(&mut self, reserve: &Reserve<'_>) -> Outcome {
+        if let Some(lease_ms) = reserve.lease_ms
+            && let Err(error) = self.check_lease(lease_ms)
+        {
+            return self.refuse(&error);
+        }
+        let Reserve { db, queues, wait, count, lease_ms, no_ack, bound } = *reserve;
+        self.take_or_wait(db, queues, wait, Taking { pop: false, count, lease_ms, no_ack, bound })
+    }
+
+    fn take_or_wait(&mut self, db: Db, queues: &[&[u8]], wait: Wait, taking: Taking) -> Outcome {
+        let (mut taken, mut complete) = (Vec::new(), true);
+        for name in queues {
+            let Some(queue) = self.queue(QueueName { db, name }) else { continue };
+            let left = taking.count - taken.len() as u32;
+            complete &= self.engine.take(
+                queue,
+                left,
+                &taking,
+                self.client,
+                None,
+                self.now,
+                self.turn,
+                &mut taken,
+            );
+            if taken.len() as u32 == taking.count {
+                break;
+            }
+        }
+        if !taken.is_empty() {
+            self.engine.deliver(self.client, taking.pop, taken, self.turn);
+            return Outcome::Replied;
+        }
+        if !complete && self.alone {
+            return Outcome::Again;
+        }
+        let deadline = match wait {
+            _ if !self.alone => return self.reply(Engine::TIMED_OUT),
+            Wait::No => return self.reply(Engine::TIMED_OUT),
+            Wait::Forever => None,
+            Wait::For(ms) => Some(self.now.ceil().plus(ms)),
+        };
+        self.engine.waiters.wait(self.client, db, queues, taking, deadline);
+        for name in queues {
+            let line = self.engine.waiters.line(db, name);
+            if let Some(number) = self.engine.store.queue_no(db, name) {
+                self.engine.store.queue_mut(number).line = line;
+            }
+        }
+        Outcome::Waiting
+    }
+}
+
+impl Engine {
+    /// Hands ready jobs to waiters: the end of a step.
+    pub fn hand_off(&mut self, now: Micros, turn: &mut Turn<'_>) {
+        let mut next = 0;
+        while next < self.touched.len() {
+            let number = self.touched[next];
+            next += 1;
+            // A queue that was removed in the same step wakes nobody.
+            if self.store.bound_queue(number).is_some() {
+                self.serve(number, now, turn);
+                let queue = self.store.queue_mut(number);
+                queue.touched = false;
+                queue.fresh_place = i64::MAX;
+            }
+        }
+        self.touched.clear();
+    }
+
+    /// Takes `client` out of the lines without a reply; false if it does not wait.
+    pub fn stop_waiting(&mut self, client: ClientId) -> bool {
+        let store = &mut self.store;
+        self.waiters.leave(client, |db, name| {
+            if let Some(number) = store.queue_no(db, name) {
+                store.queue_mut(number).line = None;
+            }
+        })
+    }
+
+    /// Serves a queue's line until the jobs or the waiters are used up.
+    fn serve(&mut self, number: QueueNo, now: Micros, turn: &mut Turn<'_>) {
+        while let Some(line) = self.store.queue(number).line {
+            let Some((client, taking)) = self.waiters.first(line) else { return };
+            let fresh = self.store.queue(number).fresh_place;
+            let mut taken = Vec::new();
+            let count = taking.count;
+            let complete =
+                self.take(number, count, &taking, client, Some(fresh), now, turn, &mut taken);
+            if taken.is_empty() {
+                if !complete {
+                    // The sweep comes back to the line.
+                    self.list_sweeping(number);
+                }
+                return;
+            }
+            self.stop_waiting(client);
+            self.deliver(client, taking.pop, taken, turn);
+        }
+    }
+
+    /// Takes up to `count` ready jobs of one queue; false if it gave up before the end. Jobs with
+    /// places from `fresh` on fell due while the taker was waiting.
+    #[allow(clippy::too_many_arguments)]
+    fn take(
+        &mut self,
+        queue: QueueNo,
+        count: u32,
+        taking: &Taking,
+        client: ClientId,
+        fresh: Option<i64>,
+        now: Micros,
+        turn: &mut Turn<'_>,
+        taken: &mut Vec<Taken>,
+    ) -> bool {
+        let (mut left, mut expired) = (count, 0);
+        while left > 0 {
+            let store = &self.store;
+            let front = store.queue(queue).ready.front(&store.jobs, &store.chunks);
+            let Some(index) = front else { return true };
+            if expired == EXPIRED_MAX {
+                return false;
+            }
+            if self.store.expiry(index).is_some_and(|expiry| expiry <= now.floor()) {
+                self.expire(queue, index, now, turn);
+                expired += 1;
+                continue;
+            }
+            let prompt = fresh.is_some_and(|fresh| self.store.jobs.get(index).order >= fresh);
+            taken.push(if taking.no_ack {
+                self.pop_job(queue, index, prompt, now, turn)
+            } else {
+                self.lease_job(queue, index, taking, client, prompt, now, turn)
+            });
+            left -= 1;
+        }
+        true
+    }
+
+    fn pop_job(
+        &mut self,
+        queue: QueueNo,
+        index: u32,
+        prompt: bool,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> Taken {
+        let (id, at) = (self.id_of(index), self.located(index));
+        let policy = self.store.policy(index).clone();
+        let due = self.store.due(index);
+        let window_end = self.window_end(index, now);
+        let fact = Fact::Popped { queue, id: &id, window_end, prompt };
+        let departed =
+            self.commit(now, turn, &fact, at).gone.expect("a popped job has left the store");
+        let born = self.store.queue(queue).born;
+        Taken::Gone(Box::new(Gone { queue, born, departed, policy, due }))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn lease_job(
+        &mut self,
+        queue: QueueNo,
+        index: u32,
+        taking: &Taking,
+        client: ClientId,
+        prompt: bool,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> Taken {
+        let own_ms = self.store.policy(index).lease_ms;
+        let default_ms = if own_ms > 0 { own_ms } else { self.settings.lease_ms_default };
+        let lease_end = now.ceil().plus(taking.lease_ms.unwrap_or(default_ms));
+        let token = Token(self.store.number.max(self.settings.token_floor) + 1);
+        let (id, at, bound) = (self.id_of(index), self.located(index), taking.bound);
+        self.commit(
+            now,
+            turn,
+            &Fact::Leased { queue, id: &id, token, lease_end, bound, prompt },
+            at,
+        );
+        if bound {
+            self.bind_lease(client, Bound { queue, index, token });
+        }
+        Taken::Leased { queue, index, token, lease_end }
+    }
+
+    /// Replies with taken jobs and keeps them in hand until the reply is on its way.
+    fn deliver(&mut self, client: ClientId, pop: bool, taken: Vec<Taken>, turn: &mut Turn<'_>) {
+        let store = &self.store;
+        let delivered: Vec<Delivered<'_>> = taken.iter().map(|taken| taken.shown(store)).collect();
+        let reply =
+            if pop { Reply::Popped(delivered[0]) } else { Reply::Reserved(delivered.as_slice()) };
+        turn.outbox.reply(client, reply);
+        let handed = taken.into_iter().map(Handed::from);
+        self.in_hand.entry(client).or_default().extend(handed);
+    }
+
+    /// Until when the id stays taken if the job ends now; 0 not at all.
+    pub(super) fn window_end(&self, index: u32, now: Micros) -> Millis {
+        match self.store.policy(index).unique_ms {
+            0 => Millis(0),
+            unique_ms => now.ceil().plus(unique_ms),
+        }
+    }
+}

@@ -1,0 +1,532 @@
+//! What a request must do and answer, from the model alone.
+
+use std::collections::BTreeMap;
+
+use delayd::engine::fact::{Destination, Fact};
+use delayd::engine::reply::Reason;
+use delayd::engine::request::{Nack, Only, QueueName, Request, State, Taken, Wait, When};
+use delayd::ids::{Db, QueueNo, Token};
+use delayd::time::Millis;
+
+use crate::auditor::{Check, Input};
+use crate::model::{ModelJob, ModelQueue, QueueKey, Taking};
+use crate::trace::{Kept, Said, Seen};
+
+fn key(name: QueueName<'static>) -> QueueKey {
+    (name.db.0, name.name)
+}
+
+/// How a taking request takes, from which queues, and how many ms it waits (0: not at all).
+pub fn taking(request: &Request<'static>) -> Option<(Taking, Vec<QueueKey>, Option<u64>)> {
+    let (taking, db, queues, wait) = match *request {
+        Request::Pop { db, queues, wait } => {
+            let taking = Taking { pop: true, count: 1, lease_ms: None, no_ack: true, bound: false };
+            (taking, db, queues, wait)
+        }
+        Request::Reserve(ref reserve) => {
+            let taking = Taking {
+                pop: false,
+                count: reserve.count as usize,
+                lease_ms: reserve.lease_ms,
+                no_ack: reserve.no_ack,
+                bound: reserve.bound,
+            };
+            (taking, reserve.db, reserve.queues, reserve.wait)
+        }
+        _ => return None,
+    };
+    let wait_ms = match wait {
+        Wait::No => Some(0),
+        Wait::Forever => None,
+        Wait::For(ms) => Some(ms),
+    };
+    Some((taking, queues.iter().map(|name| (db.0, *name)).collect(), wait_ms))
+}
+
+impl<'c> Check<'c> {
+    /// Predicts facts and reply of the request; the model follows.
+    pub fn decide(&mut self) {
+        let Input::Request { client, request, .. } = self.step.input else { return };
+        match *request {
+            Request::Add(ref add) => {
+                let job_key = key(add.queue);
+                if let Some(error) = self.when_error(add.when).or(self.lease_error(add.lease_ms)) {
+                    return self.refused(&error);
+                }
+                let queue = self.model().queues.get(&job_key);
+                let number = queue.map(|queue| QueueNo(queue.number));
+                let id = add.id.unwrap_or_default();
+                let job = queue.is_some_and(|queue| queue.jobs.contains_key(id));
+                let window = queue.is_some_and(|queue| queue.windows.contains_key(id));
+                if add.id.is_some() && (job || window) {
+                    match add.taken {
+                        Taken::Keep => return self.reply = Some(Said::Nil),
+                        Taken::Refuse => return self.refused("EXISTS"),
+                        Taken::Replace => {}
+                    }
+                }
+                if self.out_of_memory(add.body.len() + id.len()) {
+                    return;
+                }
+                if job || window {
+                    let queue = number.expect("it holds the id");
+                    self.expected.push_back(Fact::Deleted { queue, id });
+                    self.remove(job_key, id);
+                }
+                self.to_add = Some(add);
+            }
+            Request::Pop { .. } => {}
+            Request::Reserve(ref reserve) => {
+                if let Some(error) = self.lease_error(reserve.lease_ms) {
+                    self.refused(&error);
+                }
+            }
+            Request::Ack { queue, ref jobs } => {
+                let mut acked = 0;
+                for (id, token) in jobs {
+                    acked += i64::from(self.ack(key(queue), id, *token));
+                }
+                self.reply = Some(Said::Integer(acked));
+            }
+            Request::Nack(ref nack) => self.nack(nack),
+            Request::Extend { queue, id, token, lease_ms } => {
+                if let Some(error) = self.lease_error(Some(lease_ms)) {
+                    return self.refused(&error);
+                }
+                self.reply = Some(Said::Nil);
+                if self.runs(key(queue), id, token) {
+                    let (end, serial) = (self.ceil() + lease_ms, self.model().serial());
+                    let now = self.now().0;
+                    let queue = self.model().queue(key(queue));
+                    queue.change(id, |job| (job.lease_end, job.lease_sequence) = (end, serial));
+                    queue.used = now;
+                    let queue = QueueNo(queue.number);
+                    self.expected.push_back(Fact::Extended { queue, id, lease_end: Millis(end) });
+                    self.reply = Some(Said::Integer(end as i64));
+                    self.auditor.note("extended");
+                }
+            }
+            Request::Delete { queue, ids } => {
+                let mut removed = 0;
+                for id in ids {
+                    let state = self.model().job(key(queue), id).map(|job| job.state);
+                    if state != Some(State::Leased) && self.delete(key(queue), id) {
+                        removed += i64::from(state.is_some());
+                    }
+                }
+                self.reply = Some(Said::Integer(removed));
+            }
+            Request::Cancel { queue, id, force } => {
+                let state = self.model().job(key(queue), id).map(|job| job.state);
+                if state != Some(State::Leased) || force {
+                    self.delete(key(queue), id);
+                }
+                self.reply = Some(state.map_or(Said::Nil, Said::State));
+            }
+            Request::Reschedule { queue, id, when, only } => {
+                self.reschedule(key(queue), id, when, only);
+            }
+            Request::Get { queue, id } => {
+                let job = self.model().job(key(queue), id);
+                let view = job.map(|job| Said::Job(Box::new(job.view())));
+                self.reply = Some(view.unwrap_or(Said::NilArray));
+            }
+            Request::Stats { queue } => self.stats(key(queue), client),
+            Request::Len { queue, state } => {
+                let queue = self.model().queues.get(&key(queue));
+                let counts = queue.map_or([0; 4], ModelQueue::counts);
+                let count = match state {
+                    Some(state) => counts[state as usize],
+                    None => counts.iter().sum(),
+                };
+                self.reply = Some(Said::Integer(count as i64));
+            }
+            Request::Peek { queue, state, count } => {
+                let queue = self.model().queues.get(&key(queue));
+                let seen = queue.map_or(Vec::new(), |queue| peeked(queue, state, count as usize));
+                self.reply = Some(Said::Peeked(seen));
+            }
+            Request::Remove { db, queues } => {
+                let mut removed = 0;
+                for name in queues {
+                    let key = (db.0, *name);
+                    let Some(queue) = self.model().queues.get(&key) else { continue };
+                    removed += i64::from(queue.counts() != [0; 4]);
+                    let queue = QueueNo(queue.number);
+                    self.expected.push_back(Fact::QueueRemoved { queue });
+                    self.model().unbind(key);
+                }
+                self.reply = Some(Said::Integer(removed));
+            }
+            Request::Exists { db, queues } => {
+                let exists = |name: &&Kept| self.exists((db.0, *name));
+                let count = queues.iter().filter(exists).count();
+                self.reply = Some(Said::Integer(count as i64));
+            }
+            Request::Flush { db } => {
+                self.expected.push_back(Fact::Flushed { db });
+                let keys: Vec<QueueKey> = self.model().queues.keys().copied().collect();
+                for key in keys.into_iter().filter(|key| db.is_none_or(|db| db.0 == key.0)) {
+                    self.model().unbind(key);
+                }
+                self.reply = Some(Said::Ok);
+            }
+            Request::Keys { db, pattern } => {
+                let Some(Said::Names(names)) = self.answer_of(client) else { panic!("no names") };
+                let mut names = names.clone();
+                names.sort_unstable();
+                assert_eq!(names, self.existing(db, Some(pattern)), "KEYS {pattern:?}");
+                self.replied_in_full();
+            }
+            Request::ScanQueues { db, cursor, pattern, count } => {
+                let Some(Said::ScannedNames(next, names)) = self.answer_of(client) else {
+                    panic!("no names")
+                };
+                let mut names = names.clone();
+                names.sort_unstable();
+                let existing = self.existing(db, pattern);
+                assert!(names.iter().all(|name| existing.contains(name)), "SCAN {names:?}");
+                if cursor == 0 && (*next == 0 || count > 10_000) {
+                    assert_eq!((*next, names), (0, existing), "a whole SCAN");
+                }
+                self.replied_in_full();
+            }
+            Request::RandomQueue { db, .. } => {
+                let existing = self.existing(db, None);
+                match self.answer_of(client) {
+                    Some(Said::Id(name)) => assert!(existing.contains(name), "{name:?} exists"),
+                    said => assert!(said == Some(&Said::Nil) && existing.is_empty(), "{said:?}"),
+                }
+                self.replied_in_full();
+            }
+            Request::QueueCount { db } => {
+                let count = self.existing(db, None).len() as i64;
+                self.reply = Some(Said::Integer(count));
+            }
+            Request::Memory { queue } => {
+                let exists = self.exists(key(queue));
+                match self.answer_of(client) {
+                    Some(Said::Integer(bytes)) => assert!(exists && *bytes > 0),
+                    said => assert!(said == Some(&Said::Nil) && !exists, "{said:?}"),
+                }
+                self.replied_in_full();
+            }
+            Request::Scan { queue, cursor, state, pattern, count } => {
+                self.scan(key(queue), cursor, state, pattern, count, client);
+            }
+        }
+    }
+
+    fn refused(&mut self, begins: &str) {
+        let Input::Request { client, .. } = self.step.input else { unreachable!() };
+        match self.answer_of(client) {
+            Some(Said::Error(text)) => assert!(text.starts_with(begins), "{text} for {begins}"),
+            said => panic!("{said:?} instead of {begins}"),
+        }
+        self.replied_in_full();
+    }
+
+    fn when_error(&self, when: When) -> Option<String> {
+        let (now, max_ms) = (self.now().0, self.step.settings.delay_ms_max);
+        let asked_ms = match when {
+            When::In(ms) => ms,
+            When::At(at) => at.saturating_sub(now),
+        };
+        let text = format!("ERR when is {asked_ms}ms from now; max-delay is {max_ms}ms");
+        (asked_ms > max_ms).then_some(text)
+    }
+
+    fn lease_error(&self, lease_ms: Option<u64>) -> Option<String> {
+        let max_ms = self.step.settings.lease_ms_max;
+        let asked_ms = lease_ms.filter(|asked_ms| *asked_ms > max_ms)?;
+        Some(format!("ERR lease is {asked_ms}ms; max-lease is {max_ms}ms"))
+    }
+
+    /// Whether the ADD was refused for lack of memory, rightly.
+    fn out_of_memory(&mut self, bytes: usize) -> bool {
+        let Input::Request { client, .. } = self.step.input else { unreachable!() };
+        let (max, used) = (self.step.settings.memory_bytes_max, self.engine.memory_bytes());
+        let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
+        // What a job costs beside its bytes is the engine's business, but it is far from this.
+        let near = max > 0 && used + bytes as u64 + 4_096 > max;
+        if matches!(said, Some(Said::Error(text)) if text.starts_with("OOM")) {
+            assert!(near, "OOM with {used} of {max} bytes in use");
+            self.refused("OOM");
+            self.auditor.note("oom");
+            return true;
+        }
+        assert!(max == 0 || used <= max + 4_096, "{used} of {max} bytes in use after ADD");
+        false
+    }
+
+    /// When a due time is in the past, it is now. Where a job enters must keep the order.
+    pub fn place_new(
+        &mut self,
+        key: QueueKey,
+        ready: bool,
+        due: Millis,
+        when: When,
+        absolute: bool,
+    ) {
+        let (now, ceil) = (self.now(), self.ceil());
+        let wanted = match when {
+            When::In(0) => now.0,
+            When::In(ms) => ceil + ms,
+            When::At(at) => at.max(now.0),
+        };
+        assert_eq!(due.0, wanted, "the due time of {when:?} at {now:?}");
+        assert_eq!(absolute, matches!(when, When::At(_)));
+        let queue = self.model().queue(key);
+        let pending = queue.next().is_some_and(|next| next <= now.0);
+        if ready {
+            let before = queue.delayed.first().is_some_and(|first| first.0 <= now.0);
+            assert!(due <= now && !before, "ready at once before those that are due earlier");
+        } else {
+            let many = queue.delayed.len() + queue.leased.len() + queue.ends.len() > 48;
+            assert!(due > now || pending || many, "what is due now is ready at once");
+        }
+    }
+
+    fn ack(&mut self, key: QueueKey, id: Kept, token: Token) -> bool {
+        let now = self.now().0;
+        let job = self.model().job(key, id);
+        if job.is_none_or(|job| job.token != Some(token)) {
+            return false;
+        }
+        let window_end = Millis(self.end_job(key, id, |_| ()));
+        let queue = self.model().queue(key);
+        queue.open_window(id, window_end);
+        queue.totals.acked += 1;
+        queue.used = now;
+        let queue = QueueNo(queue.number);
+        self.expected.push_back(Fact::Acked { queue, id, window_end });
+        self.auditor.note("acked");
+        true
+    }
+
+    /// Whether this lease is running.
+    fn runs(&mut self, key: QueueKey, id: Kept, token: Token) -> bool {
+        let now = self.now().0;
+        self.model().job(key, id).is_some_and(|job| {
+            job.state == State::Leased && job.token == Some(token) && job.lease_end > now
+        })
+    }
+
+    fn nack(&mut self, nack: &Nack<'static>) {
+        let (key, id) = (key(nack.queue), nack.id);
+        if let Some(error) = nack.when.and_then(|when| self.when_error(when)) {
+            return self.refused(&error);
+        }
+        if !self.runs(key, id, nack.token) {
+            return self.reply = Some(Said::Integer(0));
+        }
+        let (now, ceil) = (self.now().0, self.ceil());
+        let job = self.model().job(key, id).expect("it is leased").clone();
+        let to = if nack.bury {
+            self.dead(Reason::Buried)
+        } else if !nack.uncounted && job.used_up() {
+            self.dead(Reason::Attempts)
+        } else {
+            match nack.when {
+                Some(When::In(0)) => Destination::Delayed { due: Millis(now) },
+                Some(When::In(ms)) => Destination::Delayed { due: Millis(ceil + ms) },
+                Some(When::At(at)) => Destination::Delayed { due: Millis(at.max(now)) },
+                None if nack.uncounted => Destination::Ready,
+                None => {
+                    let wait_ms = job.policy.backoff.wait_ms(id, job.attempt);
+                    Destination::Delayed { due: Millis(ceil + wait_ms) }
+                }
+            }
+        };
+        let priority = nack.priority.unwrap_or(job.priority);
+        let (counted, error) = (!nack.uncounted, nack.error);
+        let queue = QueueNo(self.model().queue(key).number);
+        self.expected.push_back(Fact::Nacked { queue, id, counted, priority, error, to });
+        self.settle(key, id, to, |job| {
+            job.nacks += 1;
+            job.attempt -= u32::from(!counted);
+            job.priority = priority;
+            (job.token, job.bound_to, job.unanswered) = (None, None, 0);
+            job.error = error.or(job.error);
+        });
+        self.model().queue(key).totals.nacked += 1;
+        self.reply = Some(Said::Integer(1));
+        self.auditor.note("nacked");
+    }
+
+    /// Removes a job or a window; false if there is none.
+    fn delete(&mut self, key: QueueKey, id: Kept) -> bool {
+        let Some(queue) = self.model().queues.get(&key) else { return false };
+        let number = QueueNo(queue.number);
+        let found = self.remove(key, id);
+        if found {
+            self.expected.push_back(Fact::Deleted { queue: number, id });
+        }
+        found
+    }
+
+    fn remove(&mut self, key: QueueKey, id: Kept) -> bool {
+        let now = self.now().0;
+        let queue = self.model().queue(key);
+        let job = queue.take(id).is_some();
+        queue.totals.deleted += u64::from(job);
+        let found = queue.close_window(id).is_some() || job;
+        if found {
+            queue.used = now;
+            self.auditor.note("deleted");
+        }
+        found
+    }
+
+    fn reschedule(&mut self, key: QueueKey, id: Kept, when: When, only: Only) {
+        if let Some(error) = self.when_error(when) {
+            return self.refused(&error);
+        }
+        let (now, ceil) = (self.now().0, self.ceil());
+        let due = match when {
+            When::In(0) => now,
+            When::In(ms) => ceil + ms,
+            When::At(at) => at.max(now),
+        };
+        let job = self.model().job(key, id).filter(|job| {
+            matches!(job.state, State::Delayed | State::Ready)
+                && match only {
+                    Only::Any => true,
+                    Only::Later => due > job.due,
+                    Only::Earlier => due < job.due,
+                }
+        });
+        if job.is_none() {
+            return self.reply = Some(Said::Integer(0));
+        }
+        // Whether it is ready at once is free while others are being swept: as the fact says.
+        let facts: Vec<_> = self.step.facts.iter().map(|fact| fact.expect("readable")).collect();
+        let told = facts.iter().find_map(|fact| match *fact {
+            Fact::Rescheduled { id: told, ready, due, absolute, .. } if told == id => {
+                Some((ready, due, absolute))
+            }
+            _ => None,
+        });
+        let (ready, told_due, absolute) = told.expect("a job that is rescheduled makes a fact");
+        let state = if ready { State::Ready } else { State::Delayed };
+        let (serial, step) = (self.model().serial(), self.auditor.steps);
+        let job = self.model().queue(key).take(id).expect("it is there");
+        self.place_new(key, ready, told_due, when, absolute);
+        let queue = self.model().queue(key);
+        let token = None;
+        queue.put(ModelJob { state, due, sequence: serial, token, ready_step: step, ..job });
+        queue.used = now;
+        let (queue, due) = (QueueNo(queue.number), Millis(due));
+        self.expected.push_back(Fact::Rescheduled { queue, id, absolute, ready, due });
+        self.reply = Some(Said::Integer(1));
+        self.auditor.note("rescheduled");
+    }
+
+    fn exists(&self, key: QueueKey) -> bool {
+        let queue = self.auditor.model.queues.get(&key);
+        queue.is_some_and(|queue| queue.counts() != [0; 4])
+    }
+
+    /// Names that exist, sorted. Patterns are `*`, `prefix*` or a name.
+    fn existing(&self, db: Db, pattern: Option<Kept>) -> Vec<Kept> {
+        let matches = |name: Kept| match pattern {
+            None => true,
+            Some(pattern) => match pattern.strip_suffix(b"*") {
+                Some(prefix) => name.starts_with(prefix),
+                None => name == pattern,
+            },
+        };
+        let keys = self.auditor.model.queues.keys().filter(|key| key.0 == db.0);
+        keys.filter(|key| self.exists(**key) && matches(key.1)).map(|key| key.1).collect()
+    }
+
+    fn stats(&mut self, key: QueueKey, client: delayd::ids::ClientId) {
+        let now = self.now().0;
+        let waiters = self.model().lines.get(&key).map_or(0, |line| line.len() as u64);
+        let Some(said) = self.answer_of(client) else { panic!("STATS has no answer") };
+        self.replied_in_full();
+        let queue = self.auditor.model.queues.get(&key);
+        let Said::Stats(stats) = said else {
+            assert!(*said == Said::NilArray && waiters == 0 && queue.is_none(), "{said:?}");
+            return;
+        };
+        assert!(queue.is_some() || waiters > 0, "STATS of a queue that nothing is known of");
+        assert_eq!(stats.waiters, waiters, "STATS waiters");
+        let Some(queue) = queue else { return };
+        let counts = [stats.delayed, stats.ready, stats.leased, stats.dead];
+        assert_eq!(counts, queue.counts(), "STATS counts");
+        assert_eq!(stats.totals, queue.totals, "STATS totals");
+        let empty = queue.jobs.is_empty() && queue.windows.is_empty();
+        assert_eq!(stats.bytes == 0, empty, "STATS bytes {}", stats.bytes);
+        let next = queue.delayed.first().map(|entry| Millis(entry.0));
+        assert_eq!(stats.next_due, next, "STATS next-due");
+        let oldest = queue.ready.iter().map(|entry| entry.1).min();
+        let age = oldest.map(|due| now.saturating_sub(due));
+        assert_eq!(stats.oldest_ready_age_ms, age, "STATS oldest-ready-age-ms");
+        assert!(stats.lateness_us.is_sorted(), "{:?}", stats.lateness_us);
+        assert_eq!(stats.lateness_us[3], queue.late_us_max, "STATS lateness-max-us");
+        self.auditor.note("stats");
+    }
+
+    fn scan(
+        &mut self,
+        key: QueueKey,
+        cursor: u64,
+        state: Option<State>,
+        pattern: Option<Kept>,
+        count: u32,
+        client: delayd::ids::ClientId,
+    ) {
+        let Some(Said::Scanned(next, seen)) = self.answer_of(client) else { panic!("no scan") };
+        self.replied_in_full();
+        let jobs = self.auditor.model.queues.get(&key).map(|queue| &queue.jobs);
+        let mut once = BTreeMap::new();
+        for job in seen {
+            let known = jobs.and_then(|jobs| jobs.get(job.id)).map(ModelJob::seen);
+            assert_eq!(Some(job), known.as_ref(), "SCAN shows what there is");
+            assert!(state.is_none_or(|state| state == job.state));
+            assert!(once.insert(job.id, ()).is_none(), "SCAN shows {:?} twice", job.id);
+        }
+        // Ids of equal hash come together; with so few ids hardly ever two.
+        assert!(seen.len() <= count as usize + 2, "{} of {count}", seen.len());
+        if state.is_some() || pattern.is_some() {
+            return;
+        }
+        let births = |jobs: &BTreeMap<Kept, ModelJob>| {
+            jobs.values().map(|job| (job.id, (job.birth, false))).collect()
+        };
+        if cursor == 0 {
+            let begun = (key, jobs.map_or_else(BTreeMap::new, births));
+            self.auditor.scans.insert(client, begun);
+        }
+        let Some((begun_key, mut begun)) = self.auditor.scans.remove(&client) else { return };
+        if begun_key != key {
+            return;
+        }
+        for job in seen {
+            begun.entry(job.id).and_modify(|entry| entry.1 = true);
+        }
+        if *next != 0 {
+            self.auditor.scans.insert(client, (key, begun));
+            return;
+        }
+        for (id, (birth, shown)) in begun {
+            let still = self.model().job(key, id).is_some_and(|job| job.birth == birth);
+            assert!(shown || !still, "SCAN missed {id:?}, which was there throughout");
+        }
+        self.auditor.note("scanned");
+    }
+}
+
+fn peeked(queue: &ModelQueue, state: Option<State>, count: usize) -> Vec<Seen> {
+    let delayed = queue.delayed.iter().map(|entry| entry.2);
+    let ready = queue.ready.iter().map(|entry| entry.3);
+    let ids: Vec<Kept> = match state {
+        None => ready.chain(delayed).take(count).collect(),
+        Some(State::Delayed) => delayed.take(count).collect(),
+        Some(State::Ready) => ready.take(count).collect(),
+        Some(State::Leased) => queue.leased.iter().map(|entry| entry.2).take(count).collect(),
+        Some(State::Dead) => queue.dead.iter().map(|entry| entry.1).take(count).collect(),
+    };
+    ids.into_iter().map(|id| queue.jobs[id].seen()).collect()
+}

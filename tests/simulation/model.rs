@@ -1,0 +1,285 @@
+//! The auditor's own picture of every job: maps and sorted sets, nothing of the engine's structure.
+//!
+//! One idea makes it exact without knowing how the engine slices its work: a job's place among the
+//! ready ones follows from (due time, order of entering), since nothing enters with a due time
+//! before now. Which of the due jobs have been swept is the engine's freedom; their order is not.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use delayd::engine::policy::Policy;
+use delayd::engine::reply::Reason;
+use delayd::engine::request::State;
+use delayd::engine::stats::Totals;
+use delayd::ids::{ClientId, Token};
+use delayd::time::Millis;
+
+use crate::trace::{Job, Kept, Seen, View};
+
+pub type QueueKey = (u8, Kept);
+
+#[derive(Clone, Debug)]
+pub struct ModelJob {
+    /// Tells this job from a later one of the same id.
+    pub birth: u64,
+    pub id: Kept,
+    pub body: Kept,
+    pub state: State,
+    pub due: u64,
+    /// The order in which it got its due time.
+    pub sequence: u64,
+    pub added: u64,
+    pub priority: u8,
+    pub policy: Policy,
+    pub attempt: u32,
+    pub deliveries: u32,
+    pub nacks: u32,
+    pub timeouts: u32,
+    pub lost: u32,
+    pub unanswered: u32,
+    /// The newest token, unless it is void.
+    pub token: Option<Token>,
+    pub lease_end: u64,
+    pub lease_sequence: u64,
+    pub bound_to: Option<ClientId>,
+    pub death: Option<(Reason, u64, u64)>,
+    pub kept_until: u64,
+    pub error: Option<Kept>,
+    /// The step in which it became ready with a new place.
+    pub ready_step: u64,
+}
+
+impl ModelJob {
+    pub fn expiry(&self) -> Option<u64> {
+        (self.policy.ttl_ms > 0 && self.deliveries == 0).then(|| self.due + self.policy.ttl_ms)
+    }
+
+    pub fn expired(&self, now: Millis) -> bool {
+        self.expiry().is_some_and(|expiry| expiry <= now.0)
+    }
+
+    pub fn used_up(&self) -> bool {
+        self.policy.attempts > 0 && self.attempt >= self.policy.attempts
+    }
+
+    pub fn seen(&self) -> Seen {
+        Seen { id: self.id, state: self.state, due: Millis(self.due), body: self.body }
+    }
+
+    pub fn view(&self) -> View {
+        let waits = matches!(self.state, State::Delayed | State::Ready);
+        let lease = (self.state == State::Leased).then(|| {
+            let token = self.token.expect("a leased job has a token");
+            (token, Millis(self.lease_end), self.bound_to.is_some())
+        });
+        View {
+            seen: self.seen(),
+            added: Millis(self.added),
+            priority: self.priority,
+            attempt: [self.attempt, self.policy.attempts],
+            deliveries: [self.deliveries, self.nacks, self.timeouts, self.lost],
+            backoff: self.policy.backoff.to_string(),
+            lease_ttl_unique_ms: [self.policy.lease_ms, self.policy.ttl_ms, self.policy.unique_ms],
+            expires: Millis(self.expiry().filter(|_| waits).unwrap_or(0)),
+            lease,
+            death: self.death.map(|(reason, died, _)| (reason, Millis(died))),
+            error: self.error,
+        }
+    }
+
+    pub fn delivered(&self, queue: QueueKey, leased: bool) -> Job {
+        Job {
+            queue,
+            id: self.id,
+            body: self.body,
+            token: self.token.filter(|_| leased),
+            attempt: self.attempt + u32::from(!leased),
+            due: Millis(self.due),
+            lease_end: Millis(if leased { self.lease_end } else { 0 }),
+        }
+    }
+}
+
+#[derive(Default, Debug)]
+pub struct ModelQueue {
+    pub birth: u64,
+    pub number: u32,
+    pub jobs: BTreeMap<Kept, ModelJob>,
+    /// Ids that are taken without a job, and until when.
+    pub windows: BTreeMap<Kept, u64>,
+    pub delayed: BTreeSet<(u64, u64, Kept)>,
+    pub ready: BTreeSet<(u8, u64, u64, Kept)>,
+    pub leased: BTreeSet<(u64, u64, Kept)>,
+    pub dead: BTreeSet<(u64, Kept)>,
+    /// Ends of windows, expiries of ready jobs, retentions of dead ones.
+    pub ends: BTreeSet<(u64, Kept)>,
+    pub totals: Totals,
+    pub late_us_max: u64,
+    pub used: u64,
+}
+
+impl ModelQueue {
+    pub fn counts(&self) -> [u64; 4] {
+        let counts = [self.delayed.len(), self.ready.len(), self.leased.len(), self.dead.len()];
+        counts.map(|count| count as u64)
+    }
+
+    /// Enters a job where its fields say.
+    pub fn put(&mut self, job: ModelJob) {
+        match job.state {
+            State::Delayed => self.delayed.insert((job.due, job.sequence, job.id)),
+            State::Ready => {
+                self.ends.extend(job.expiry().map(|expiry| (expiry, job.id)));
+                self.ready.insert((job.priority, job.due, job.sequence, job.id))
+            }
+            State::Leased => self.leased.insert((job.lease_end, job.lease_sequence, job.id)),
+            State::Dead => {
+                let (_, _, order) = job.death.expect("a dead job died");
+                self.ends.insert((job.kept_until, job.id));
+                self.dead.insert((order, job.id))
+            }
+        };
+        assert!(self.jobs.insert(job.id, job).is_none(), "one job per id");
+    }
+
+    /// Takes a job out.
+    pub fn take(&mut self, id: Kept) -> Option<ModelJob> {
+        let job = self.jobs.remove(id)?;
+        let stood = match job.state {
+            State::Delayed => self.delayed.remove(&(job.due, job.sequence, job.id)),
+            State::Ready => {
+                job.expiry().map(|expiry| self.ends.remove(&(expiry, job.id)));
+                self.ready.remove(&(job.priority, job.due, job.sequence, job.id))
+            }
+            State::Leased => self.leased.remove(&(job.lease_end, job.lease_sequence, job.id)),
+            State::Dead => {
+                let (_, _, order) = job.death.expect("a dead job died");
+                self.ends.remove(&(job.kept_until, job.id));
+                self.dead.remove(&(order, job.id))
+            }
+        };
+        assert!(stood, "the model's sets agree");
+        Some(job)
+    }
+
+    /// Takes a job out, changes it, enters it again.
+    pub fn change(&mut self, id: Kept, change: impl FnOnce(&mut ModelJob)) {
+        let mut job = self.take(id).expect("the job is there");
+        change(&mut job);
+        self.put(job);
+    }
+
+    pub fn open_window(&mut self, id: Kept, end: Millis) {
+        if end.0 > 0 {
+            self.windows.insert(id, end.0);
+            self.ends.insert((end.0, id));
+        }
+    }
+
+    pub fn close_window(&mut self, id: Kept) -> Option<u64> {
+        let end = self.windows.remove(id)?;
+        self.ends.remove(&(end, id));
+        Some(end)
+    }
+
+    /// When something is to happen next.
+    pub fn next(&self) -> Option<u64> {
+        let delayed = self.delayed.first().map(|entry| entry.0);
+        let leased = self.leased.first().map(|entry| entry.0);
+        let ends = self.ends.first().map(|entry| entry.0);
+        [delayed, leased, ends].into_iter().flatten().min()
+    }
+
+    /// Whether a consumer that asks now must get something.
+    pub fn has_deliverable(&self, now: Millis) -> bool {
+        self.ready.iter().any(|entry| !self.jobs[entry.3].expired(now))
+    }
+}
+
+/// How a client waits.
+#[derive(Clone, Debug)]
+pub struct ModelWaiter {
+    pub queues: Vec<QueueKey>,
+    pub taking: Taking,
+    pub deadline: Option<u64>,
+}
+
+/// How a client takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Taking {
+    pub pop: bool,
+    pub count: usize,
+    pub lease_ms: Option<u64>,
+    pub no_ack: bool,
+    pub bound: bool,
+}
+
+/// What a client has in hand.
+#[derive(Clone, Debug)]
+pub enum InHand {
+    Leased(QueueKey, Kept, Token),
+    Gone(QueueKey, u64, ModelJob),
+}
+
+#[derive(Default, Debug)]
+pub struct Model {
+    pub queues: BTreeMap<QueueKey, ModelQueue>,
+    /// Names by the number that facts use.
+    pub numbers: BTreeMap<u32, QueueKey>,
+    pub policies: BTreeMap<u32, Policy>,
+    pub lines: BTreeMap<QueueKey, VecDeque<ClientId>>,
+    pub waiting: BTreeMap<ClientId, ModelWaiter>,
+    pub in_hand: BTreeMap<ClientId, Vec<InHand>>,
+    pub closed: BTreeSet<ClientId>,
+    pub newest_token: u64,
+    /// Counts whatever needs an order: births, due times, leases, deaths.
+    pub serial: u64,
+}
+
+impl Model {
+    pub fn serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    pub fn queue(&mut self, key: QueueKey) -> &mut ModelQueue {
+        self.queues.get_mut(&key).unwrap_or_else(|| panic!("queue {key:?} is not known"))
+    }
+
+    pub fn job(&self, key: QueueKey, id: Kept) -> Option<&ModelJob> {
+        self.queues.get(&key)?.jobs.get(id)
+    }
+
+    pub fn wait(&mut self, client: ClientId, waiter: ModelWaiter) {
+        for key in &waiter.queues {
+            let line = self.lines.entry(*key).or_default();
+            if !line.contains(&client) {
+                line.push_back(client);
+            }
+        }
+        self.waiting.insert(client, waiter);
+    }
+
+    pub fn leave(&mut self, client: ClientId) -> Option<ModelWaiter> {
+        let waiter = self.waiting.remove(&client)?;
+        for key in &waiter.queues {
+            if let Some(line) = self.lines.get_mut(key) {
+                line.retain(|other| *other != client);
+                if line.is_empty() {
+                    self.lines.remove(key);
+                }
+            }
+        }
+        Some(waiter)
+    }
+
+    pub fn bind(&mut self, number: u32, key: QueueKey) {
+        let queue = ModelQueue { birth: self.serial(), number, ..ModelQueue::default() };
+        assert!(self.queues.insert(key, queue).is_none(), "{key:?} is bound twice");
+        assert!(self.numbers.insert(number, key).is_none(), "number {number} is bound twice");
+    }
+
+    pub fn unbind(&mut self, key: QueueKey) {
+        let queue = self.queues.remove(&key).expect("a bound queue is removed");
+        self.numbers.remove(&queue.number);
+    }
+}

@@ -1,0 +1,184 @@
+//! What goes into the engine and what comes out, in a form that can be kept and compared.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+
+use delayd::engine::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
+use delayd::engine::request::State;
+use delayd::engine::stats::StatsView;
+use delayd::ids::{ClientId, Token};
+use delayd::time::Millis;
+
+/// Bytes that live as long as the process, equal ones once: requests, replies and the model can then
+/// be kept side by side without a lifetime. A run of a few thousand ids costs some 100 KB.
+pub type Kept = &'static [u8];
+
+thread_local! {
+    static KEPT: RefCell<HashSet<Kept>> = RefCell::default();
+}
+
+/// Keeps bytes.
+pub fn keep(bytes: &[u8]) -> Kept {
+    KEPT.with_borrow_mut(|kept| {
+        if let Some(found) = kept.get(bytes) {
+            return *found;
+        }
+        let leaked: Kept = Box::leak(bytes.into());
+        kept.insert(leaked);
+        leaked
+    })
+}
+
+/// A delivered job, kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Job {
+    pub queue: (u8, Kept),
+    pub id: Kept,
+    pub body: Kept,
+    pub token: Option<Token>,
+    pub attempt: u32,
+    pub due: Millis,
+    pub lease_end: Millis,
+}
+
+/// A glimpse, kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seen {
+    pub id: Kept,
+    pub state: State,
+    pub due: Millis,
+    pub body: Kept,
+}
+
+/// A job's view, kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct View {
+    pub seen: Seen,
+    pub added: Millis,
+    pub priority: u8,
+    pub attempt: [u32; 2],
+    pub deliveries: [u32; 4],
+    pub backoff: String,
+    pub lease_ttl_unique_ms: [u64; 3],
+    pub expires: Millis,
+    pub lease: Option<(Token, Millis, bool)>,
+    pub death: Option<(Reason, Millis)>,
+    pub error: Option<Kept>,
+}
+
+/// A reply, kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Said {
+    Ok,
+    Nil,
+    NilArray,
+    Integer(i64),
+    Id(Kept),
+    State(State),
+    Popped(Job),
+    Reserved(Vec<Job>),
+    Job(Box<View>),
+    Stats(Box<StatsView>),
+    Peeked(Vec<Seen>),
+    Scanned(u64, Vec<Seen>),
+    Names(Vec<Kept>),
+    ScannedNames(u64, Vec<Kept>),
+    Error(String),
+}
+
+impl Said {
+    /// The jobs that were handed over with it.
+    pub fn jobs(&self) -> &[Job] {
+        match self {
+            Said::Popped(job) => std::slice::from_ref(job),
+            Said::Reserved(jobs) => jobs,
+            _ => &[],
+        }
+    }
+}
+
+impl From<&Delivered<'_>> for Job {
+    fn from(job: &Delivered<'_>) -> Job {
+        Job {
+            queue: (job.queue.db.0, keep(job.queue.name)),
+            id: keep(job.id),
+            body: keep(job.body),
+            token: job.token,
+            attempt: job.attempt,
+            due: job.due,
+            lease_end: job.lease_end,
+        }
+    }
+}
+
+impl From<&Glimpse<'_>> for Seen {
+    fn from(job: &Glimpse<'_>) -> Seen {
+        Seen { id: keep(job.id), state: job.state, due: job.due, body: keep(job.body) }
+    }
+}
+
+impl From<Reply<'_>> for Said {
+    fn from(reply: Reply<'_>) -> Said {
+        let seen = |jobs: &[Glimpse<'_>]| jobs.iter().map(Seen::from).collect();
+        let names = |names: &[&[u8]]| names.iter().map(|name| keep(name)).collect();
+        match reply {
+            Reply::Ok => Said::Ok,
+            Reply::Nil => Said::Nil,
+            Reply::NilArray => Said::NilArray,
+            Reply::Integer(number) => Said::Integer(number),
+            Reply::Id(id) => Said::Id(keep(id)),
+            Reply::State(state) => Said::State(state),
+            Reply::Popped(ref job) => Said::Popped(job.into()),
+            Reply::Reserved(jobs) => Said::Reserved(jobs.iter().map(Job::from).collect()),
+            Reply::Stats(stats) => Said::Stats(Box::new(stats.clone())),
+            Reply::Peeked(jobs) => Said::Peeked(seen(jobs)),
+            Reply::Scanned(cursor, jobs) => Said::Scanned(cursor, seen(jobs)),
+            Reply::Names(found) => Said::Names(names(found)),
+            Reply::ScannedNames(cursor, found) => Said::ScannedNames(cursor, names(found)),
+            Reply::Error(error) => Said::Error(error.to_string()),
+            Reply::Job(view) => Said::Job(Box::new(View {
+                seen: Seen {
+                    id: keep(view.id),
+                    state: view.state,
+                    due: view.due,
+                    body: keep(view.body),
+                },
+                added: view.added,
+                priority: view.priority,
+                attempt: [view.attempt, view.attempts_max],
+                deliveries: [view.deliveries, view.nacks, view.timeouts, view.lost],
+                backoff: view.backoff.clone(),
+                lease_ttl_unique_ms: [view.lease_ms, view.ttl_ms, view.unique_ms],
+                expires: view.expires,
+                lease: view.lease,
+                death: view.death,
+                error: view.error.map(keep),
+            })),
+        }
+    }
+}
+
+/// Keeps all replies.
+#[derive(Default, Debug)]
+pub struct Recorder(pub Vec<(ClientId, Said)>);
+
+impl Outbox for Recorder {
+    fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
+        self.0.push((client, reply.into()));
+    }
+}
+
+/// Keeps a list of names or ids.
+pub fn keep_list(list: &[Kept]) -> &'static [Kept] {
+    thread_local! {
+        static LISTS: RefCell<HashSet<&'static [Kept]>> = RefCell::default();
+    }
+    LISTS.with_borrow_mut(|lists| {
+        if let Some(found) = lists.get(list) {
+            return *found;
+        }
+        let leaked: &'static [Kept] = Box::leak(list.into());
+        lists.insert(leaked);
+        leaked
+    })
+}

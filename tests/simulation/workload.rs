@@ -1,0 +1,405 @@
+//! What clients ask for: random requests, drawn by the options of the run. Knows nothing of the
+//! model; all it remembers are tokens that replies told.
+
+use delayd::engine::policy::{Backoff, Steps};
+use delayd::engine::request::{
+    Add, Nack, Only, QueueName, Request, Reserve, State, Taken, Wait, When,
+};
+use delayd::ids::{Db, Token};
+use delayd::limits::{DAY_MS, DELAY_MS_MAX};
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+use crate::trace::{Kept, keep, keep_list};
+
+/// Kinds of things that clients do. Each has a weight, which may be 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    Add,
+    AddHerd,
+    Pop,
+    Reserve,
+    Ack,
+    Nack,
+    Extend,
+    Delete,
+    Cancel,
+    Reschedule,
+    Look,
+    Scan,
+    Remove,
+    Flush,
+    Keys,
+    Transaction,
+    Close,
+    Unblock,
+    Settings,
+}
+
+pub const OPS: [Op; 19] = [
+    Op::Add,
+    Op::AddHerd,
+    Op::Pop,
+    Op::Reserve,
+    Op::Ack,
+    Op::Nack,
+    Op::Extend,
+    Op::Delete,
+    Op::Cancel,
+    Op::Reschedule,
+    Op::Look,
+    Op::Scan,
+    Op::Remove,
+    Op::Flush,
+    Op::Keys,
+    Op::Transaction,
+    Op::Close,
+    Op::Unblock,
+    Op::Settings,
+];
+
+/// What is drawn once for a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub turns: u32,
+    pub clients: usize,
+    pub queues: usize,
+    pub databases: u8,
+    pub ids: u32,
+    /// Of 100 ADDs, how many name an id.
+    pub ids_given: u32,
+    pub delay_bits_max: u32,
+    pub herd_max: u32,
+    pub weights: [u32; OPS.len()],
+    /// Of 100 ADDs, how many have a TTL; how many a UNIQUE window.
+    pub ttl_share: u32,
+    pub unique_share: u32,
+    pub attempts_max: u32,
+    pub memory_bytes_max: u64,
+    pub stats_retention_ms: u64,
+    pub lease_ms_default: u64,
+    /// 0: any; otherwise at most this.
+    pub budget_max: u32,
+    /// Of 100 turns, how many jump far.
+    pub leaps: u32,
+    /// Most requests in one turn.
+    pub crowd: u32,
+}
+
+impl Options {
+    pub fn draw(rng: &mut SmallRng) -> Options {
+        let mut weights = OPS.map(|_| match rng.random_range(0..4) {
+            0 => 0,
+            _ => rng.random_range(1..=10u32),
+        });
+        weights[Op::Add as usize] = rng.random_range(5..40);
+        let taking = if rng.random() { Op::Reserve } else { Op::Pop };
+        weights[taking as usize] = rng.random_range(5..30);
+        weights[Op::AddHerd as usize] = weights[Op::AddHerd as usize].min(1);
+        weights[Op::Flush as usize] = u32::from(rng.random_ratio(1, 4));
+        weights[Op::Ack as usize] *= 3;
+        weights[Op::Remove as usize] /= 3;
+        let pick = |rng: &mut SmallRng, from: &[u64]| from[rng.random_range(0..from.len())];
+        Options {
+            turns: rng.random_range(100..600),
+            clients: rng.random_range(3..100),
+            queues: pick(rng, &[1, 2, 3, 5, 10, 50]) as usize,
+            databases: rng.random_range(1..=2),
+            ids: pick(rng, &[3, 10, 50, 1_000]) as u32,
+            ids_given: pick(rng, &[0, 50, 100]) as u32,
+            delay_bits_max: rng.random_range(1..=45),
+            herd_max: pick(rng, &[10, 100, 500, 3_000]) as u32,
+            weights,
+            ttl_share: pick(rng, &[0, 10, 90]) as u32,
+            unique_share: pick(rng, &[0, 30, 90]) as u32,
+            attempts_max: pick(rng, &[1, 3, 20]) as u32,
+            memory_bytes_max: pick(rng, &[0, 0, 0, 30_000, 300_000]),
+            stats_retention_ms: pick(rng, &[1_000, 60_000, DAY_MS]),
+            lease_ms_default: pick(rng, &[1, 50, 5_000, 60_000]),
+            budget_max: pick(rng, &[0, 0, 0, 1, 7, 300]) as u32,
+            leaps: pick(rng, &[0, 1, 10]) as u32,
+            crowd: pick(rng, &[1, 3, 20]) as u32,
+        }
+    }
+}
+
+/// A lease that some reply told of.
+pub type Held = (QueueName<'static>, Kept, Token);
+
+pub struct Workload {
+    pub rng: SmallRng,
+    pub options: Options,
+    /// Tokens of others and of former days.
+    pub old: Vec<Held>,
+    /// Without what depends on the hash seed.
+    pub ordered_only: bool,
+}
+
+impl Workload {
+    pub fn op(&mut self) -> Op {
+        let sum: u32 = self.options.weights.iter().sum();
+        let mut drawn = self.rng.random_range(0..sum);
+        for (op, weight) in OPS.into_iter().zip(self.options.weights) {
+            if drawn < weight {
+                return op;
+            }
+            drawn -= weight;
+        }
+        unreachable!("drawn below the sum")
+    }
+
+    pub fn one_in(&mut self, n: u32) -> bool {
+        self.rng.random_ratio(1, n)
+    }
+
+    fn percent(&mut self, share: u32) -> bool {
+        self.rng.random_range(0..100) < share
+    }
+
+    /// A span of any magnitude.
+    pub fn span_ms(&mut self) -> u64 {
+        match self.rng.random_range(0..20) {
+            0..3 => 0,
+            3..5 => 1,
+            5 => *[1 << 31, 1 << 32, 1 << 41, DELAY_MS_MAX, DELAY_MS_MAX + 1, u64::MAX]
+                .get(self.rng.random_range(0..6))
+                .expect("six of them"),
+            6..10 => self.rng.random_range(0..20),
+            _ => {
+                let bits = self.rng.random_range(0..=self.options.delay_bits_max);
+                self.rng.random_range(0..=1 << bits)
+            }
+        }
+    }
+
+    fn short_ms(&mut self) -> u64 {
+        let bits = self.rng.random_range(0..16);
+        self.rng.random_range(1..=1 << bits)
+    }
+
+    fn when(&mut self, now_ms: u64) -> When {
+        let span = self.span_ms();
+        match self.rng.random_range(0..10) {
+            0 => When::At(now_ms.saturating_sub(span)),
+            // The same instant for many.
+            1..3 => When::At((now_ms / 1_000 + 1) * 1_000),
+            3 => When::At(now_ms.saturating_add(span)),
+            _ => When::In(span),
+        }
+    }
+
+    fn queue(&mut self) -> QueueName<'static> {
+        let db = Db(self.rng.random_range(0..self.options.databases));
+        let number = self.rng.random_range(0..self.options.queues);
+        QueueName { db, name: keep(format!("q{number}").as_bytes()) }
+    }
+
+    fn queues(&mut self) -> (Db, &'static [Kept]) {
+        let count = *[1, 1, 2, 3].get(self.rng.random_range(0..4)).expect("four of them");
+        let first = self.queue();
+        let mut names = vec![first.name];
+        names.resize_with(count, || self.queue().name);
+        (first.db, keep_list(&names))
+    }
+
+    fn id(&mut self) -> Kept {
+        keep(format!("j{}", self.rng.random_range(0..self.options.ids)).as_bytes())
+    }
+
+    /// An id that may well be there.
+    fn some_id(&mut self) -> (QueueName<'static>, Kept) {
+        if !self.old.is_empty() && self.percent(30) {
+            let (queue, id, _) = self.old[self.rng.random_range(0..self.old.len())];
+            return (queue, id);
+        }
+        (self.queue(), self.id())
+    }
+
+    fn backoff(&mut self) -> Backoff {
+        let steps = match self.rng.random_range(0..3) {
+            0 => Steps::Ladder([1, 20, 3_000].into()),
+            1 => Steps::Ladder([0].into()),
+            _ => Steps::Exponential { first: 10, max: 5_000, factor: 3 },
+        };
+        Backoff { steps, jitter: self.rng.random() }
+    }
+
+    pub fn add(&mut self, now_ms: u64) -> Add<'static> {
+        let id = self.percent(self.options.ids_given).then(|| self.id());
+        let taken = match self.rng.random_range(0..3) {
+            0 if id.is_some() => Taken::Keep,
+            1 if id.is_some() => Taken::Replace,
+            _ => Taken::Refuse,
+        };
+        let sizes = [0, 5, 5, 60, 2_000];
+        let body = [b'x'; 2_000];
+        let body = keep(&body[..sizes[self.rng.random_range(0..sizes.len())]]);
+        let rare = self.rng.random_range(0..4) == 0;
+        Add {
+            queue: self.queue(),
+            when: self.when(now_ms),
+            body,
+            id,
+            taken,
+            priority: rare.then(|| self.rng.random_range(0..=9)),
+            attempts: self.rng.random::<bool>().then_some(self.options.attempts_max),
+            backoff: self.rng.random::<bool>().then(|| self.backoff()),
+            lease_ms: self.one_in(4).then(|| self.lease_ms()),
+            ttl_ms: self.percent(self.options.ttl_share).then(|| [0, 1, 30, 5_000][self.pick(4)]),
+            unique_ms: match id {
+                Some(_) if self.percent(self.options.unique_share) => {
+                    [1, 100, 60_000][self.pick(3)]
+                }
+                _ => 0,
+            },
+        }
+    }
+
+    fn pick(&mut self, count: usize) -> usize {
+        self.rng.random_range(0..count)
+    }
+
+    fn lease_ms(&mut self) -> u64 {
+        [1, 2, 100, 7_000, DAY_MS, DAY_MS + 1][self.pick(6)]
+    }
+
+    fn wait(&mut self) -> Wait {
+        match self.pick(4) {
+            0 => Wait::No,
+            1 => Wait::Forever,
+            _ => Wait::For(self.short_ms()),
+        }
+    }
+
+    /// A lease: mostly one of the client's own, taken from `held`.
+    fn lease(&mut self, held: &mut Vec<Held>) -> Held {
+        let all = held.len();
+        match self.pick(8) {
+            0 if !self.old.is_empty() => self.old[self.rng.random_range(0..self.old.len())],
+            1 if all > 0 => {
+                let (queue, id, token) = held[self.rng.random_range(0..all)];
+                (queue, id, Token((token.0 + self.rng.random_range(0..3)).saturating_sub(1)))
+            }
+            2 => (self.queue(), self.id(), Token(self.rng.random_range(0..3))),
+            3 if all > 0 => held[self.rng.random_range(0..all)],
+            _ if all > 0 => {
+                let lease = held.swap_remove(self.rng.random_range(0..all));
+                self.old.push(lease);
+                lease
+            }
+            _ => (self.queue(), self.id(), Token(7)),
+        }
+    }
+
+    pub fn request(&mut self, op: Op, held: &mut Vec<Held>, now_ms: u64) -> Request<'static> {
+        match op {
+            Op::Pop => {
+                let (db, queues) = self.queues();
+                Request::Pop { db, queues, wait: self.wait() }
+            }
+            Op::Reserve => {
+                let (db, queues) = self.queues();
+                Request::Reserve(Reserve {
+                    db,
+                    queues,
+                    wait: self.wait(),
+                    count: [1, 1, 2, 5, 300][self.pick(5)],
+                    lease_ms: self.one_in(3).then(|| self.lease_ms()),
+                    no_ack: self.one_in(6),
+                    bound: self.one_in(3),
+                })
+            }
+            Op::Ack => {
+                let (queue, id, token) = self.lease(held);
+                let mut jobs = vec![(id, token)];
+                for _ in 0..self.pick(4) {
+                    let (_, id, token) = self.lease(held);
+                    jobs.push((id, token));
+                }
+                if self.one_in(5) {
+                    jobs.push(jobs[0]);
+                }
+                Request::Ack { queue, jobs }
+            }
+            Op::Nack => {
+                let (queue, id, token) = self.lease(held);
+                let bury = self.one_in(6);
+                Request::Nack(Nack {
+                    queue,
+                    id,
+                    token,
+                    when: (!bury && self.one_in(3)).then(|| self.when(now_ms)),
+                    bury,
+                    uncounted: !bury && self.one_in(3),
+                    priority: self.one_in(5).then(|| self.rng.random_range(0..=9)),
+                    error: self.one_in(3).then_some(b"no luck"),
+                })
+            }
+            Op::Extend => {
+                let (queue, id, token) = self.lease(held);
+                held.push((queue, id, token));
+                Request::Extend { queue, id, token, lease_ms: self.lease_ms() }
+            }
+            Op::Delete => {
+                let (queue, first) = self.some_id();
+                let mut ids = vec![first];
+                ids.resize_with(1 + self.pick(3), || self.id());
+                Request::Delete { queue, ids: keep_list(&ids) }
+            }
+            Op::Cancel => {
+                let (queue, id) = self.some_id();
+                Request::Cancel { queue, id, force: self.one_in(3) }
+            }
+            Op::Reschedule => {
+                let (queue, id) = self.some_id();
+                let only = [Only::Any, Only::Later, Only::Earlier][self.pick(3)];
+                Request::Reschedule { queue, id, when: self.when(now_ms), only }
+            }
+            Op::Look => self.look(),
+            Op::Scan => {
+                let (queue, count) = (self.queue(), [1, 10, 10_000][self.pick(3)]);
+                Request::Scan { queue, cursor: 0, state: None, pattern: None, count }
+            }
+            Op::Remove => {
+                let (db, queues) = self.queues();
+                Request::Remove { db, queues }
+            }
+            Op::Flush => {
+                let db = self.queue().db;
+                Request::Flush { db: self.rng.random::<bool>().then_some(db) }
+            }
+            Op::Keys => self.keys(),
+            _ => Request::Add(self.add(now_ms)),
+        }
+    }
+
+    fn look(&mut self) -> Request<'static> {
+        let states = [None, Some(0), Some(1), Some(2), Some(3)];
+        let state = states[self.pick(5)].map(|number: usize| State::ALL[number]);
+        let (queue, id) = self.some_id();
+        match self.pick(6) {
+            0 => Request::Stats { queue },
+            1 => Request::Len { queue, state },
+            2..4 => Request::Peek { queue, state, count: [1, 3, 10_000][self.pick(3)] },
+            _ => Request::Get { queue, id },
+        }
+    }
+
+    fn keys(&mut self) -> Request<'static> {
+        let QueueName { db, name } = self.queue();
+        let pattern = [&b"*"[..], b"q1*", name][self.pick(3)];
+        let choices = if self.ordered_only { 2 } else { 6 };
+        match self.pick(choices) {
+            0 => Request::QueueCount { db },
+            1 => Request::Exists { db, queues: self.queues().1 },
+            2 => Request::Keys { db, pattern },
+            3 => {
+                let count = [1, 10, u64::MAX][self.pick(3)];
+                let pattern = self.rng.random::<bool>().then_some(pattern);
+                Request::ScanQueues { db, cursor: 0, pattern, count }
+            }
+            4 => Request::RandomQueue { db, draw: self.rng.random() },
+            _ => Request::Memory { queue: QueueName { db, name } },
+        }
+    }
+}

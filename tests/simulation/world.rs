@@ -1,0 +1,418 @@
+//! A run: the virtual clock, the clients, the engine and its replica. Every call of the engine goes
+//! through [`World::call`], which has it audited and remembers what came out.
+
+use delayd::engine::request::{QueueName, Request};
+use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
+use delayd::ids::{ClientId, Db};
+use delayd::limits::DELAY_MS_MAX;
+use delayd::time::Micros;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::auditor::{Auditor, Input, Step};
+use crate::trace::{Recorder, Said};
+use crate::workload::{Held, Op, Options, Workload};
+
+/// 2025-01-01 in µs.
+const BEGIN_US: u64 = 1_735_689_600_000_000;
+
+/// The clock is not led beyond the year 2500, so that all sums of instants stay in range.
+const END_US: u64 = 16_725_225_600_000_000;
+
+#[derive(Debug)]
+struct Client {
+    id: ClientId,
+    waits: bool,
+    /// Replies that have not reached the kernel.
+    unsent: bool,
+    held: Vec<Held>,
+    /// To be asked again, since only a slice was done.
+    again: Option<Request<'static>>,
+    scan: Option<(QueueName<'static>, u64, u32)>,
+}
+
+/// All that a run gave out; equal for equal seeds.
+#[derive(PartialEq, Eq, Default)]
+pub struct Record {
+    pub facts: Vec<u8>,
+    pub replies: Vec<(ClientId, Said)>,
+    pub digests: Vec<u64>,
+}
+
+pub struct World {
+    pub engine: Engine,
+    /// Gets the facts alone, with another hash seed.
+    pub replica: Engine,
+    pub auditor: Option<Auditor>,
+    pub record: Record,
+    pub workload: Workload,
+    pub now: Micros,
+    turn_facts: Facts,
+    clients: Vec<Client>,
+    last_client: u64,
+    advanced: Option<Advanced>,
+}
+
+impl World {
+    pub fn new(seed: u64, audited: bool) -> World {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let options = Options::draw(&mut rng);
+        let settings = Settings {
+            hash_seed: seed,
+            token_floor: 1_000_000,
+            delay_ms_max: DELAY_MS_MAX,
+            lease_ms_default: options.lease_ms_default,
+            memory_bytes_max: options.memory_bytes_max,
+            stats_retention_ms: options.stats_retention_ms,
+            ..Settings::default()
+        };
+        let replica = Settings { hash_seed: !seed, ..settings.clone() };
+        let now = Micros(BEGIN_US + rng.random_range(0..2_000));
+        let count = options.clients;
+        let workload = Workload { rng, options, old: Vec::new(), ordered_only: false };
+        let mut world = World {
+            engine: Engine::new(settings),
+            replica: Engine::new(replica),
+            auditor: audited.then(Auditor::default),
+            record: Record::default(),
+            workload,
+            now,
+            turn_facts: Facts::default(),
+            clients: Vec::new(),
+            last_client: 0,
+            advanced: None,
+        };
+        (0..count).for_each(|_| world.connect());
+        world
+    }
+
+    fn connect(&mut self) {
+        self.last_client += 1;
+        let id = ClientId(self.last_client);
+        let (waits, unsent, held) = (false, false, Vec::new());
+        self.clients.push(Client { id, waits, unsent, held, again: None, scan: None });
+    }
+
+    /// One call of the engine.
+    fn call(&mut self, input: Input<'_>) -> (Option<Outcome>, Option<Advanced>) {
+        let mut facts = Facts::default();
+        let mut outbox = Recorder::default();
+        let (engine, now) = (&mut self.engine, self.now);
+        let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
+        let (mut outcome, mut advanced) = (None, None);
+        match input {
+            Input::Request { client, request, alone: true } => {
+                outcome = Some(engine.handle(now, client, request, turn));
+            }
+            Input::Request { client, request, alone: false } => {
+                outcome = Some(engine.handle_in_transaction(now, client, request, turn));
+            }
+            Input::HandOff => engine.hand_off(now, turn),
+            Input::Advance { budget } => advanced = Some(engine.advance(now, budget, turn)),
+            Input::Sent(client) => engine.sent(client),
+            Input::Unsent(client) => engine.unsent(now, client, turn),
+            Input::Closed(client) => engine.closed(now, client, turn),
+            Input::StopWaiting(client) => assert!(engine.stop_waiting(client)),
+        }
+        let Recorder(replies) = outbox;
+        if let Some(auditor) = &mut self.auditor {
+            let settings = &engine.settings().clone();
+            let (facts, replies) = (&facts, &replies[..]);
+            let step = Step { now, input, facts, replies, outcome, advanced, settings };
+            auditor.audit(&step, engine);
+        }
+        self.turn_facts.bytes.extend_from_slice(&facts.bytes);
+        self.turn_facts.count += facts.count;
+        for (client, said) in replies {
+            self.note_reply(client, &said);
+            self.record.replies.push((client, said));
+        }
+        (outcome, advanced)
+    }
+
+    fn note_reply(&mut self, client: ClientId, said: &Said) {
+        let found = self.clients.iter_mut().find(|known| known.id == client);
+        let known = found.expect("replies go to clients that are there");
+        known.waits = false;
+        known.unsent = true;
+        for job in said.jobs() {
+            let queue = QueueName { db: Db(job.queue.0), name: job.queue.1 };
+            known.held.extend(job.token.map(|token| (queue, job.id, token)));
+        }
+        if let (Some((queue, _, count)), Said::Scanned(next, _)) = (known.scan.take(), said) {
+            known.scan = (*next != 0).then_some((queue, *next, count));
+        }
+    }
+
+    /// One turn of a server: time passes, clients ask, what is due is done, replies leave.
+    pub fn turn(&mut self) {
+        self.now = self.next_instant();
+        let crowd = self.workload.options.crowd;
+        for _ in 0..self.workload.rng.random_range(0..=crowd) {
+            let at = self.workload.rng.random_range(0..self.clients.len());
+            self.act(at);
+        }
+        if !self.workload.one_in(20) {
+            let budget = self.budget();
+            self.advanced = self.call(Input::Advance { budget }).1;
+            if self.workload.one_in(4) {
+                self.catch_up();
+            }
+        }
+        self.send();
+        self.end_turn();
+    }
+
+    fn budget(&mut self) -> u32 {
+        match self.workload.options.budget_max {
+            0 => 1_000_000,
+            max => self.workload.rng.random_range(1..=max),
+        }
+    }
+
+    /// Advances until nothing is left to do at this instant.
+    pub fn catch_up(&mut self) {
+        for _ in 0..10_000_000 {
+            let budget = self.budget();
+            self.advanced = self.call(Input::Advance { budget }).1;
+            let Some(Advanced { more: false, next_wakeup }) = self.advanced else { continue };
+            // Queues long unused are forgotten a few at a time.
+            if next_wakeup.is_none_or(|wakeup| wakeup > self.now.floor()) {
+                return;
+            }
+        }
+        panic!("advance never comes to an end");
+    }
+
+    fn next_instant(&mut self) -> Micros {
+        let (now, leaps) = (self.now.0, self.workload.options.leaps);
+        let rng = &mut self.workload.rng;
+        let wakeup = self.advanced.and_then(|advanced| advanced.next_wakeup);
+        let wakeup = wakeup.map(|wakeup| wakeup.start().0).filter(|wakeup| *wakeup > now);
+        let next = match rng.random_range(0..100) {
+            drawn if drawn < leaps => now + 86_400_000_000 * rng.random_range(1..60),
+            10..30 => now,
+            30..40 => now + rng.random_range(1..1_500),
+            40..80 => match wakeup.filter(|wakeup| *wakeup < now + 86_400_000_000) {
+                Some(wakeup) => wakeup + rng.random_range(0..2) * rng.random_range(0..2_500),
+                None => now + rng.random_range(0..100_000),
+            },
+            _ => now + (1 << rng.random_range(0..32)),
+        };
+        Micros(next.min(END_US).max(now))
+    }
+
+    /// A client does something.
+    fn act(&mut self, at: usize) {
+        let op = self.workload.op();
+        if op == Op::Close {
+            return self.close(at);
+        }
+        let (client, now_ms) = (self.clients[at].id, self.now.floor().0);
+        if self.clients[at].waits {
+            if op == Op::Unblock {
+                self.call(Input::StopWaiting(client));
+                self.clients[at].waits = false;
+            }
+            return;
+        }
+        if let Some(request) = self.clients[at].again.take() {
+            return self.ask(at, request);
+        }
+        match op {
+            Op::AddHerd => {
+                let mut add = self.workload.add(now_ms);
+                add.id = None;
+                for _ in 0..self.workload.rng.random_range(1..=self.workload.options.herd_max) {
+                    add.taken = delayd::engine::request::Taken::Refuse;
+                    add.unique_ms = 0;
+                    self.ask(at, Request::Add(add.clone()));
+                }
+            }
+            Op::Transaction => self.transact(at),
+            Op::Settings => self.change_settings(),
+            Op::Scan if self.workload.ordered_only => {}
+            Op::Scan if self.clients[at].scan.is_some() => {
+                let (queue, cursor, count) = self.clients[at].scan.expect("it is there");
+                let request = Request::Scan { queue, cursor, state: None, pattern: None, count };
+                self.ask(at, request);
+            }
+            _ => {
+                let request = self.workload.request(op, &mut self.clients[at].held, now_ms);
+                if let Request::Scan { queue, count, .. } = request {
+                    self.clients[at].scan = Some((queue, 0, count));
+                }
+                self.ask(at, request);
+            }
+        }
+    }
+
+    fn ask(&mut self, at: usize, request: Request<'static>) {
+        let client = self.clients[at].id;
+        let (outcome, _) = self.call(Input::Request { client, request: &request, alone: true });
+        match outcome {
+            Some(Outcome::Waiting) => self.clients[at].waits = true,
+            Some(Outcome::Again) => self.clients[at].again = Some(request),
+            _ => {}
+        }
+    }
+
+    fn transact(&mut self, at: usize) {
+        let (client, now_ms) = (self.clients[at].id, self.now.floor().0);
+        let ops = [Op::Add, Op::Pop, Op::Reserve, Op::Ack, Op::Nack, Op::Look, Op::Remove];
+        let requests: Vec<Request<'static>> = (0..self.workload.rng.random_range(1..8))
+            .map(|_| {
+                let op = ops[self.workload.rng.random_range(0..ops.len())];
+                self.workload.request(op, &mut self.clients[at].held, now_ms)
+            })
+            .collect();
+        while !requests.iter().all(|request| self.engine.prepare(request)) {}
+        for request in &requests {
+            self.call(Input::Request { client, request, alone: false });
+        }
+        self.call(Input::HandOff);
+    }
+
+    fn close(&mut self, at: usize) {
+        let client = self.clients[at].id;
+        if self.clients[at].unsent && self.workload.rng.random() {
+            self.call(Input::Unsent(client));
+        }
+        self.call(Input::Closed(client));
+        let gone = self.clients.remove(at);
+        self.workload.old.extend(gone.held);
+        if let Some(auditor) = &mut self.auditor {
+            auditor.scans.remove(&client);
+        }
+        self.connect();
+    }
+
+    fn change_settings(&mut self) {
+        let rng = &mut self.workload.rng;
+        let settings = self.engine.settings_mut();
+        match rng.random_range(0..3) {
+            0 => settings.lease_ms_default = [1, 50, 60_000][rng.random_range(0..3)],
+            1 => settings.token_floor += 1_000,
+            _ => settings.lease_ms_max = [1_000, 86_400_000][rng.random_range(0..2)],
+        }
+        *self.replica.settings_mut() =
+            Settings { hash_seed: self.replica.settings().hash_seed, ..settings.clone() };
+    }
+
+    /// Replies go to the kernel, mostly.
+    fn send(&mut self) {
+        let mut at = 0;
+        while at < self.clients.len() {
+            let client = self.clients[at].id;
+            if self.clients[at].unsent {
+                match self.workload.rng.random_range(0..40) {
+                    0..4 => {}
+                    4 if self.workload.options.weights[Op::Close as usize] > 0 => self.close(at),
+                    _ => {
+                        self.call(Input::Sent(client));
+                        self.clients[at].unsent = false;
+                    }
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// The turn's facts go to the replica.
+    fn end_turn(&mut self) {
+        self.replica.apply(self.now, &self.turn_facts).expect("own facts are readable");
+        if self.workload.one_in(16) {
+            self.compare();
+        }
+        self.record.facts.extend_from_slice(&self.turn_facts.bytes);
+        self.turn_facts.clear();
+    }
+
+    fn compare(&mut self) {
+        let digest = self.engine.digest();
+        assert_eq!(digest, self.replica.digest(), "digests of the engine and its replica");
+        assert_eq!(self.engine.job_counts(), self.replica.job_counts());
+        assert_eq!(self.engine.queue_counts(), self.replica.queue_counts());
+        self.record.digests.push(digest);
+    }
+
+    /// Everybody leaves, all that is due is done, and the replica goes on beside the engine.
+    pub fn settle(&mut self) {
+        (0..self.clients.len()).rev().for_each(|at| self.close(at));
+        self.catch_up();
+        self.end_turn();
+        self.compare();
+    }
+
+    /// Both engines get the same requests for some turns; they must do the same.
+    pub fn go_on_beside_replica(&mut self, turns: u32) {
+        self.workload.ordered_only = true;
+        self.catch_up_replica();
+        for _ in 0..turns {
+            self.now = self.next_instant();
+            self.catch_up();
+            self.catch_up_replica();
+            self.turn_facts.clear();
+            let at = self.workload.rng.random_range(0..self.clients.len());
+            let mut op = self.workload.op();
+            if matches!(
+                op,
+                Op::Scan | Op::Transaction | Op::AddHerd | Op::Settings | Op::Close | Op::Unblock
+            ) {
+                op = Op::Add;
+            }
+            if self.clients[at].waits {
+                continue;
+            }
+            let client = self.clients[at].id;
+            let now_ms = self.now.floor().0;
+            let request = self.workload.request(op, &mut self.clients[at].held, now_ms);
+            // A limit on memory counts what is still to be freed, of which the replica has more.
+            let before = self.record.replies.len();
+            self.ask(at, request.clone());
+            let mut facts = Facts::default();
+            let mut outbox = Recorder::default();
+            let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
+            let mut outcome = Outcome::Again;
+            while outcome == Outcome::Again {
+                outcome = self.replica.handle(self.now, client, &request, turn);
+            }
+            while let Some(request) = self.clients[at].again.take() {
+                self.ask(at, request);
+            }
+            assert_eq!(outbox.0[..], self.record.replies[before..], "replies of the replica");
+            self.call(Input::Sent(client));
+            self.replica.sent(client);
+            self.turn_facts.clear();
+        }
+        self.catch_up();
+        self.catch_up_replica();
+        self.turn_facts.clear();
+        assert_eq!(self.engine.digest(), self.replica.digest(), "digests after going on");
+    }
+
+    fn catch_up_replica(&mut self) {
+        let mut facts = Facts::default();
+        let mut outbox = Recorder::default();
+        loop {
+            let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
+            if !self.replica.advance(self.now, 1_000_000, turn).more {
+                return;
+            }
+        }
+    }
+
+    /// All is deleted; nothing may be left.
+    pub fn flush(&mut self) {
+        let client = self.clients[0].id;
+        if std::mem::take(&mut self.clients[0].waits) {
+            self.call(Input::StopWaiting(client));
+        }
+        let request = Request::Flush { db: None };
+        self.call(Input::Request { client, request: &request, alone: true });
+        self.catch_up();
+        self.turn_facts.clear();
+        assert_eq!(self.engine.job_counts(), [0; 4]);
+        assert_eq!(self.engine.queue_counts(), [0; 16]);
+    }
+}
