@@ -67,7 +67,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             Argument::new("subcommand", Kind::Bytes),
             Argument::new("arg", Kind::Bytes).optional().multiple(),
         ],
-        example: &[("CLUSTER INFO", "(error) ERR This instance has cluster support disabled")],
+        example: &[("CLUSTER SLOTS", "(error) ERR This instance has cluster support disabled")],
         ..CLUSTER
     },
     CommandSpec {
