@@ -1,132 +1,12 @@
 //! The server as clients see it: raw sockets against a server in this process. Nothing here sleeps
 //! to wait; sockets are read with a time limit that only a failure reaches.
 
-use delayd::config::Config;
-use delayd::server::{Server, Stopper};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::thread::JoinHandle;
+mod support;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Longer than anything here takes.
-const LIMIT: Duration = Duration::from_secs(20);
-
-struct Running {
-    address: SocketAddr,
-    stopper: Stopper,
-    thread: Option<JoinHandle<io::Result<()>>>,
-}
-
-impl Running {
-    fn start(options: &[(&str, &str)]) -> Running {
-        let mut config = Config::default();
-        for (name, value) in [("port", "0"), ("bind", "127.0.0.1")].iter().chain(options) {
-            config.set(name, &[(*value).to_owned()]).unwrap();
-        }
-        let server = Server::bind(config).unwrap();
-        let (address, stopper) = (server.addresses()[0], server.stopper());
-        let thread = Some(std::thread::spawn(move || server.run()));
-        Running { address, stopper, thread }
-    }
-
-    fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
-        stream.set_write_timeout(Some(LIMIT)).unwrap();
-        Client { stream }
-    }
-
-    /// Waits until INFO shows `line`.
-    fn wait_for(&self, line: &str) {
-        let mut client = self.connect();
-        let start = Instant::now();
-        while !client.info().contains(&format!("\r\n{line}\r\n")) {
-            assert!(start.elapsed() < LIMIT, "{line} never came true");
-        }
-    }
-
-    fn join(&mut self) {
-        self.thread.take().unwrap().join().unwrap().unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if self.thread.is_some() && !std::thread::panicking() {
-            self.stopper.stop();
-            self.join();
-        }
-    }
-}
-
-struct Client {
-    stream: TcpStream,
-}
-
-impl Client {
-    fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).unwrap();
-    }
-
-    /// Sends a command as an array.
-    fn command(&mut self, args: &[&str]) {
-        let mut bytes = format!("*{}\r\n", args.len());
-        args.iter().for_each(|a| bytes.push_str(&format!("${}\r\n{a}\r\n", a.len())));
-        self.send(bytes);
-    }
-
-    fn expect(&mut self, expected: &str) {
-        let mut bytes = vec![0; expected.len()];
-        if let Err(error) = self.stream.read_exact(&mut bytes) {
-            panic!("instead of {expected:?}: {error}");
-        }
-        assert_eq!(String::from_utf8_lossy(&bytes), expected);
-    }
-
-    fn line(&mut self) -> String {
-        let (mut line, mut byte) = (Vec::new(), [0]);
-        while !line.ends_with(b"\r\n") {
-            self.stream.read_exact(&mut byte).unwrap();
-            line.push(byte[0]);
-        }
-        line.truncate(line.len() - 2);
-        String::from_utf8(line).unwrap()
-    }
-
-    fn bulk(&mut self) -> String {
-        let line = self.line();
-        let len = line.strip_prefix('$').unwrap_or_else(|| panic!("no bulk string: {line}"));
-        let mut bytes = vec![0; len.parse::<usize>().unwrap() + 2];
-        self.stream.read_exact(&mut bytes).unwrap();
-        bytes.truncate(bytes.len() - 2);
-        String::from_utf8(bytes).unwrap()
-    }
-
-    fn info(&mut self) -> String {
-        self.command(&["INFO"]);
-        format!("\r\n{}", self.bulk())
-    }
-
-    fn add(&mut self, queue: &str, when: &str, body: &str) -> String {
-        self.command(&["DELAY.ADD", queue, when, body]);
-        self.bulk()
-    }
-
-    fn expect_job(&mut self, queue: &str, body: &str) {
-        assert_eq!(self.line(), "*3");
-        assert_eq!(self.bulk(), queue);
-        self.bulk();
-        assert_eq!(self.bulk(), body);
-    }
-
-    fn expect_end(&mut self) {
-        let mut rest = Vec::new();
-        match self.stream.read_to_end(&mut rest) {
-            Ok(_) => assert_eq!(String::from_utf8_lossy(&rest), ""),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
-        }
-    }
-}
+use support::{Client, LIMIT, Running};
 
 fn wall_ms() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()
@@ -351,13 +231,6 @@ fn who_holds_most_is_closed_when_clients_hold_too_much() {
     small[0].send("\r\n");
     assert_eq!(small[0].bulk().len(), 130_000);
     assert_eq!(server.connect().line_of("PING"), "+PONG");
-}
-
-impl Client {
-    fn line_of(&mut self, command: &str) -> String {
-        self.send(format!("{command}\r\n"));
-        self.line()
-    }
 }
 
 #[test]
