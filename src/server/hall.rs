@@ -68,6 +68,11 @@ impl<'a> Hall<'a> {
         self.core.outputs.unsent_bytes(self.running.slot)
     }
 
+    /// When the last command was over; monotonic, µs.
+    pub fn now_us(&self) -> u64 {
+        self.last_ns / 1_000
+    }
+
     /// Answers a request that cannot be framed.
     pub fn refuse_framing(&mut self, text: &str) {
         self.core.outputs.errors.count(text);

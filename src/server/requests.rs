@@ -5,7 +5,7 @@ use super::hall::{Hall, Running};
 use super::timer;
 use super::turn::Turns;
 use crate::limits::{
-    COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, INPUT_HOLD_BYTES, OUTPUT_HOLD_BYTES,
+    ARGUMENTS_MAX, COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, INPUT_HOLD_BYTES, OUTPUT_HOLD_BYTES,
     READ_BYTES_PER_TURN_ALL,
 };
 use crate::resp::{Arg, Args, Frame, FrameLimits};
@@ -63,7 +63,7 @@ impl Turns {
         let mut ran = 0;
         while ran < batch.len() {
             if let Some(client) = self.clients.take(batch[ran]) {
-                self.run_client(batch[ran], client);
+                self.run_client(batch[ran], client, until_us);
             }
             ran += 1;
             if timer::mono_us() >= until_us {
@@ -89,9 +89,9 @@ impl Turns {
     }
 
     /// Runs a client's commands, up to its share of the turn.
-    fn run_client(&mut self, slot: u32, mut client: Box<Client>) {
+    fn run_client(&mut self, slot: u32, mut client: Box<Client>, until_us: u64) {
         self.core.outputs.set_current(client.id, slot);
-        let after = self.run_frames(slot, &mut client);
+        let after = self.run_frames(slot, &mut client, until_us);
         client.settle(&mut self.core.pool);
         let waiting = self.core.outputs.is_waiting(slot);
         let socket = &mut client.socket;
@@ -117,7 +117,7 @@ impl Turns {
         }
     }
 
-    fn run_frames(&mut self, slot: u32, client: &mut Client) -> After {
+    fn run_frames(&mut self, slot: u32, client: &mut Client, until_us: u64) -> After {
         if client.socket.closing_us.is_some() {
             return After::Closing;
         }
@@ -148,6 +148,8 @@ impl Turns {
                     break After::Closing;
                 }
                 Frame::Command if ran == COMMANDS_PER_TURN => break After::Behind,
+                // A pipeline of KEYS costs as much as many clients.
+                Frame::Command if ran > 0 && hall.now_us() >= until_us => break After::Behind,
                 Frame::Command => {}
             }
             ran += 1;
@@ -185,6 +187,10 @@ fn run_command(
     limits: &FrameLimits,
     hall: &mut Hall<'_>,
 ) -> Next {
+    if framed.len() > ARGUMENTS_MAX {
+        let name = framed.get(0).and_then(Arg::bytes).unwrap_or_default();
+        return session.refuse_many(&[name], framed.len(), hall);
+    }
     let mut oversized = None;
     let mut args: SmallVec<[&[u8]; ARGS_INLINE]> = SmallVec::new();
     for arg in framed.iter() {

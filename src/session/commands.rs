@@ -4,6 +4,7 @@ use crate::command::action::{Commands, ListFilter};
 use crate::command::spec::{CATEGORIES, CommandSpec};
 use crate::command::{describe, help, table};
 use crate::glob;
+use crate::limits::COMMAND_NAMES_MAX;
 use crate::session::world::World;
 use crate::session::{Session, Step};
 
@@ -11,6 +12,12 @@ impl Session {
     pub(super) fn commands(&mut self, what: Commands<'_>, world: &mut dyn World) -> Step {
         if let Commands::GetKeys(words) = what {
             return self.get_keys(words, world);
+        }
+        if let Commands::Info(names) | Commands::Docs(names) = what
+            && names.len() > COMMAND_NAMES_MAX
+        {
+            let text = format!("ERR {} names; the most are {COMMAND_NAMES_MAX}", names.len());
+            return self.fail(&text, world);
         }
         let mut out = world.encoder(self.id);
         match what {

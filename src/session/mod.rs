@@ -22,6 +22,7 @@ use crate::engine::Outcome;
 use crate::engine::request::{QueueName, Request};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
+use crate::limits::ARGUMENTS_MAX;
 use crate::resp::Protocol;
 use transaction::Queue;
 use world::Ended;
@@ -136,17 +137,20 @@ impl Session {
         bytes_max: u64,
         world: &mut dyn World,
     ) -> Next {
-        self.settle_muting(world);
-        let name = table::find(args.first().copied().unwrap_or_default());
-        let name = name.map_or("command", |spec| spec.name);
+        let name = shown_name(args);
         let error = Error::text(format!(
             "ERR an argument of '{name}' has {bytes} bytes; max-body-size is {bytes_max}"
         ));
-        self.reject(args, error, world);
-        if self.replies == ReplyMode::Skip {
-            self.replies = ReplyMode::On;
-        }
-        Next::Done
+        self.refuse_unrun(args, error, world)
+    }
+
+    /// Refuses a command with too many arguments; `args` begins with its name.
+    pub fn refuse_many(&mut self, args: &[&[u8]], count: usize, world: &mut dyn World) -> Next {
+        let name = shown_name(args);
+        let error = Error::text(format!(
+            "ERR '{name}' came with {count} arguments; the most are {ARGUMENTS_MAX}"
+        ));
+        self.refuse_unrun(args, error, world)
     }
 
     /// What CLIENT LIST shows of it.
@@ -200,6 +204,16 @@ impl Session {
             self.muted = muted;
             world.set_muted(self.id, muted);
         }
+    }
+
+    /// Refuses what is not even looked at as a command.
+    fn refuse_unrun(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Next {
+        self.settle_muting(world);
+        self.reject(args, error, world);
+        if self.replies == ReplyMode::Skip {
+            self.replies = ReplyMode::On;
+        }
+        Next::Done
     }
 
     /// A command that never ran.
@@ -318,4 +332,10 @@ impl Session {
         world.encoder(self.id).ok();
         Step::Done
     }
+}
+
+/// The name of a command as errors show it.
+fn shown_name(args: &[&[u8]]) -> &'static str {
+    let name = table::find(args.first().copied().unwrap_or_default());
+    name.map_or("command", |spec| spec.name)
 }

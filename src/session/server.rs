@@ -5,6 +5,7 @@ use crate::engine::request::Request;
 use crate::glob;
 use crate::session::world::{ConfigError, SlowEntry, World};
 use crate::session::{Place, Session, Step};
+use std::collections::HashSet;
 
 const LATENCY_DOCTOR: &str = "Latency events are not recorded. DELAY.STATS shows the lateness of a \
     queue's deliveries, SLOWLOG GET the commands that took long, INFO commandstats what each costs.\n";
@@ -135,9 +136,10 @@ impl Session {
             .chunks_exact(2)
             .map(|pair| String::from_utf8_lossy(pair[0]).to_ascii_lowercase())
             .collect();
-        let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+        let mut seen = HashSet::new();
+        let twice = names.iter().find(|name| !seen.insert(name.as_str()));
         let set = match twice {
-            Some((_, name)) => {
+            Some(name) => {
                 let reason = "duplicate parameter".to_string();
                 Err(ConfigError::Refused { name: name.clone(), reason })
             }
