@@ -58,6 +58,14 @@ pub const DAY_MS: u64 = 86_400_000;
 // (3.2e13 ms) no sum leaves 53 bits, the range that every client's number type carries exactly.
 const _: () = assert!(DELAY_MS_MAX + 253_402_300_800_000 < 1 << 53);
 
+/// Bytes of jobs in one reply, beyond which RESERVE and PEEK end it before their COUNT. The first
+/// job always fits.
+pub const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes of jobs handed to waiters in a turn; the others are served in the next. `max-clients-memory`
+/// is looked at between turns, so this is by how much it can be passed.
+pub const HANDED_BYTES_PER_TURN: usize = 32 << 20;
+
 // A turn: every stage is bounded, so that no client and no herd holds the others up.
 
 /// Bytes read from one client in a turn.

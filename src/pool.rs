@@ -84,6 +84,12 @@ impl<T: Clone + Default, const N: usize> Pool<T, N> {
         &block[item as usize % N]
     }
 
+    /// The item behind a number that may have been taken back since, or used again.
+    pub fn find(&self, item: u32) -> Option<&T> {
+        let block = self.blocks.get(item as usize / N)?.as_ref()?;
+        Some(&block[item as usize % N])
+    }
+
     #[inline]
     /// The item behind a number in use, to change.
     pub fn get_mut(&mut self, item: u32) -> &mut T {

@@ -71,6 +71,13 @@ fn every_command_is_described() {
     }
 }
 
+#[test]
+fn the_example_counts_right() {
+    let count = format!("(integer) {}", table::all().count());
+    let spec = table::find(b"command|count").expect("it is in the table");
+    assert_eq!(spec.example, [("COMMAND COUNT", count.as_str())]);
+}
+
 /// The position of the queues, which clients use for routing, is where the tree has them.
 #[test]
 fn keys_stand_where_the_tree_says() {

@@ -82,9 +82,9 @@ fn all_of_a_job() {
         attempt: 1,
         attempts_max: 20,
         deliveries: 2,
-        nacks: 1,
-        timeouts: 0,
-        lost: 1,
+        nacks: 3,
+        timeouts: 4,
+        lost: 6,
         backoff: "exp:1s:1h~".to_string(),
         lease_ms: 0,
         ttl_ms: 100,
@@ -94,7 +94,7 @@ fn all_of_a_job() {
         death: None,
         error: None,
     };
-    let body = "$2~id~$1~7~$5~state~$7~delayed~$4~body~$1~x~$3~due~:20~$5~added~:10~$8~priority~:5~$7~attempt~:1~$12~max-attempts~:20~$10~deliveries~:2~$5~nacks~:1~$8~timeouts~:0~$4~lost~:1~$7~backoff~$10~exp:1s:1h~~$8~lease-ms~:0~$6~ttl-ms~:100~$7~expires~:120~$9~unique-ms~:0~";
+    let body = "$2~id~$1~7~$5~state~$7~delayed~$4~body~$1~x~$3~due~:20~$5~added~:10~$8~priority~:5~$7~attempt~:1~$12~max-attempts~:20~$10~deliveries~:2~$5~nacks~:3~$8~timeouts~:4~$4~lost~:6~$7~backoff~$10~exp:1s:1h~~$8~lease-ms~:0~$6~ttl-ms~:100~$7~expires~:120~$9~unique-ms~:0~";
     check(&Reply::Job(&job), &format!("*34~{body}"), &format!("%17~{body}"));
     job.state = State::Leased;
     job.lease = Some((Token(9), Millis(50), true));

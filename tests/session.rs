@@ -563,10 +563,14 @@ fn connections_are_killed_by_filter() {
         ("CLIENT KILL TYPE normal", ":2~"),
         ("CLIENT KILL TYPE replica", ":0~"),
         ("CLIENT KILL MAXAGE 61", ":0~"),
+        ("CLIENT KILL MAXAGE 60 ID 8", ":1~"),
         ("CLIENT KILL ID 7", ":0~"),
     ]);
     let log = pair.log();
-    assert_eq!(log, ["kill 8", "error ERR", "client|kill Failed", "kill 9", "kill 8", "kill 9"]);
+    assert_eq!(
+        log,
+        ["kill 8", "error ERR", "client|kill Failed", "kill 9", "kill 8", "kill 9", "kill 8"]
+    );
     let own = pair.step("CLIENT KILL ID 7 SKIPME no");
     assert_eq!(own, (Next::CloseAfterReply, ":1~".to_string()));
     let mut pair = Pair::new();
@@ -751,6 +755,10 @@ fn command_info_has_ten_elements() {
         (
             "COMMAND INFO delay.pop nothing",
             "*2~*10~$9~delay.pop~:-3~*3~+write~+blocking~+noscript~:1~:-2~:1~*4~+@delay~+@write~+@slow~+@blocking~*0~*1~*6~$5~flags~*3~+RW~+access~+delete~$12~begin_search~*4~$4~type~$5~index~$4~spec~*2~$5~index~:1~$9~find_keys~*4~$4~type~$5~range~$4~spec~*6~$7~lastkey~:-2~$7~keystep~:1~$5~limit~:0~*0~$-1~",
+        ),
+        (
+            "COMMAND INFO memory|usage",
+            "*1~*10~$12~memory|usage~:-3~*1~+readonly~:2~:2~:1~*2~+@read~+@slow~*0~*1~*6~$5~flags~*1~+RO~$12~begin_search~*4~$4~type~$5~index~$4~spec~*2~$5~index~:2~$9~find_keys~*4~$4~type~$5~range~$4~spec~*6~$7~lastkey~:0~$7~keystep~:1~$5~limit~:0~*0~",
         ),
         (
             "COMMAND INFO client|kill",

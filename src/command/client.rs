@@ -62,7 +62,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             parse: Some(|_| Ok(Action::Connection(Connection::GetRedir))),
             ..OWN
         },
-        help("client|help"),
+        help("client|help", Group::Connection),
         CommandSpec {
             name: "client|id",
             summary: "Shows the connection's number, which no other connection ever has",

@@ -23,7 +23,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
     tips: &["nondeterministic_output_order"],
     reply: "Array, for each command: name, arity, flags, first key, last key, step, ACL categories, tips, \
             key specifications, subcommands.",
-    example: &[("COMMAND COUNT", "(integer) 68")],
+    example: &[("COMMAND INFO nothing", "1) (nil)")],
     parse: Some(|_| Ok(Action::Commands(Commands::All))),
     subcommands: &[
         CommandSpec {
@@ -31,7 +31,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             summary: "Counts the commands",
             complexity: "O(1)",
             reply: "Integer.",
-            example: &[("COMMAND COUNT", "(integer) 68")],
+            example: &[("COMMAND COUNT", "(integer) 75")],
             parse: Some(|_| Ok(Action::Commands(Commands::Count))),
             ..SERVER
         },
@@ -58,7 +58,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             parse: Some(|args| Ok(Action::Commands(Commands::GetKeys(args.rest())))),
             ..SERVER
         },
-        help("command|help"),
+        help("command|help", Group::Server),
         CommandSpec {
             name: "command|info",
             summary: "Describes commands",

@@ -27,7 +27,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         flags: &[],
         reply: "Depends on the subcommand.",
         subcommands: &[
-            help("acl|help"),
+            help("acl|help", Group::Connection),
             CommandSpec {
                 name: "acl|whoami",
                 summary: "Names the connection's user",

@@ -75,7 +75,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             ("DELAY.ADD pay 0ms \"notify 7\" ID p7", "\"p7\""),
             (
                 "DELAY.RESERVE 5 1 pay LEASE 30s",
-                "1) 1) \"pay\"\n   2) \"p7\"\n   3) \"notify 7\"\n   4) \"7549747200000001\"\n   5) (integer) 1\n   6) (integer) 1800000000000\n   7) (integer) 1800000030000",
+                "1) 1) \"pay\"\n   2) \"p7\"\n   3) \"notify 7\"\n   4) \"7549747200000000001\"\n   5) (integer) 1\n   6) (integer) 1800000000000\n   7) (integer) 1800000030000",
             ),
         ],
         parse: Some(parse_reserve),
@@ -92,7 +92,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         reply: "Integer: how many were acknowledged.",
         notes: "A token that is not the newest of its job counts for nothing. When the lease has run out it \
                 stays good for this command until the job's next delivery. Any connection may acknowledge.",
-        example: &[("DELAY.ACK pay p7 7549747200000001", "(integer) 1")],
+        example: &[("DELAY.ACK pay p7 7549747200000000001", "(integer) 1")],
         parse: Some(parse_ack),
         ..CommandSpec::BASE
     },
@@ -119,7 +119,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         reply: "Integer: 1, or 0 if the token is not that of a running lease.",
         notes: "Without `IN` the job's backoff decides. The last attempt makes it dead whatever `IN` says, \
                 unless it is `UNCOUNTED`.",
-        example: &[("DELAY.NACK pay p7 7549747200000001 IN 10s ERROR \"503 from bank\"", "(integer) 1")],
+        example: &[("DELAY.NACK pay p7 7549747200000000001 IN 10s ERROR \"503 from bank\"", "(integer) 1")],
         parse: Some(parse_nack),
         ..CommandSpec::BASE
     },
@@ -138,7 +138,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         keys: Keys::Range { first: 1, last: 1 },
         access: Access::Update,
         reply: "Integer: the new end of the lease, unix ms. Nil if the token is not that of a running lease.",
-        example: &[("DELAY.EXTEND pay p7 7549747200000001 1m", "(integer) 1800000060000")],
+        example: &[("DELAY.EXTEND pay p7 7549747200000000001 1m", "(integer) 1800000060000")],
         parse: Some(parse_extend),
         ..CommandSpec::BASE
     },

@@ -6,11 +6,11 @@ use crate::command::table;
 use crate::error::Error;
 
 /// The subcommand HELP; `name` is `container|help`.
-pub(super) const fn help(name: &'static str) -> CommandSpec {
+pub(super) const fn help(name: &'static str, group: Group) -> CommandSpec {
     CommandSpec {
         name,
         summary: "Shows the subcommands",
-        group: Group::Server,
+        group,
         flags: &[Flag::Loading, Flag::Stale],
         reply: "Array of simple strings.",
         parse: Some(|args| {

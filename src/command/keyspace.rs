@@ -270,7 +270,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                 parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::Frequency))),
                 ..GENERIC
             },
-            help("object|help"),
+            help("object|help", Group::Generic),
             CommandSpec {
                 name: "object|idletime",
                 summary: "Says how long a queue was not used, which is not recorded",

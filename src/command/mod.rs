@@ -24,6 +24,7 @@ mod connection;
 mod consume;
 mod job;
 mod keyspace;
+mod observe;
 mod produce;
 mod queue;
 mod server;

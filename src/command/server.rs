@@ -1,26 +1,27 @@
-//! The server as a whole: settings, numbers, the slow log, flushing, shutting down.
+//! The server as a whole: settings, flushing, shutting down, its place in replication.
 
 use crate::command::action::{Action, Server, Shutdown};
 use crate::command::args::Args;
 use crate::command::argument::{Argument, Kind};
 use crate::command::help::help;
 use crate::command::number;
-use crate::command::produce::QUEUE;
-use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
+use crate::command::spec::{CommandSpec, Flag, Group};
 use crate::engine::request::Request;
 use crate::error::Error;
 
-const SERVER: CommandSpec = CommandSpec {
+/// What commands about the server begin from.
+pub(super) const SERVER: CommandSpec = CommandSpec {
     group: Group::Server,
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
     ..CommandSpec::BASE
 };
 
-const ADMIN: CommandSpec =
+/// One for operators.
+pub(super) const ADMIN: CommandSpec =
     CommandSpec { flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale], ..SERVER };
 
 /// A container.
-const CONTAINER: CommandSpec = CommandSpec {
+pub(super) const CONTAINER: CommandSpec = CommandSpec {
     flags: &[],
     complexity: "Depends on the subcommand",
     reply: "Depends on the subcommand.",
@@ -66,7 +67,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             Argument::new("subcommand", Kind::Bytes),
             Argument::new("arg", Kind::Bytes).optional().multiple(),
         ],
-        example: &[("CLUSTER INFO", "(error) ERR This instance has cluster support disabled")],
+        example: &[("CLUSTER SLOTS", "(error) ERR This instance has cluster support disabled")],
         ..CLUSTER
     },
     CommandSpec {
@@ -83,7 +84,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                 parse: Some(|args| Ok(Action::Server(Server::ConfigGet(args.rest())))),
                 ..ADMIN
             },
-            help("config|help"),
+            help("config|help", Group::Server),
             CommandSpec {
                 name: "config|resetstat",
                 summary: "Sets the server's counters to zero; a queue's totals stay",
@@ -159,18 +160,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         ..FLUSH
     },
     CommandSpec {
-        name: "info",
-        summary: "Shows the server's numbers",
-        arguments: &[Argument::new("section", Kind::Bytes).optional().multiple()],
-        flags: &[Flag::Loading, Flag::Stale],
-        categories: &["dangerous"],
-        tips: &["nondeterministic_output"],
-        reply: "Text: sections of lines `name:value`. Unknown sections are left out.",
-        example: &[("INFO nothing", "")],
-        parse: Some(|args| Ok(Action::Server(Server::Info(args.rest())))),
-        ..SERVER
-    },
-    CommandSpec {
         name: "lastsave",
         summary: "Says when the journal was last complete on disk",
         flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
@@ -180,57 +169,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         example: &[("LASTSAVE", "(integer) 1800000000")],
         parse: Some(|_| Ok(Action::Server(Server::LastSave))),
         ..SERVER
-    },
-    CommandSpec {
-        name: "latency",
-        summary: "Redis's latency monitor, which has no events here",
-        subcommands: &[
-            CommandSpec {
-                name: "latency|doctor",
-                summary: "Says where latencies are measured",
-                reply: "Text.",
-                example: &[("LATENCY DOCTOR", "Latency events are not recorded. ...")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyDoctor))),
-                ..ADMIN
-            },
-            help("latency|help"),
-            CommandSpec {
-                name: "latency|histogram",
-                summary: "Shows no histograms",
-                arguments: &[Argument::new("command", Kind::Bytes).optional().multiple()],
-                reply: "Map (in RESP2 a flat array), empty.",
-                example: &[("LATENCY HISTOGRAM", "(empty array)")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyHistogram))),
-                ..ADMIN
-            },
-            CommandSpec {
-                name: "latency|history",
-                summary: "Shows no events",
-                arguments: &[Argument::new("event", Kind::Bytes)],
-                reply: "Array, empty.",
-                example: &[("LATENCY HISTORY command", "(empty array)")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyNone))),
-                ..ADMIN
-            },
-            CommandSpec {
-                name: "latency|latest",
-                summary: "Shows no events",
-                reply: "Array, empty.",
-                example: &[("LATENCY LATEST", "(empty array)")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyNone))),
-                ..ADMIN
-            },
-            CommandSpec {
-                name: "latency|reset",
-                summary: "Resets no events",
-                arguments: &[Argument::new("event", Kind::Bytes).optional().multiple()],
-                reply: "Integer: 0.",
-                example: &[("LATENCY RESET", "(integer) 0")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyReset))),
-                ..ADMIN
-            },
-        ],
-        ..CONTAINER
     },
     CommandSpec {
         name: "lolwut",
@@ -243,34 +181,10 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         ..SERVER
     },
     CommandSpec {
-        name: "memory",
-        summary: "What is held in memory",
-        subcommands: &[
-            help("memory|help"),
-            CommandSpec {
-                name: "memory|usage",
-                summary: "Says how many bytes are held for a queue",
-                arguments: &[
-                    QUEUE,
-                    Argument::option("SAMPLES", "count", Kind::Integer)
-                        .about("Without meaning: the number is exact."),
-                ],
-                flags: &[Flag::ReadOnly],
-                keys: Keys::Range { first: 2, last: 2 },
-                access: Access::Look,
-                reply: "Integer, or nil if there is no such queue.",
-                example: &[("MEMORY USAGE nothing", "(nil)")],
-                parse: Some(parse_memory_usage),
-                ..SERVER
-            },
-        ],
-        ..CONTAINER
-    },
-    CommandSpec {
         name: "module",
         summary: "Modules, of which there are none",
         subcommands: &[
-            help("module|help"),
+            help("module|help", Group::Server),
             CommandSpec {
                 name: "module|list",
                 summary: "Shows no modules",
@@ -329,46 +243,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         ..SERVER
     },
     CommandSpec {
-        name: "slowlog",
-        summary: "The commands that took long",
-        subcommands: &[
-            CommandSpec {
-                name: "slowlog|get",
-                summary: "Shows the newest entries",
-                complexity: "O(N) where N is the number of entries",
-                arguments: &[Argument::new("count", Kind::Integer)
-                    .optional()
-                    .about("How many; -1 all. Default 10.")],
-                tips: &["nondeterministic_output"],
-                reply: "Array of entries, each an array: number, unix seconds, duration in us, arguments, \
-                        client address, client name.",
-                example: &[("SLOWLOG GET 1", "(empty array)")],
-                parse: Some(parse_slowlog_get),
-                ..ADMIN
-            },
-            help("slowlog|help"),
-            CommandSpec {
-                name: "slowlog|len",
-                summary: "Counts the entries",
-                tips: &["nondeterministic_output"],
-                reply: "Integer.",
-                example: &[("SLOWLOG LEN", "(integer) 0")],
-                parse: Some(|_| Ok(Action::Server(Server::SlowlogLen))),
-                ..ADMIN
-            },
-            CommandSpec {
-                name: "slowlog|reset",
-                summary: "Removes all entries",
-                complexity: "O(N) where N is the number of entries",
-                reply: "Simple string: `OK`.",
-                example: &[("SLOWLOG RESET", "OK")],
-                parse: Some(|_| Ok(Action::Server(Server::SlowlogReset))),
-                ..ADMIN
-            },
-        ],
-        ..CONTAINER
-    },
-    CommandSpec {
         name: "swapdb",
         summary: "Refused: databases stay what they are",
         arguments: &[
@@ -414,18 +288,6 @@ fn flush_mode(args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn parse_memory_usage<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let queue = args.queue()?;
-    while args.option()?.is_some() {
-        match number::signed(args.word("count")?) {
-            Some(0..) => {}
-            Some(_) => return Err(Error::text("ERR syntax error")),
-            None => return Err(Error::text("ERR value is not an integer or out of range")),
-        }
-    }
-    Ok(Action::Engine(Request::Memory { queue }))
-}
-
 fn parse_shutdown<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (mut how, mut abort) = (Shutdown::default(), false);
     while let Some(option) = args.option()? {
@@ -443,19 +305,6 @@ fn parse_shutdown<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         (true, false) => Err(Error::text("ERR syntax error: ABORT stands alone")),
         (false, _) => Ok(Action::Server(Server::Shutdown(how))),
     }
-}
-
-fn parse_slowlog_get<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let mut count = 10;
-    if args.left() > 0 {
-        count = match number::signed(args.word("count")?) {
-            Some(-1) => usize::MAX,
-            Some(count @ 0..) => usize::try_from(count).unwrap_or(usize::MAX),
-            _ => return Err(Error::text("ERR count should be greater than or equal to -1")),
-        };
-    }
-    args.end_or_arity()?;
-    Ok(Action::Server(Server::SlowlogGet(count)))
 }
 
 fn parse_wait<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

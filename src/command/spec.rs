@@ -257,12 +257,6 @@ impl CommandSpec {
         if fixed { least } else { -least }
     }
 
-    /// Whether so many arguments, the name counted, can be right.
-    pub fn takes(&self, count: usize) -> bool {
-        let arity = self.arity();
-        if arity < 0 { count as i64 >= -arity } else { count as i64 == arity }
-    }
-
     /// Whether it has `flag`.
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)

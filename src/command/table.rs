@@ -2,15 +2,12 @@
 
 use std::sync::LazyLock;
 
-use ahash::RandomState;
-use hashbrown::HashMap;
-
 use crate::command::args::arity_error;
 use crate::command::spec::CommandSpec;
 use crate::error::Error;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 10] = [
+static TABLE: [&[CommandSpec]; 11] = [
     super::produce::COMMANDS,
     super::consume::COMMANDS,
     super::job::COMMANDS,
@@ -21,24 +18,55 @@ static TABLE: [&[CommandSpec]; 10] = [
     super::client::COMMANDS,
     super::commands::COMMANDS,
     super::server::COMMANDS,
+    super::observe::COMMANDS,
 ];
 
 struct Entry {
     spec: &'static CommandSpec,
     arity: i64,
+    /// The subcommands with their arities.
+    subcommands: Box<[(&'static CommandSpec, i64)]>,
 }
 
-/// By lower-case name. The seed is fixed: the names are ours, nobody can choose them to collide.
-static BY_NAME: LazyLock<HashMap<&'static [u8], Entry, RandomState>> = LazyLock::new(|| {
-    let entry =
-        |spec: &'static CommandSpec| (spec.name.as_bytes(), Entry { spec, arity: spec.arity() });
-    let mut by_name = HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4));
-    by_name.extend(all().map(entry));
+/// Entries by name: a slot is the number of an entry, or [`EMPTY`]; collisions go to the next slot.
+///
+/// Made for this one use: a name is hashed and compared where it lies, in any case, without being
+/// copied first. With several times as many slots as commands nearly all are found at the first look.
+struct ByName {
+    entries: Vec<Entry>,
+    slots: [u8; SLOTS],
+}
+
+const SLOTS: usize = 512;
+const EMPTY: u8 = u8::MAX;
+
+static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
+    let mut by_name = ByName { entries: Vec::new(), slots: [EMPTY; SLOTS] };
+    for spec in all() {
+        let subcommands = spec.subcommands.iter().map(|spec| (spec, spec.arity())).collect();
+        let number = by_name.entries.len();
+        assert!(number < usize::from(EMPTY), "a slot names up to 255 commands");
+        let mut slot = slot_of(spec.name.as_bytes());
+        while by_name.slots[slot] != EMPTY {
+            slot = (slot + 1) % SLOTS;
+        }
+        by_name.slots[slot] = number as u8;
+        by_name.entries.push(Entry { spec, arity: spec.arity(), subcommands });
+    }
     by_name
 });
 
-/// The longest name is shorter than this, bytes.
+/// The longest name is shorter than this, bytes; a longer word is not even hashed.
 const NAME_BYTES: usize = 32;
+
+/// Where to begin looking: FNV-1a over the bytes in lower case. Setting a bit does for that: bytes
+/// that it confuses are told apart by comparing.
+fn slot_of(name: &[u8]) -> usize {
+    let hash = name.iter().fold(0x811c_9dc5u32, |hash, byte| {
+        (hash ^ u32::from(byte | 0x20)).wrapping_mul(0x0100_0193)
+    });
+    (hash ^ (hash >> 16)) as usize % SLOTS
+}
 
 /// All commands, containers without their subcommands, by chapter of the table.
 pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
@@ -53,38 +81,50 @@ pub fn all_with_subcommands() -> impl Iterator<Item = &'static CommandSpec> {
 /// The command of this name in any case; `client|kill` names a subcommand.
 pub fn find(name: &[u8]) -> Option<&'static CommandSpec> {
     match name.iter().position(|byte| *byte == b'|') {
-        Some(at) => subcommand(entry(&name[..at])?.spec, &name[at + 1..]),
+        Some(at) => subcommand(entry(&name[..at])?, &name[at + 1..]).map(|(spec, _)| spec),
         None => entry(name).map(|entry| entry.spec),
     }
 }
 
 /// The command that `args`, which begin with its name, call; their number is right. Costs one hash
-/// of the name and allocates nothing unless it fails.
+/// of the name and one comparison, and allocates nothing unless it fails.
 pub fn resolve(args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
     let name = args.first().copied().unwrap_or_default();
     let entry = entry(name).ok_or_else(|| unknown(args))?;
-    let Some(word) = args.get(1).filter(|_| !entry.spec.subcommands.is_empty()) else {
-        let count = args.len() as i64;
-        let right = if entry.arity < 0 { count >= -entry.arity } else { count == entry.arity };
-        return if right { Ok(entry.spec) } else { Err(arity_error(entry.spec.name)) };
+    let (spec, arity) = match args.get(1) {
+        Some(word) if !entry.subcommands.is_empty() => {
+            subcommand(entry, word).ok_or_else(|| {
+                let (word, container) = (cut(word, 128), entry.spec.written());
+                Error::text(format!("ERR unknown subcommand '{word}'. Try {container} HELP."))
+            })?
+        }
+        _ => (entry.spec, entry.arity),
     };
-    let spec = subcommand(entry.spec, word).ok_or_else(|| {
-        let container = entry.spec.written();
-        Error::text(format!("ERR unknown subcommand '{}'. Try {container} HELP.", cut(word, 128)))
-    })?;
-    if spec.takes(args.len()) { Ok(spec) } else { Err(arity_error(spec.name)) }
+    let count = args.len() as i64;
+    let right = if arity < 0 { count >= -arity } else { count == arity };
+    if right { Ok(spec) } else { Err(arity_error(spec.name)) }
 }
 
 fn entry(name: &[u8]) -> Option<&'static Entry> {
-    let mut lower = [0; NAME_BYTES];
-    let lower = lower.get_mut(..name.len())?;
-    lower.copy_from_slice(name);
-    lower.make_ascii_lowercase();
-    BY_NAME.get(&*lower)
+    if name.len() >= NAME_BYTES {
+        return None;
+    }
+    let by_name = &*BY_NAME;
+    let mut slot = slot_of(name);
+    loop {
+        // None at an empty slot, whose number no entry has.
+        let entry = by_name.entries.get(usize::from(by_name.slots[slot]))?;
+        if entry.spec.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(entry);
+        }
+        slot = (slot + 1) % SLOTS;
+    }
 }
 
-fn subcommand(container: &'static CommandSpec, word: &[u8]) -> Option<&'static CommandSpec> {
-    container.subcommands.iter().find(|spec| spec.word().as_bytes().eq_ignore_ascii_case(word))
+fn subcommand(container: &'static Entry, word: &[u8]) -> Option<(&'static CommandSpec, i64)> {
+    let mut subcommands = container.subcommands.iter();
+    let is_word = |spec: &CommandSpec| spec.word().as_bytes().eq_ignore_ascii_case(word);
+    subcommands.find(|(spec, _)| is_word(spec)).copied()
 }
 
 /// Redis's text: the name, then arguments until about 128 bytes are full.
@@ -161,7 +201,7 @@ mod tests {
 
     #[test]
     fn every_name_is_short_and_single() {
-        assert_eq!(BY_NAME.len(), all().count());
+        assert_eq!(BY_NAME.entries.len(), all().count());
         for spec in all_with_subcommands() {
             assert!(spec.name.len() < NAME_BYTES, "{}", spec.name);
             assert_eq!(spec.name, spec.name.to_lowercase());

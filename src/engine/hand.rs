@@ -164,9 +164,8 @@ impl Engine {
         // Tokens never repeat, so a number used again for another job does not fool this; a queue
         // that was removed is unbound or bound anew, without this job.
         let Some(queue) = self.store.bound_queue(queue) else { return false };
-        let history = self.store.jobs.history(index);
-        self.store.jobs.get(index).stage == Stage::Leased
-            && history.is_some_and(|history| history.token == token.0)
+        self.store.jobs.find(index).is_some_and(|job| job.stage == Stage::Leased)
+            && self.store.jobs.history(index).is_some_and(|history| history.token == token.0)
             && self.store.is_indexed(queue, index)
     }
 }

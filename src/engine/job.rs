@@ -169,6 +169,11 @@ impl Jobs {
         self.jobs.get(index)
     }
 
+    /// The job, if there may be none any more.
+    pub fn find(&self, index: JobIndex) -> Option<&Job> {
+        self.jobs.find(index)
+    }
+
     /// The job, to change.
     pub fn get_mut(&mut self, index: JobIndex) -> &mut Job {
         self.jobs.get_mut(index)

@@ -26,11 +26,13 @@ impl Engine {
     /// lower level, a job freed are one each. Never call it with an earlier `now` than before.
     pub fn advance(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> Advanced {
         let mut left = budget;
+        self.handed_bytes = 0;
+        // Before the sweep: with a backoff of 0 it leaves jobs that are due now.
+        let ended = self.end_unbound(&mut left.max(SLICE_STEPS), now, turn);
+        self.hand_off(now, turn);
         let swept = self.sweep_all(&mut left, now, turn);
         // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
         let timed_out = self.time_out(&mut left.max(SLICE_STEPS), now, turn);
-        let ended = self.end_unbound(&mut left.max(SLICE_STEPS), now, turn);
-        self.hand_off(now, turn);
         self.forget_idle(now, turn);
         let buried = self.store.bury_slice(&mut left);
         let more = !(swept && timed_out && ended && buried);

@@ -259,3 +259,73 @@ impl Outbox for Outputs {
         render(&reply, &mut self.encoder_at(slot));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::reply::Delivered;
+    use crate::engine::request::QueueName;
+    use crate::ids::Db;
+    use crate::time::Millis;
+
+    const CLIENT: ClientId = ClientId(9);
+    const SLOT: u32 = 2;
+
+    fn outputs() -> Outputs {
+        let mut outputs = Outputs::new();
+        outputs.open(CLIENT, SLOT);
+        outputs
+    }
+
+    fn hand(outputs: &mut Outputs) {
+        let queue = QueueName { db: Db(0), name: b"q" };
+        let (due, lease_end) = (Millis(1), Millis(0));
+        let job =
+            Delivered { queue, id: b"i", body: b"b", token: None, attempt: 1, due, lease_end };
+        outputs.reply(CLIENT, Reply::Popped(job));
+    }
+
+    /// `+OK` stands before the first job: a write that ends with it has handed nothing over.
+    #[test]
+    fn a_job_leaves_with_its_own_first_byte() {
+        let mut outputs = outputs();
+        outputs.encoder(CLIENT).ok();
+        hand(&mut outputs);
+        hand(&mut outputs);
+        assert!(!outputs.sent(SLOT, 3));
+        assert!(!outputs.sent(SLOT, 2));
+        assert!(outputs.at(SLOT).handed_at.is_some());
+        assert!(outputs.sent(SLOT, 1));
+        let left = outputs.unsent_bytes(SLOT);
+        assert!(!outputs.sent(SLOT, left), "known to have left");
+        hand(&mut outputs);
+        let left = outputs.unsent_bytes(SLOT);
+        assert!(outputs.sent(SLOT, left));
+    }
+
+    #[test]
+    fn a_muted_client_is_handed_its_job_at_once() {
+        let mut outputs = outputs();
+        outputs.set_muted(CLIENT, true);
+        hand(&mut outputs);
+        assert_eq!((outputs.unsent_bytes(SLOT), outputs.at(SLOT).handed_at), (0, None));
+        assert_eq!(outputs.unheard, [SLOT]);
+    }
+
+    #[test]
+    fn an_answer_ends_the_waiting_and_is_marked_as_late() {
+        let mut outputs = outputs();
+        outputs.set_waiting(CLIENT);
+        hand(&mut outputs);
+        assert!(!outputs.is_waiting(SLOT) && outputs.at(SLOT).waited);
+        assert_eq!(outputs.answered, [SLOT]);
+        let mut dirty = Vec::new();
+        outputs.take_dirty(&mut dirty);
+        assert_eq!(dirty, [SLOT]);
+        // One that is gone gets nothing, and nothing breaks.
+        outputs.close(CLIENT, SLOT);
+        hand(&mut outputs);
+        outputs.encoder(CLIENT).ok();
+        assert_eq!(outputs.unsent_bytes(SLOT), 0);
+    }
+}

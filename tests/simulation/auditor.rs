@@ -203,7 +203,7 @@ impl<'c> Check<'c> {
                         error: job.error,
                     };
                     self.expected.push_back(Fact::Unpopped { queue, image });
-                    self.returning.push_back(job);
+                    self.returning.push_back(*job);
                 }
             }
         }
@@ -348,7 +348,8 @@ impl<'c> Check<'c> {
                 queue.close_window(job.id);
                 queue.totals.delivered -= 1;
                 queue.used = now;
-                queue.put(ModelJob { birth: serial, ..job });
+                // A delivery that never left voids older tokens all the same.
+                queue.put(ModelJob { birth: serial, token: None, ..job });
                 self.auditor.note("unpopped");
             }
             Fact::Unleased { queue, id } => {
@@ -518,8 +519,11 @@ impl<'c> Check<'c> {
         if job.policy.unique_ms > 0 { ceil + job.policy.unique_ms } else { 0 }
     }
 
+    /// The reply with which a job is handed over; an id can be used again within a step.
     fn taker_of(&self, is: impl Fn(&Job) -> bool) -> usize {
-        let found = self.step.replies.iter().position(|(_, said)| said.jobs().iter().any(&is));
+        let mut replies = self.step.replies.iter().zip(&self.answered);
+        let found =
+            replies.position(|((_, said), answered)| !answered && said.jobs().iter().any(&is));
         found.expect("what is handed over is in a reply")
     }
 
@@ -581,7 +585,7 @@ impl<'c> Check<'c> {
             delivered
         } else {
             let delivered = job.delivered(key, false);
-            let handed = InHand::Gone(key, birth, job);
+            let handed = InHand::Gone(key, birth, Box::new(job));
             self.model().in_hand.entry(client).or_default().push(handed);
             delivered
         };

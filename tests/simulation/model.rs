@@ -217,7 +217,7 @@ pub struct Taking {
 #[derive(Clone, Debug)]
 pub enum InHand {
     Leased(QueueKey, Kept, Token),
-    Gone(QueueKey, u64, ModelJob),
+    Gone(QueueKey, u64, Box<ModelJob>),
 }
 
 #[derive(Default, Debug)]

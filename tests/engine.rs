@@ -1,0 +1,16 @@
+//! Named scenarios of the engine, at a virtual clock.
+
+#[path = "engine/bench.rs"]
+mod bench;
+#[path = "engine/herds.rs"]
+mod herds;
+#[path = "engine/ids.rs"]
+mod ids;
+#[path = "engine/leases.rs"]
+mod leases;
+#[path = "engine/limits.rs"]
+mod limits;
+#[path = "engine/regressions.rs"]
+mod regressions;
+#[path = "engine/waiting.rs"]
+mod waiting;

@@ -1,0 +1,299 @@
+//! The engine at a virtual clock, driven by hand. All named scenarios go through it, so that they
+//! say what is asked and what comes back and survive a rewrite.
+
+use delayd::engine::policy::{Backoff, Steps};
+use delayd::engine::reply::{Outbox, Reply};
+use delayd::engine::request::{
+    Add, Nack, Only, QueueName, Request, Reserve, State, Taken, Wait, When,
+};
+use delayd::engine::stats::StatsView;
+use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
+use delayd::ids::{ClientId, Db, Token};
+use delayd::time::Micros;
+
+/// 2025-01-01 in ms.
+pub const BEGIN_MS: u64 = 1_735_689_600_000;
+
+pub struct Bench {
+    pub engine: Engine,
+    /// ms since [`BEGIN_MS`].
+    pub at_ms: u64,
+    /// Replies as text, with the client's number before, since the last [`Bench::told`].
+    log: Log,
+    /// All facts with their instants.
+    pub facts: Vec<(Micros, Facts)>,
+    /// Tokens by id, from deliveries.
+    pub tokens: Vec<(String, Token)>,
+    pub stats: Option<StatsView>,
+}
+
+#[derive(Default)]
+struct Log {
+    lines: Vec<String>,
+    tokens: Vec<(String, Token)>,
+    stats: Option<StatsView>,
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn word(state: State) -> &'static str {
+    state.word()
+}
+
+impl Outbox for Log {
+    fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
+        let said = match reply {
+            Reply::Ok => "ok".into(),
+            Reply::Nil | Reply::NilArray => "nil".into(),
+            Reply::Integer(number) => number.to_string(),
+            Reply::Id(id) => text(id),
+            Reply::State(state) => word(state).into(),
+            Reply::Popped(job) => text(job.id),
+            Reply::Reserved(jobs) => {
+                let ids = jobs.iter().map(|job| {
+                    self.tokens.extend(job.token.map(|token| (text(job.id), token)));
+                    format!("{}#{}", text(job.id), job.attempt)
+                });
+                ids.collect::<Vec<_>>().join(" ")
+            }
+            Reply::Job(job) => {
+                let end = job.lease.map(|(_, end, _)| format!(" until {}", end.0 - BEGIN_MS));
+                let death = job.death.map(|(reason, _)| format!(" {}", reason.word()));
+                let error = job.error.map(|error| format!(" '{}'", text(error)));
+                let due = job.due.0 - BEGIN_MS;
+                let parts = [end, death, error].map(Option::unwrap_or_default).concat();
+                format!("{} due {due} attempt {}{parts}", word(job.state), job.attempt)
+            }
+            Reply::Stats(stats) => {
+                self.stats = Some(stats.clone());
+                "stats".into()
+            }
+            Reply::Peeked(jobs) | Reply::Scanned(_, jobs) => {
+                jobs.iter().map(|job| text(job.id)).collect::<Vec<_>>().join(" ")
+            }
+            Reply::Names(names) | Reply::ScannedNames(_, names) => {
+                names.iter().map(|name| text(name)).collect::<Vec<_>>().join(" ")
+            }
+            Reply::Error(error) => {
+                let error = error.to_string();
+                error.split_once(' ').map_or(error.clone(), |(class, _)| class.into())
+            }
+        };
+        self.lines.push(format!("{client}:{said}"));
+    }
+}
+
+pub fn queue(name: &'static str) -> QueueName<'static> {
+    QueueName { db: Db(0), name: name.as_bytes() }
+}
+
+/// A job `id` in queue `name`, `delay_ms` from now.
+pub fn job(name: &'static str, id: &'static str, delay_ms: u64) -> Add<'static> {
+    Add {
+        queue: queue(name),
+        when: When::In(delay_ms),
+        body: b"body",
+        id: Some(id.as_bytes()),
+        taken: Taken::Refuse,
+        priority: None,
+        attempts: None,
+        backoff: Some(ladder([1_000].into())),
+        lease_ms: None,
+        ttl_ms: None,
+        unique_ms: 0,
+    }
+}
+
+pub fn ladder(steps: Box<[u64]>) -> Backoff {
+    Backoff { steps: Steps::Ladder(steps), jitter: false }
+}
+
+pub fn reserve(queues: &'static [&'static [u8]], wait: Wait, count: u32) -> Reserve<'static> {
+    let (lease_ms, no_ack, bound) = (Some(100), false, false);
+    Reserve { db: Db(0), queues, wait, count, lease_ms, no_ack, bound }
+}
+
+pub const Q: &[&[u8]] = &[b"q"];
+
+pub fn pop(queues: &'static [&'static [u8]], wait: Wait) -> Request<'static> {
+    Request::Pop { db: Db(0), queues, wait }
+}
+
+pub fn get(name: &'static str, id: &'static str) -> Request<'static> {
+    Request::Get { queue: queue(name), id: id.as_bytes() }
+}
+
+pub fn cancel(name: &'static str, id: &'static str, force: bool) -> Request<'static> {
+    Request::Cancel { queue: queue(name), id: id.as_bytes(), force }
+}
+
+pub fn delete(name: &'static str, ids: &'static [&'static [u8]]) -> Request<'static> {
+    Request::Delete { queue: queue(name), ids }
+}
+
+pub fn reschedule(name: &'static str, id: &'static str, in_ms: u64) -> Request<'static> {
+    let (queue, id) = (queue(name), id.as_bytes());
+    Request::Reschedule { queue, id, when: When::In(in_ms), only: Only::Any }
+}
+
+pub fn peek(name: &'static str, count: u32) -> Request<'static> {
+    Request::Peek { queue: queue(name), state: None, count }
+}
+
+pub fn len(name: &'static str, state: State) -> Request<'static> {
+    Request::Len { queue: queue(name), state: Some(state) }
+}
+
+pub fn remove(queues: &'static [&'static [u8]]) -> Request<'static> {
+    Request::Remove { db: Db(0), queues }
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        Bench::with(|_| ())
+    }
+
+    pub fn with(change: impl FnOnce(&mut Settings)) -> Bench {
+        let mut settings = Settings { token_floor: 1_000, ..Settings::default() };
+        change(&mut settings);
+        Bench {
+            engine: Engine::new(settings),
+            at_ms: 0,
+            log: Log::default(),
+            facts: Vec::new(),
+            tokens: Vec::new(),
+            stats: None,
+        }
+    }
+
+    pub fn now(&self) -> Micros {
+        Micros((BEGIN_MS + self.at_ms) * 1000)
+    }
+
+    fn call<T>(&mut self, call: impl FnOnce(&mut Engine, Micros, &mut Turn<'_>) -> T) -> T {
+        let (mut facts, now) = (Facts::default(), self.now());
+        let turn = &mut Turn { facts: &mut facts, outbox: &mut self.log };
+        let returned = call(&mut self.engine, now, turn);
+        self.facts.push((now, facts));
+        self.tokens.append(&mut self.log.tokens);
+        self.stats = self.log.stats.take().or(self.stats.take());
+        returned
+    }
+
+    pub fn ask(&mut self, client: u64, request: Request<'_>) -> Outcome {
+        self.call(|engine, now, turn| engine.handle(now, ClientId(client), &request, turn))
+    }
+
+    pub fn ask_in_transaction(&mut self, client: u64, request: Request<'_>) -> Outcome {
+        self.call(|engine, now, turn| {
+            engine.handle_in_transaction(now, ClientId(client), &request, turn)
+        })
+    }
+
+    pub fn hand_off(&mut self) {
+        self.call(|engine, now, turn| engine.hand_off(now, turn));
+    }
+
+    pub fn add(&mut self, add: Add<'_>) {
+        self.ask(99, Request::Add(add));
+        let said = self.log.lines.pop().expect("ADD is answered");
+        assert!(said.starts_with("99:"), "{said}");
+    }
+
+    /// The token of the newest delivery of a job.
+    pub fn token(&self, id: &str) -> Token {
+        self.tokens.iter().rev().find(|(of, _)| of == id).expect("it was delivered").1
+    }
+
+    pub fn ack(&mut self, client: u64, id: &'static str, token: Token) {
+        let jobs = vec![(id.as_bytes(), token)];
+        self.ask(client, Request::Ack { queue: queue("q"), jobs });
+    }
+
+    pub fn nack(&mut self, client: u64, id: &'static str, change: impl FnOnce(&mut Nack<'static>)) {
+        let mut nack = Nack {
+            queue: queue("q"),
+            id: id.as_bytes(),
+            token: self.token(id),
+            when: None,
+            bury: false,
+            uncounted: false,
+            priority: None,
+            error: None,
+        };
+        change(&mut nack);
+        self.ask(client, Request::Nack(nack));
+    }
+
+    /// One slice.
+    pub fn advance(&mut self, budget: u32) -> Advanced {
+        self.call(|engine, now, turn| engine.advance(now, budget, turn))
+    }
+
+    /// Lets the clock jump to an instant and does all that is due then.
+    pub fn at(&mut self, ms: u64) {
+        assert!(ms >= self.at_ms, "the clock never goes back");
+        self.at_ms = ms;
+        while self.advance(1_000_000).more {}
+    }
+
+    pub fn unsent(&mut self, client: u64) {
+        self.call(|engine, now, turn| engine.unsent(now, ClientId(client), turn));
+        self.closed(client);
+    }
+
+    pub fn sent(&mut self, client: u64) {
+        self.engine.sent(ClientId(client));
+    }
+
+    pub fn closed(&mut self, client: u64) {
+        self.call(|engine, now, turn| engine.closed(now, ClientId(client), turn));
+    }
+
+    /// Everything said since the last time, in order.
+    #[track_caller]
+    pub fn told(&mut self, expected: &[&str]) {
+        assert_eq!(std::mem::take(&mut self.log.lines), expected);
+    }
+
+    /// The same, unchecked.
+    pub fn take_told(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log.lines)
+    }
+
+    /// Asks, and checks what is said to all.
+    #[track_caller]
+    pub fn check(&mut self, client: u64, request: Request<'_>, expected: &[&str]) {
+        self.ask(client, request);
+        self.told(expected);
+    }
+
+    pub fn stats(&mut self, name: &'static str) -> StatsView {
+        while self.ask(98, Request::Stats { queue: queue(name) }) == Outcome::Again {}
+        let said = self.log.lines.pop();
+        assert_eq!(said.as_deref(), Some("98:stats"));
+        self.stats.clone().expect("STATS was answered")
+    }
+
+    /// A fresh engine with the facts so far has the same digest.
+    pub fn replayed(&self) -> Engine {
+        let settings = Settings { hash_seed: 77, ..self.engine.settings().clone() };
+        let mut engine = Engine::new(settings);
+        for (now, facts) in &self.facts {
+            engine.apply(*now, facts).expect("own facts are readable");
+        }
+        assert_eq!(engine.digest(), self.engine.digest(), "a replay gives the same state");
+        engine
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // Every scenario is a test of the replay, too.
+        if !std::thread::panicking() {
+            self.replayed();
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Memory, dead letters, retention.
+
+use delayd::engine::policy::Policy;
+use delayd::engine::request::{Request, State, Wait};
+
+use crate::bench::*;
+
+#[test]
+fn beyond_the_memory_limit_add_is_refused_and_nothing_else() {
+    let mut bench = Bench::with(|settings| settings.memory_bytes_max = 50_000);
+    let mut added = 0;
+    loop {
+        let mut add = job("q", "", 0);
+        (add.id, add.body) = (None, &[b'x'; 1_000]);
+        bench.ask(1, Request::Add(add));
+        if bench.take_told() == ["1:OOM"] {
+            break;
+        }
+        added += 1;
+    }
+    assert!(added > 30 && bench.engine.memory_bytes() <= 50_000);
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 20)));
+    let (queue, tokens) = (queue("q"), bench.tokens.clone());
+    let jobs = tokens.iter().map(|(id, token)| (id.as_bytes(), *token)).collect();
+    bench.ask(1, Request::Ack { queue, jobs });
+    bench.ask(1, Request::Stats { queue });
+    bench.ask(1, Request::Add(job("q", "fits", 0)));
+    let said = bench.take_told();
+    assert_eq!(said[1..], ["1:20", "1:stats", "1:fits"]);
+}
+
+#[test]
+fn all_memory_comes_back_in_slices() {
+    let mut bench = Bench::new();
+    for number in 0..3_000u64 {
+        let mut add = job("q", "", number % 2);
+        (add.id, add.ttl_ms) = (None, Some(5_000));
+        bench.add(add);
+    }
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 500)));
+    bench.take_told();
+    bench.check(1, remove(Q), &["1:1"]);
+    assert_eq!(bench.engine.job_counts(), [0; 4]);
+    let mut slices = 0;
+    loop {
+        let before = bench.engine.memory_bytes();
+        let more = bench.advance(100).more;
+        assert!(before - bench.engine.memory_bytes() <= 100 * 500, "one slice frees it all");
+        slices += 1;
+        if !more {
+            break;
+        }
+    }
+    assert!(slices >= 30, "{slices} slices of 100 for 3,000 jobs");
+    let policy_bytes = 2 * size_of::<Policy>() as u64 + 48;
+    assert_eq!(bench.engine.memory_bytes(), policy_bytes, "what is left is the policy");
+}
+
+#[test]
+fn beyond_the_greatest_number_of_dead_jobs_the_oldest_are_dropped() {
+    let mut bench = Bench::new();
+    for _ in 0..100_003 {
+        let mut add = job("q", "", 0);
+        (add.id, add.attempts) = (None, Some(1));
+        bench.add(add);
+    }
+    for _ in 0..11 {
+        bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 10_000)));
+        bench.sent(1);
+    }
+    bench.take_told();
+    bench.at(100);
+    bench.check(1, len("q", State::Dead), &["1:100000"]);
+    let totals = bench.stats("q").totals;
+    assert_eq!((totals.died, totals.dropped), (100_003, 3));
+    let oldest = bench.tokens[3].0.clone();
+    let dead = Request::Peek { queue: queue("q"), state: Some(State::Dead), count: 1 };
+    bench.check(1, dead, &[&format!("1:{oldest}")]);
+    // The others go when their retention is over.
+    bench.at(100 + 30 * 86_400_000 - 1);
+    bench.check(1, len("q", State::Dead), &["1:100000"]);
+    bench.at(100 + 30 * 86_400_000);
+    bench.check(1, len("q", State::Dead), &["1:0"]);
+}
+
+#[test]
+fn totals_of_an_unused_queue_are_kept_for_the_retention() {
+    let mut bench = Bench::with(|settings| settings.stats_retention_ms = 1_000);
+    bench.add(job("q", "a", 0));
+    bench.at(10);
+    bench.check(1, pop(Q, Wait::No), &["1:a"]);
+    bench.sent(1);
+    bench.at(1_009);
+    assert_eq!(bench.stats("q").totals.delivered, 1);
+    bench.at(1_010);
+    bench.check(1, Request::Stats { queue: queue("q") }, &["1:nil"]);
+    bench.ask(1, pop(Q, Wait::Forever));
+    assert_eq!(bench.stats("q").waiters, 1, "waiters alone are worth an answer");
+}

@@ -1,0 +1,189 @@
+//! What was wrong once, each with its story.
+
+use delayd::engine::Outcome;
+use delayd::engine::request::{Request, State, Wait};
+
+use crate::bench::*;
+
+/// A lease ended with a backoff of 0: `advance` said that all was done while the job was due in this
+/// very millisecond, and its waiter got it a wake-up later.
+#[test]
+fn a_backoff_of_zero_is_due_in_the_same_sweep() {
+    let mut bench = Bench::new();
+    let mut add = job("q", "a", 0);
+    add.backoff = Some(ladder([0].into()));
+    bench.add(add);
+    for number in 1..=2 {
+        bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &[&format!("1:a#{number}")]);
+        if number == 2 {
+            bench.ask(2, pop(Q, Wait::Forever));
+        }
+        bench.at_ms += 100;
+        assert!(!bench.advance(1_000).more);
+    }
+    bench.told(&["2:a"]);
+}
+
+/// The same with the bound leases of a connection that is gone, which were ended after the sweep.
+#[test]
+fn a_backoff_of_zero_after_a_lost_lease_is_due_in_the_same_sweep() {
+    let mut bench = Bench::new();
+    for _ in 0..200 {
+        let mut add = job("q", "", 0);
+        (add.id, add.backoff) = (None, Some(ladder([0].into())));
+        bench.add(add);
+    }
+    let mut bound = reserve(Q, Wait::No, 200);
+    bound.bound = true;
+    for client in 1..=2 {
+        bench.ask(client, Request::Reserve(bound));
+        bench.sent(client);
+        bench.closed(client);
+        assert!(!bench.advance(100_000).more);
+    }
+    bench.take_told();
+    bench.check(3, len("q", State::Ready), &["3:200"]);
+    bench.check(3, len("q", State::Delayed), &["3:0"]);
+}
+
+/// 300 jobs past their TTL stood before a live one. RESERVE removed 256 of them, then began to wait
+/// beside a ready job; removing the others woke nobody.
+#[test]
+fn expired_jobs_do_not_hide_a_live_one() {
+    for (herd, waits_first) in [(256, false), (300, false), (1_000, false), (1_000, true)] {
+        let mut bench = Bench::new();
+        for _ in 0..herd {
+            let mut add = job("q", "", 0);
+            (add.id, add.ttl_ms) = (None, Some(10));
+            bench.add(add);
+        }
+        bench.add(job("q", "live", 0));
+        bench.at_ms = 10;
+        if waits_first {
+            // Another queue's waiter is not disturbed by the work.
+            bench.ask(2, pop(&[b"other"], Wait::For(5)));
+        }
+        while bench.ask(1, Request::Reserve(reserve(Q, Wait::Forever, 1))) == Outcome::Again {
+            bench.advance(1);
+        }
+        bench.at(20);
+        let expected: &[&str] = if waits_first { &["1:live#1", "2:nil"] } else { &["1:live#1"] };
+        bench.told(expected);
+    }
+}
+
+/// The same for who waits already: a transaction makes the live job ready behind a herd whose TTL
+/// passes before the hand-off is over.
+#[test]
+fn expired_jobs_do_not_starve_a_waiter() {
+    let mut bench = Bench::new();
+    for _ in 0..600 {
+        let mut add = job("q", "", 10);
+        (add.id, add.ttl_ms) = (None, Some(1));
+        bench.add(add);
+    }
+    bench.add(job("q", "live", 11));
+    bench.ask(1, pop(Q, Wait::Forever));
+    bench.at_ms = 10;
+    bench.add(job("q", "other", 500));
+    bench.at_ms = 12;
+    while bench.advance(50).more {}
+    assert!(bench.take_told().contains(&"1:live".into()) || bench.engine.waiter_count() == 0);
+}
+
+/// A worker that lives for long acknowledged its bound leases, and all of them were looked at, and
+/// kept, until it closed.
+#[test]
+fn bound_leases_that_ended_are_let_go() {
+    let mut bench = Bench::new();
+    let mut bound = reserve(Q, Wait::No, 1);
+    bound.bound = true;
+    for _ in 0..10_000 {
+        bench.add(job("q", "a", 0));
+        bench.ask(1, Request::Reserve(bound));
+        bench.sent(1);
+        let token = bench.token("a");
+        bench.ack(1, "a", token);
+    }
+    bench.take_told();
+    bench.closed(1);
+    let mut slices = 0;
+    while bench.advance(1).more {
+        slices += 1;
+        assert!(slices < 10, "leases that ended long ago are looked at when closing");
+    }
+}
+
+/// A lease was acknowledged, and a herd left with the block of the slab that its job was in; then
+/// the connection's close looked at the job and the process stopped.
+#[test]
+fn a_bound_lease_outlives_the_memory_of_its_job() {
+    let mut bench = Bench::new();
+    for _ in 0..20_000 {
+        let mut add = job("q", "", 0);
+        add.id = None;
+        bench.add(add);
+    }
+    bench.add(job("last", "a", 0));
+    let mut bound = reserve(&[b"last"], Wait::No, 1);
+    bound.bound = true;
+    bench.ask(1, Request::Reserve(bound));
+    bench.ask(9, Request::Flush { db: None });
+    bench.at(1);
+    bench.take_told();
+    bench.unsent(1);
+    bench.told(&[]);
+}
+
+/// NACK ERROR's text and the count of leases that ran out in a row were left out of the fact that
+/// puts a popped job back.
+#[test]
+fn a_popped_job_that_goes_back_keeps_its_history() {
+    let mut bench = Bench::new();
+    bench.add(job("q", "a", 0));
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+    bench.nack(1, "a", |nack| (nack.uncounted, nack.error) = (true, Some(&b"no"[..])));
+    bench.sent(1);
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+    bench.sent(1);
+    bench.at(100);
+    bench.take_told();
+    bench.check(2, pop(Q, Wait::No), &["2:a"]);
+    bench.unsent(2);
+    bench.check(1, get("q", "a"), &["1:ready due 0 attempt 1 'no'"]);
+    bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &["1:a#2"]);
+    bench.at(200);
+    bench.check(1, get("q", "a"), &["1:delayed due 1200 attempt 2 'no'"]);
+}
+
+/// A transaction that added thousands of far jobs and then asked for STATS got `Again` in its
+/// middle, though everything had been prepared before it began.
+#[test]
+fn a_transaction_looks_at_what_it_has_just_added() {
+    let mut bench = Bench::new();
+    for number in 0..9_000 {
+        let mut add = job("q", "", 40_000_000 + number);
+        add.id = None;
+        bench.ask_in_transaction(1, Request::Add(add));
+    }
+    bench.take_told();
+    let stats = Request::Stats { queue: queue("q") };
+    assert_eq!(bench.ask_in_transaction(1, stats), Outcome::Replied);
+    assert_eq!(bench.ask_in_transaction(1, peek("q", 1)), Outcome::Replied);
+    bench.hand_off();
+}
+
+/// A queue that had a waiter when its retention was over was never looked at again.
+#[test]
+fn a_queue_whose_waiter_left_is_forgotten() {
+    let mut bench = Bench::with(|settings| settings.stats_retention_ms = 1_000);
+    bench.add(job("q", "a", 0));
+    bench.check(1, pop(Q, Wait::No), &["1:a"]);
+    bench.ask(2, pop(Q, Wait::For(1_500)));
+    bench.at(1_200);
+    assert_eq!(bench.stats("q").totals.delivered, 1);
+    bench.at(1_500);
+    bench.told(&["2:nil"]);
+    bench.at(4_000);
+    bench.check(1, Request::Stats { queue: queue("q") }, &["1:nil"]);
+}
