@@ -36,6 +36,8 @@ pub struct Server {
     /// Gives out slots; the clients themselves are here.
     slots: Clients,
     clients: Vec<Client>,
+    /// Slow commands of the running client, whose session, which knows its name, is not at hand.
+    slow: Vec<slowlog::Entry>,
     /// Commands that ran, by name.
     pub ran: BTreeSet<&'static str>,
 }
@@ -78,7 +80,13 @@ impl Server {
         (core.mono_us, core.start_mono_us) = (0, 0);
         core.run_id = "0123456789abcdef0123456789abcdef01234567".to_owned();
         core.chance = 7;
-        Server { core, slots: Clients::default(), clients: Vec::new(), ran: BTreeSet::new() }
+        Server {
+            core,
+            slots: Clients::default(),
+            clients: Vec::new(),
+            slow: Vec::new(),
+            ran: BTreeSet::new(),
+        }
     }
 
     /// A new connection; its number counts from 0.
@@ -225,8 +233,12 @@ impl Server {
                 }
             };
             let client = &mut self.clients[at];
-            client.session = Some(session);
             (client.input, client.framer) = (input, framer);
+            for mut entry in self.slow.drain(..) {
+                entry.name = session.name().to_vec();
+                self.core.slow_log.add(entry, self.core.limits.slow_len_max);
+            }
+            client.session = Some(session);
             client.midway = next == Next::Again;
             worked = true;
             if client.midway {
@@ -495,7 +507,7 @@ impl World for Hall<'_> {
                 addr: format!("127.0.0.1:{}", 50_000 + client.id.0),
                 name: Vec::new(),
             };
-            core.slow_log.add(entry, core.limits.slow_len_max);
+            self.server.slow.push(entry);
         }
     }
 
