@@ -70,38 +70,25 @@ fn every_command_has_a_transcript(seen: &Seen) {
     assert!(missing.is_empty(), "no transcript runs {missing:?}");
 }
 
-/// The lines that differ, with file and line.
+/// The answers that differ, each under the line that was answered. The script's own lines are the
+/// same in both texts.
 fn difference(name: &str, old: &str, new: &str) -> String {
-    let old: Vec<&str> = old.lines().collect();
-    let new: Vec<&str> = new.lines().collect();
     let mut report = Vec::new();
-    let (mut at, mut to) = (0, 0);
-    while at < old.len() || to < new.len() {
-        if old.get(at) == new.get(to) {
-            (at, to) = (at + 1, to + 1);
+    for (old, new) in steps(old).iter().zip(steps(new)) {
+        let same = |(old, new): &(&&str, &&str)| old == new;
+        let first = old.answers.iter().zip(&new.answers).take_while(same).count();
+        let (gone, come) = (&old.answers[first..], &new.answers[first..]);
+        let last = gone.iter().rev().zip(come.iter().rev()).take_while(same).count();
+        let (gone, come) = (&gone[..gone.len() - last], &come[..come.len() - last]);
+        if gone.is_empty() && come.is_empty() {
             continue;
         }
-        // The nearest pair of lines that are equal again; script lines are always among them.
-        let meets = |skip: usize| {
-            (0..=skip).map(move |first| (first, skip - first)).find(|(gone, come)| {
-                let (gone, come) = (old.get(at + gone), new.get(to + come));
-                gone == come && gone.is_none_or(|line| !line.trim().is_empty())
-            })
-        };
-        let left = old.len() - at + new.len() - to;
-        let (gone, come) = (1..=left).find_map(meets).unwrap_or((old.len() - at, new.len() - to));
-        if let Some(step) = old[..at].iter().rposition(|line| !line.starts_with("    ")) {
-            report.push(format!("tests/golden/{name}:{}: {}", step + 1, old[step]));
-        }
-        let gone = (at..(at + gone).min(old.len())).map(|line| (line, '-', old[line]));
-        let come_at = at;
-        let come = (to..(to + come).min(new.len())).map(|line| (come_at, '+', new[line]));
-        let changed: Vec<_> = gone.chain(come).collect();
-        at += changed.iter().filter(|(_, sign, _)| *sign == '-').count();
-        to += changed.iter().filter(|(_, sign, _)| *sign == '+').count();
-        for (line, sign, text) in changed {
-            report.push(format!("{:>6} {sign}{text}", line + 1));
-        }
+        report.push(format!("tests/golden/{name}:{}: {}", old.line, old.script));
+        report.extend(gone.iter().map(|line| format!("  -{line}")));
+        report.extend(come.iter().map(|line| format!("  +{line}")));
+    }
+    if report.is_empty() {
+        report.push(format!("tests/golden/{name}: only blanks at the ends of lines differ"));
     }
     let more = report.len().saturating_sub(SHOWN_MAX);
     report.truncate(SHOWN_MAX);
@@ -109,4 +96,23 @@ fn difference(name: &str, old: &str, new: &str) -> String {
         report.push(format!("... and {more} lines more in {name}"));
     }
     report.join("\n") + "\n"
+}
+
+/// A line of the script and what stands under it.
+struct Step<'t> {
+    line: usize,
+    script: &'t str,
+    answers: Vec<&'t str>,
+}
+
+fn steps(text: &str) -> Vec<Step<'_>> {
+    let mut steps = vec![Step { line: 1, script: "", answers: Vec::new() }];
+    for (at, line) in text.lines().enumerate() {
+        if line.starts_with("    ") {
+            steps.last_mut().expect("begun with one").answers.push(line);
+        } else {
+            steps.push(Step { line: at + 1, script: line, answers: Vec::new() });
+        }
+    }
+    steps
 }
