@@ -189,7 +189,7 @@ fn run_command(
 ) -> Next {
     if framed.len() > ARGUMENTS_MAX {
         let name = framed.get(0).and_then(Arg::bytes).unwrap_or_default();
-        return session.refuse_many(&[name], framed.len(), hall);
+        return session.refuse_many(name, framed.len(), hall);
     }
     let mut oversized = None;
     let mut args: SmallVec<[&[u8]; ARGS_INLINE]> = SmallVec::new();

@@ -137,20 +137,31 @@ impl Session {
         bytes_max: u64,
         world: &mut dyn World,
     ) -> Next {
-        let name = shown_name(args);
-        let error = Error::text(format!(
-            "ERR an argument of '{name}' has {bytes} bytes; max-body-size is {bytes_max}"
-        ));
+        let name = args.first().copied().unwrap_or_default();
+        let error = match table::find(name) {
+            Some(spec) => Error::text(format!(
+                "ERR an argument of '{}' has {bytes} bytes; max-body-size is {bytes_max}",
+                spec.name
+            )),
+            None if name.is_empty() => Error::text(format!(
+                "ERR the command's name has {bytes} bytes; max-body-size is {bytes_max}"
+            )),
+            // It would not run with a short argument either.
+            None => table::unknown(args),
+        };
         self.refuse_unrun(args, error, world)
     }
 
-    /// Refuses a command with too many arguments; `args` begins with its name.
-    pub fn refuse_many(&mut self, args: &[&[u8]], count: usize, world: &mut dyn World) -> Next {
-        let name = shown_name(args);
-        let error = Error::text(format!(
-            "ERR '{name}' came with {count} arguments; the most are {ARGUMENTS_MAX}"
-        ));
-        self.refuse_unrun(args, error, world)
+    /// Refuses a command with too many arguments, of which only the name is looked at.
+    pub fn refuse_many(&mut self, name: &[u8], count: usize, world: &mut dyn World) -> Next {
+        let error = match table::find(name) {
+            Some(spec) => Error::text(format!(
+                "ERR '{}' came with {count} arguments; the most are {ARGUMENTS_MAX}",
+                spec.name
+            )),
+            None => table::unknown(&[name]),
+        };
+        self.refuse_unrun(&[name], error, world)
     }
 
     /// What CLIENT LIST shows of it.
@@ -332,10 +343,4 @@ impl Session {
         world.encoder(self.id).ok();
         Step::Done
     }
-}
-
-/// The name of a command as errors show it.
-fn shown_name(args: &[&[u8]]) -> &'static str {
-    let name = table::find(args.first().copied().unwrap_or_default());
-    name.map_or("command", |spec| spec.name)
 }
