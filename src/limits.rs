@@ -60,6 +60,18 @@ pub const TRANSACTION_COMMANDS_MAX: usize = 10_000;
 /// Bytes of the commands one MULTI holds.
 pub const TRANSACTION_BYTES_MAX: usize = 64 << 20;
 
+/// Arguments of all commands one MULTI holds.
+pub const TRANSACTION_ARGUMENTS_MAX: usize = 4 * ARGUMENTS_MAX;
+/// Entries that the commands of one EXEC may look at or take, by their counts: it cannot be
+/// interrupted. Each command is one more. About 30 ms at the worst.
+pub const TRANSACTION_COST_MAX: u64 = 3 * COUNT_MAX + TRANSACTION_COMMANDS_MAX as u64;
+/// What INFO counts in the cost of an EXEC: it takes about 100 µs.
+pub const INFO_COST: u64 = 100;
+/// What CONFIG REWRITE counts in the cost of an EXEC: it writes a file.
+pub const REWRITE_COST: u64 = COUNT_MAX;
+/// Bytes of replies in one EXEC, beyond which its further commands are refused.
+pub const TRANSACTION_REPLY_BYTES_MAX: u64 = 8 << 20;
+
 /// One day, ms.
 pub const DAY_MS: u64 = 86_400_000;
 
@@ -68,8 +80,8 @@ pub const DAY_MS: u64 = 86_400_000;
 const _: () = assert!(DELAY_MS_MAX + 253_402_300_800_000 < 1 << 53);
 
 /// Bytes of jobs in one reply, beyond which RESERVE and PEEK end it before their COUNT. The first
-/// job always fits.
-pub const REPLY_BYTES_MAX: usize = 16 << 20;
+/// job always fits. A MiB of fresh memory takes 0.6 ms to fill, most of it in the kernel.
+pub const REPLY_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of jobs handed to waiters in a turn; the others are served in the next. `max-clients-memory`
 /// is looked at between turns, so this is by how much it can be passed.
@@ -86,6 +98,23 @@ pub const COMMANDS_PER_TURN: usize = 1024;
 /// How long all clients' commands may run in a turn, µs, before time passes again: under full load a
 /// job is late by about as much.
 pub const COMMANDS_US_PER_TURN: u64 = 1_000;
+/// Sockets looked at for requests in a turn.
+pub const READS_PER_TURN: usize = 1024;
+/// Bytes written to one client before it is the next one's turn.
+pub const WRITE_BYTES_PER_TURN: usize = 256 << 10;
+/// Bytes written to all clients in a turn. A MiB into sockets of this machine takes about 0.7 ms.
+pub const WRITE_BYTES_PER_TURN_ALL: usize = 1 << 20;
+/// Clients written to in a turn, 4 to 8 µs each.
+pub const WRITES_PER_TURN: usize = 256;
+/// A client whose commands took longer than this in a turn comes behind the others in its next one, µs.
+pub const HEAVY_US: u64 = 500;
+/// Steps of passing time that requests may do in a turn: what has fallen due in the queues they name,
+/// and jobs past their TTL that they meet. About 1 ms; a RESERVE can name 10,000 queues.
+pub const SLACK_STEPS_PER_TURN: u32 = 4096;
+/// Queues that KEYS looks at in a turn, 0.3 µs each.
+pub const KEYS_PER_TURN: usize = 8192;
+/// Queues without a job that are forgotten in a turn, at most.
+pub const FORGOTTEN_PER_TURN: u32 = 1024;
 /// Connections accepted in a turn.
 pub const ACCEPTS_PER_TURN: usize = 64;
 /// Steps of passing time in a turn. A million jobs due in one ms are swept 1,024 steps at a time in 25 µs

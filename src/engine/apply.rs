@@ -6,10 +6,9 @@ use crate::engine::fact::{Destination, Fact, FactId, Image};
 use crate::engine::job::{History, Job, JobIndex, Stage};
 use crate::engine::number;
 use crate::engine::policies::POLICY_BYTES;
-use crate::engine::queue::Queue;
 use crate::engine::reply::Reason;
 use crate::engine::store::{Located, Store, job_bytes};
-use crate::ids::{Db, PolicyNo, QueueNo, Token};
+use crate::ids::{DATABASES, Db, PolicyNo, QueueNo, Token};
 use crate::time::{Micros, Millis};
 use crate::wheel::Peek;
 
@@ -62,7 +61,7 @@ impl Store {
                 return applied;
             }
             Fact::Flushed { db } => {
-                self.flush(db);
+                self.flush_all(db);
                 return applied;
             }
             Fact::Added { queue, .. } => {
@@ -166,11 +165,9 @@ impl Store {
         self.bytes -= POLICY_BYTES;
     }
 
-    fn flush(&mut self, db: Option<Db>) {
-        let in_db = |queue: &Queue| db.is_none_or(|db| db == queue.db);
-        let numbers: Vec<QueueNo> =
-            self.queues().filter(|(_, queue)| in_db(queue)).map(|(number, _)| number).collect();
-        numbers.into_iter().for_each(|number| self.unbind_queue(number));
+    fn flush_all(&mut self, db: Option<Db>) {
+        let all = (0..DATABASES).map(Db);
+        all.filter(|one| db.is_none_or(|db| db == *one)).for_each(|db| self.flush(db));
     }
 
     /// Puts a job that stands nowhere into the delayed ones, last among those of its due time.
@@ -451,11 +448,12 @@ impl Store {
         let existed = queue_ref.exists();
         add(&mut queue_ref.counts[state as usize]);
         add(&mut queue_ref.jobs);
-        let (exists, db) = (queue_ref.exists(), usize::from(queue_ref.db.0));
+        let (exists, db) = (queue_ref.exists(), queue_ref.db);
+        let database = self.database_mut(db);
         if existed != exists {
-            add(&mut self.existing[db]);
+            add(&mut database.existing);
         }
-        add(&mut self.counts[state as usize]);
+        add(&mut database.counts[state as usize]);
     }
 
     fn hold(&mut self, queue: QueueNo, bytes: u64) {
@@ -474,11 +472,7 @@ impl Store {
         let queue = self.queue_mut(number);
         queue.used = now;
         if !queue.exists() && queue.windows == 0 {
-            // Once per ms and queue is enough to find the longest unused.
-            let entry = (number, now);
-            if self.idle.back() != Some(&entry) {
-                self.idle.push_back(entry);
-            }
+            self.note_idle(number, now);
         }
     }
 }

@@ -21,7 +21,7 @@ impl Engine {
     pub fn digest(&self) -> u64 {
         let queues = self.store.queues();
         // Sums, so that the order in which tables are walked does not matter.
-        let queues = queues.map(|(_, queue)| self.digest_queue(queue)).fold(0, u64::wrapping_add);
+        let queues = queues.map(|queue| self.digest_queue(queue)).fold(0, u64::wrapping_add);
         hashed((queues, self.store.number))
     }
 

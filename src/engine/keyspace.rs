@@ -6,8 +6,24 @@ use crate::engine::reply::Reply;
 use crate::engine::request::QueueName;
 use crate::engine::store::Located;
 use crate::engine::{Outcome, Step};
+use crate::error::Error;
 use crate::glob;
 use crate::ids::Db;
+use crate::limits;
+
+/// Bytes counted for a name in a reply of KEYS beside its own.
+const NAME_COST: usize = 24;
+
+/// Queues RANDOMKEY looks at before it looks whether one of them will do.
+const RANDOM_STEP: usize = 64;
+
+/// How far a KEYS has come that takes several turns.
+#[derive(Debug, Default)]
+pub struct Walk {
+    cursor: u64,
+    names: Vec<Box<[u8]>>,
+    bytes: usize,
+}
 
 /// No job is meant.
 const NOTHING: Located = Located { hash: 0, index: None };
@@ -40,14 +56,27 @@ impl Step<'_, '_> {
     }
 
     pub(super) fn keys(&mut self, db: Db, pattern: &[u8]) -> Outcome {
-        let (store, mut names) = (&self.engine.store, Vec::new());
-        store.scan_queues(db, 0, usize::MAX, |queue| {
+        let mut walk = self.engine.walks.remove(&self.client).unwrap_or_default();
+        // A transaction cannot be interrupted; what it may look at is bounded before.
+        let count = if self.alone { limits::KEYS_PER_TURN } else { usize::MAX };
+        walk.cursor = self.engine.store.scan_queues(db, walk.cursor, count, |queue| {
             if queue.exists() && glob::matches(pattern, &queue.name) {
-                names.push(&*queue.name);
+                walk.bytes += queue.name.len() + NAME_COST;
+                walk.names.push(queue.name.clone());
             }
         });
-        self.turn.outbox.reply(self.client, Reply::Names(&names));
-        Outcome::Replied
+        if walk.bytes > limits::REPLY_BYTES_MAX * 4 {
+            return self.refuse(&Error::text(format!(
+                "ERR KEYS would answer with more than {} bytes; use SCAN",
+                limits::REPLY_BYTES_MAX * 4
+            )));
+        }
+        if walk.cursor > 0 {
+            self.engine.walks.insert(self.client, walk);
+            return Outcome::Again;
+        }
+        let names: Vec<&[u8]> = walk.names.iter().map(|name| &**name).collect();
+        self.reply(Reply::Names(&names))
     }
 
     pub(super) fn scan_queues(
@@ -58,8 +87,8 @@ impl Step<'_, '_> {
         count: u64,
     ) -> Outcome {
         let (store, mut names) = (&self.engine.store, Vec::new());
-        // As many as a queue count allows: COUNT beyond it asks for all.
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        // COUNT is a hint: who asks for more gets the rest with the next cursor.
+        let count = count.min(limits::COUNT_MAX) as usize;
         let next = store.scan_queues(db, cursor, count, |queue| {
             if queue.exists() && pattern.is_none_or(|pattern| glob::matches(pattern, &queue.name)) {
                 names.push(&*queue.name);
@@ -71,14 +100,15 @@ impl Step<'_, '_> {
 
     pub(super) fn random_queue(&mut self, db: Db, draw: u64) -> Outcome {
         let store = &self.engine.store;
-        if store.existing[usize::from(db.0)] == 0 {
+        if store.database(db).existing == 0 {
             return self.reply(Reply::Nil);
         }
         // From a random point of the hash order on, and from its beginning if nothing follows.
         let mut cursor = draw >> 7;
         let mut found: Option<&Queue> = None;
         loop {
-            cursor = store.scan_queues(db, cursor, 1, |queue| {
+            // Many at once: there may be one queue with jobs among 100,000 that have none.
+            cursor = store.scan_queues(db, cursor, RANDOM_STEP, |queue| {
                 if queue.exists() && found.is_none() {
                     found = Some(queue);
                 }

@@ -112,6 +112,7 @@ impl Engine {
     pub fn closed(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
         self.stop_waiting(client);
         self.in_hand.remove(&client);
+        self.walks.remove(&client);
         self.unbound.extend(self.bound.remove(&client).unwrap_or_default().leases);
         self.end_unbound(&mut UNBIND_AT_ONCE.clone(), now, turn);
         self.hand_off(now, turn);

@@ -126,6 +126,10 @@ pub struct Engine {
     touched: Vec<QueueNo>,
     /// Queues with due work, which take turns.
     sweeping: VecDeque<QueueNo>,
+    /// Steps of passing time that requests may still do before it passes again.
+    slack: u32,
+    /// KEYS that are half done.
+    walks: HashMap<ClientId, keyspace::Walk, RandomState>,
     /// Bytes of jobs handed over since time passed last, which it does once a turn.
     handed_bytes: usize,
     /// What was handed over in replies that have not reached the kernel.
@@ -154,6 +158,8 @@ impl Engine {
             waiters: Waiters::new(hasher.clone()),
             touched: Vec::new(),
             sweeping: VecDeque::new(),
+            slack: crate::limits::SLACK_STEPS_PER_TURN,
+            walks: HashMap::with_hasher(hasher.clone()),
             handed_bytes: 0,
             in_hand: HashMap::with_hasher(hasher.clone()),
             likely_queue: QueueNo(0),
@@ -207,6 +213,30 @@ impl Engine {
         })
     }
 
+    /// How many entries a request may look at or take, by what it names and counts.
+    pub fn cost(&self, request: &Request<'_>) -> u64 {
+        let items = |named: usize| 1 + named as u64;
+        match *request {
+            Request::Keys { db, .. } | Request::RandomQueue { db, .. } => {
+                items(self.store.name_count(db))
+            }
+            Request::ScanQueues { count, .. } => 1 + count.min(crate::limits::COUNT_MAX),
+            Request::Scan { count, .. } | Request::Peek { count, .. } => items(count as usize),
+            Request::Reserve(ref reserve) => items(reserve.count as usize + reserve.queues.len()),
+            Request::Pop { queues, .. }
+            | Request::Exists { queues, .. }
+            | Request::Remove { queues, .. } => items(queues.len()),
+            Request::Ack { ref jobs, .. } => items(jobs.len()),
+            Request::Delete { ids, .. } => items(ids.len()),
+            _ => 1,
+        }
+    }
+
+    /// Bytes held for a client's places in lines.
+    pub fn waiting_bytes(&self, client: ClientId) -> usize {
+        self.waiters.bytes(client)
+    }
+
     /// Bytes held for jobs and queues.
     pub fn memory_bytes(&self) -> u64 {
         self.store.bytes
@@ -214,7 +244,7 @@ impl Engine {
 
     /// How many queues exist in each database.
     pub fn queue_counts(&self) -> [u64; 16] {
-        self.store.existing
+        self.store.existing()
     }
 
     /// How many clients wait.
@@ -224,7 +254,7 @@ impl Engine {
 
     /// Jobs by state (delayed, ready, leased, dead), all queues.
     pub fn job_counts(&self) -> [u64; 4] {
-        self.store.counts
+        self.store.counts()
     }
 }
 
@@ -268,7 +298,7 @@ impl Step<'_, '_> {
             }
             Request::RandomQueue { db, draw } => self.random_queue(db, draw),
             Request::QueueCount { db } => {
-                let count = self.engine.store.existing[usize::from(db.0)];
+                let count = self.engine.store.database(db).existing;
                 self.reply(Reply::Integer(count as i64))
             }
             Request::Memory { queue } => self.memory(queue),
@@ -304,7 +334,10 @@ impl Step<'_, '_> {
     /// Sweeps what is due now. Whoever waits for it gets it before the request goes on.
     fn catch_up(&mut self, number: QueueNo) {
         if self.engine.store.queue(number).wake <= self.now.floor() {
-            self.engine.sweep(number, &mut passing::CATCH_UP_STEPS.clone(), self.now, self.turn);
+            let steps = self.engine.slack.min(passing::CATCH_UP_STEPS);
+            let mut left = steps;
+            self.engine.sweep(number, &mut left, self.now, self.turn);
+            self.engine.slack -= steps - left;
             if self.alone {
                 self.engine.hand_off(self.now, self.turn);
             }

@@ -12,6 +12,7 @@ use crate::engine::retry::Failure;
 use crate::engine::store::{IDLE_QUEUES_MAX, Located};
 use crate::engine::{Advanced, Engine, Turn};
 use crate::ids::QueueNo;
+use crate::limits;
 use crate::time::{Micros, Millis};
 use crate::wheel::Peek;
 
@@ -27,32 +28,39 @@ impl Engine {
     pub fn advance(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> Advanced {
         let mut left = budget;
         self.handed_bytes = 0;
+        self.slack = limits::SLACK_STEPS_PER_TURN;
         // Before the sweep: with a backoff of 0 it leaves jobs that are due now.
         let ended = self.end_unbound(&mut left.max(SLICE_STEPS), now, turn);
         self.hand_off(now, turn);
         let swept = self.sweep_all(&mut left, now, turn);
         // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
         let timed_out = self.time_out(&mut left.max(SLICE_STEPS), now, turn);
-        self.forget_idle(now, turn);
+        let forgotten = self.forget_idle(now, turn);
         let buried = self.store.bury_slice(&mut left);
-        let more = !(swept && timed_out && ended && buried);
+        let more = !(swept && timed_out && ended && forgotten && buried);
         Advanced { next_wakeup: self.next_wakeup(), more }
     }
 
     /// When `advance` must be called next, at the latest.
     pub fn next_wakeup(&self) -> Option<Millis> {
-        if !self.sweeping.is_empty() || !self.unbound.is_empty() || !self.store.graves.is_empty() {
+        if !self.sweeping.is_empty() || !self.unbound.is_empty() || self.store.has_graves() {
             return Some(Millis(0));
         }
-        let idle = self.store.idle.front();
-        let forget = idle.map(|(_, since)| since.plus(self.settings.stats_retention_ms));
+        let idle = self.store.first_idle();
+        let forget = idle.map(|idle| idle.since.plus(self.settings.stats_retention_ms));
         [self.store.next_wakeup(), self.waiters.next_wakeup(), forget].into_iter().flatten().min()
     }
 
     fn sweep_all(&mut self, budget: &mut u32, now: Micros, turn: &mut Turn<'_>) -> bool {
-        while let Some(number) = self.store.woken(now.floor(), budget) {
+        // Half of the budget, so that a herd of queues does not keep those from being swept that
+        // have been woken.
+        let mut waking = budget.div_ceil(2);
+        *budget -= waking;
+        while let Some(number) = self.store.woken(now.floor(), &mut waking) {
             self.list_sweeping(number);
         }
+        let all_woken = waking > 0;
+        *budget += waking;
         while let Some(number) = self.sweeping.pop_front() {
             if self.store.bound_queue(number).is_none_or(|queue| !queue.sweeping) {
                 continue;
@@ -69,7 +77,7 @@ impl Engine {
                 }
             }
         }
-        *budget > 0
+        *budget > 0 && all_woken
     }
 
     pub(super) fn list_sweeping(&mut self, number: QueueNo) {
@@ -220,10 +228,12 @@ impl Engine {
     fn time_out(&mut self, budget: &mut u32, now: Micros, turn: &mut Turn<'_>) -> bool {
         loop {
             match self.waiters.late(now.floor(), budget) {
+                Ok(Some(_)) if *budget == 0 => return false,
                 Ok(Some(client)) => {
+                    // One may wait for ten thousand queues.
+                    *budget = budget.saturating_sub(1 + self.waiters.line_count(client));
                     self.stop_waiting(client);
                     turn.outbox.reply(client, Engine::TIMED_OUT);
-                    *budget = budget.saturating_sub(1);
                 }
                 Ok(None) => return true,
                 Err(()) => return false,
@@ -232,27 +242,22 @@ impl Engine {
     }
 
     /// Forgets queues without jobs and windows: after `stats-retention`, or the longest unused when
-    /// there are too many. A few a turn, since a turn makes a few.
-    fn forget_idle(&mut self, now: Micros, turn: &mut Turn<'_>) {
-        for _ in 0..SLICE_STEPS {
-            let Some(&(number, since)) = self.store.idle.front() else { return };
-            let old = since.plus(self.settings.stats_retention_ms) <= now.floor();
-            if !old && self.store.idle.len() <= IDLE_QUEUES_MAX {
-                return;
+    /// there are too many. False if there are more of them.
+    fn forget_idle(&mut self, now: Micros, turn: &mut Turn<'_>) -> bool {
+        for _ in 0..limits::FORGOTTEN_PER_TURN {
+            let Some(idle) = self.store.first_idle() else { return true };
+            let old = idle.since.plus(self.settings.stats_retention_ms) <= now.floor();
+            if !old && self.store.idle_count() <= IDLE_QUEUES_MAX {
+                return true;
             }
-            self.store.idle.pop_front();
-            // A later use has a later entry.
-            let queue = self
-                .store
-                .bound_queue(number)
-                .filter(|queue| queue.used <= since && !queue.exists() && queue.windows == 0);
-            let Some(queue) = queue else { continue };
+            let Some(queue) = self.store.take_idle(idle) else { continue };
             if queue.line.is_some() {
-                self.store.idle.push_back((number, now.floor()));
+                self.store.note_idle(idle.queue, now.floor());
             } else {
                 let nothing = Located { hash: 0, index: None };
-                self.commit(now, turn, &Fact::QueueForgotten { queue: number }, nothing);
+                self.commit(now, turn, &Fact::QueueForgotten { queue: idle.queue }, nothing);
             }
         }
+        false
     }
 }

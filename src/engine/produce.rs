@@ -138,8 +138,8 @@ impl Step<'_, '_> {
     }
 
     fn bind_queue(&mut self, name: QueueName<'_>) -> QueueNo {
-        let queue = self.engine.store.next_queue_no();
         let QueueName { db, name } = name;
+        let queue = self.engine.store.next_queue_no(db);
         self.commit(&Fact::QueueBound { queue, db, name }, Located { hash: 0, index: None });
         self.engine.store.queue_mut(queue).line = self.engine.waiters.line(db, name);
         queue

@@ -67,6 +67,8 @@ pub struct Queue {
     pub line: Option<u32>,
     /// It is in the list of queues whose jobs became ready in this step.
     pub touched: bool,
+    /// It is in the list of queues without a job, and may have one again.
+    pub idle: bool,
     /// It is in the list of queues with due work.
     pub sweeping: bool,
     /// Places from here on were given in this step.
@@ -102,6 +104,7 @@ impl Queue {
             born,
             line: None,
             touched: false,
+            idle: false,
             sweeping: false,
             fresh_place: i64::MAX,
         }

@@ -32,28 +32,62 @@ pub struct Store {
     pub chunks: Chunks,
     /// Interned policies.
     pub policies: Policies,
-    queues: Vec<Option<Box<Queue>>>,
-    free_queues: Vec<QueueNo>,
-    /// Queue numbers by name, one table a database.
-    names: [Table; DATABASES as usize],
+    databases: [Database; DATABASES as usize],
     hasher: RandomState,
-    /// One timer per queue, for its next wake-up.
-    wakes: Timers,
-    wake_wheel: Wheel,
     /// Bytes held for jobs and queues.
     pub bytes: u64,
-    /// Queues that exist, by database.
-    pub existing: [u64; DATABASES as usize],
-    /// Jobs by state, all queues.
-    pub counts: [u64; 4],
     /// The greatest number used for a token or an id.
     pub number: u64,
     /// Removed queues that are not freed yet.
-    pub graves: VecDeque<Grave>,
-    /// Queues in the order in which they lost their last job; some may have one again.
-    pub idle: VecDeque<(QueueNo, Millis)>,
+    graves: VecDeque<Grave>,
+    /// Queues of flushed databases that are not freed yet.
+    flushed: Vec<std::vec::IntoIter<Option<Box<Queue>>>>,
     /// Queues bound so far.
     births: u64,
+}
+
+/// The queues of a database. All that names or times them is here, so that a flush takes it out in
+/// one piece, however many there are.
+#[derive(Debug, Default)]
+pub(super) struct Database {
+    /// By the part of their number that [`place_of`] gives.
+    queues: Vec<Option<Box<Queue>>>,
+    free: Vec<QueueNo>,
+    /// Queue numbers by name.
+    names: Table,
+    /// One timer per queue, for its next wake-up.
+    wakes: Timers,
+    wake_wheel: Wheel,
+    /// How many queues exist.
+    pub(super) existing: u64,
+    /// Jobs by state.
+    pub(super) counts: [u64; 4],
+    /// Queues that lost their last job, about in that order; some may have one again or be removed.
+    idle: VecDeque<Idle>,
+}
+
+/// A queue that lost its last job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Idle {
+    pub(super) queue: QueueNo,
+    /// Which binding of the number it was.
+    pub(super) born: u64,
+    /// When it was last used, as far as is known here.
+    pub(super) since: Millis,
+}
+
+/// Steps of a budget that freeing a queue costs beside its jobs.
+const GRAVE_STEPS: u32 = 8;
+
+/// A queue's number tells its database and its place there.
+fn place_of(number: QueueNo) -> (usize, usize) {
+    let databases = u32::from(DATABASES);
+    ((number.0 % databases) as usize, (number.0 / databases) as usize)
+}
+
+fn number_at(db: usize, place: usize) -> QueueNo {
+    let number = place * usize::from(DATABASES) + db;
+    QueueNo(number.try_into().expect("a database has less than 2^28 queues"))
 }
 
 /// Where a job was found.
@@ -79,18 +113,12 @@ impl Store {
             timers: Timers::new(),
             chunks: Chunks::new(),
             policies: Policies::new(hasher.clone()),
-            queues: Vec::new(),
-            free_queues: Vec::new(),
-            names: Default::default(),
+            databases: Default::default(),
             hasher,
-            wakes: Timers::new(),
-            wake_wheel: Wheel::new(),
             bytes: 0,
-            existing: [0; DATABASES as usize],
-            counts: [0; 4],
             number: 0,
             graves: VecDeque::new(),
-            idle: VecDeque::new(),
+            flushed: Vec::new(),
             births: 0,
         }
     }
@@ -98,36 +126,64 @@ impl Store {
     /// The number of the queue with this name.
     pub fn queue_no(&self, db: Db, name: &[u8]) -> Option<QueueNo> {
         let hash = self.hash(name);
-        let found = self.names[usize::from(db.0)].find(wide(hash), |number| {
-            self.queues[number as usize].as_ref().is_some_and(|queue| *queue.name == *name)
+        let found = self.database(db).names.find(wide(hash), |number| {
+            self.bound_queue(QueueNo(number)).is_some_and(|queue| *queue.name == *name)
         });
         found.map(QueueNo)
     }
 
     /// The queue behind a number that is bound.
     pub fn queue(&self, number: QueueNo) -> &Queue {
-        self.queues[number.0 as usize].as_ref().expect("the queue's number is bound")
+        self.bound_queue(number).expect("the queue's number is bound")
     }
 
     /// The queue behind a number that is bound, to change.
     pub fn queue_mut(&mut self, number: QueueNo) -> &mut Queue {
-        self.queues[number.0 as usize].as_mut().expect("the queue's number is bound")
+        bound_in(&mut self.databases, number)
     }
 
     /// The queue behind a number, if it is bound.
     pub fn bound_queue(&self, number: QueueNo) -> Option<&Queue> {
-        self.queues.get(number.0 as usize)?.as_deref()
+        let (db, place) = place_of(number);
+        self.databases[db].queues.get(place)?.as_deref()
     }
 
-    /// All bound queues, in the order of their numbers.
-    pub fn queues(&self) -> impl Iterator<Item = (QueueNo, &Queue)> {
-        let numbered = (0..).zip(&self.queues);
-        numbered.filter_map(|(number, queue)| Some((QueueNo(number), queue.as_deref()?)))
+    /// All bound queues.
+    pub fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.databases.iter().flat_map(|database| database.queues.iter().flatten().map(|q| &**q))
     }
 
-    /// The number that the next new queue is to have.
-    pub fn next_queue_no(&self) -> QueueNo {
-        self.free_queues.last().copied().unwrap_or(QueueNo(self.queues.len() as u32))
+    /// The number that the next new queue of a database is to have.
+    pub fn next_queue_no(&self, db: Db) -> QueueNo {
+        let database = self.database(db);
+        let fresh = || number_at(usize::from(db.0), database.queues.len());
+        database.free.last().copied().unwrap_or_else(fresh)
+    }
+
+    /// A database's queues.
+    pub(super) fn database(&self, db: Db) -> &Database {
+        &self.databases[usize::from(db.0)]
+    }
+
+    /// A database's queues, to change.
+    pub(super) fn database_mut(&mut self, db: Db) -> &mut Database {
+        &mut self.databases[usize::from(db.0)]
+    }
+
+    /// How many queues exist in each database.
+    pub fn existing(&self) -> [u64; DATABASES as usize] {
+        std::array::from_fn(|db| self.databases[db].existing)
+    }
+
+    /// Jobs by state, all queues.
+    pub fn counts(&self) -> [u64; 4] {
+        std::array::from_fn(|state| self.databases.iter().map(|db| db.counts[state]).sum())
+    }
+
+    /// How many queues have a name in a database, those without a job included.
+    pub fn name_count(&self, db: Db) -> usize {
+        let database = self.database(db);
+        database.queues.len() - database.free.len()
     }
 
     /// Visits the numbers of queues of a database as [`Table::scan`] does.
@@ -139,7 +195,7 @@ impl Store {
         mut visit: impl FnMut(&'s Queue),
     ) -> u64 {
         let hash_of = |number| wide(self.hash(&self.queue(QueueNo(number)).name));
-        let names = &self.names[usize::from(db.0)];
+        let names = &self.database(db).names;
         names.scan(cursor, count, hash_of, |number| visit(self.queue(QueueNo(number))))
     }
 
@@ -198,18 +254,24 @@ impl Store {
 
     /// When the next queue has something to do.
     pub fn next_wakeup(&self) -> Option<Millis> {
-        self.wake_wheel.next_wakeup(&self.wakes)
+        let wakeups = self.databases.iter().map(|db| db.wake_wheel.next_wakeup(&db.wakes));
+        wakeups.flatten().min()
     }
 
     /// Takes a queue whose wake-up has come; none when there is none or the budget is used up.
     pub fn woken(&mut self, now: Millis, budget: &mut u32) -> Option<QueueNo> {
-        match self.wake_wheel.peek(&mut self.wakes, now, budget) {
-            crate::wheel::Peek::Due(number) => {
-                self.wake_wheel.take(&mut self.wakes, number);
-                Some(QueueNo(number))
+        for (db, database) in self.databases.iter_mut().enumerate() {
+            let Database { wakes, wake_wheel, .. } = database;
+            if *budget == 0 {
+                break;
             }
-            _ => None,
+            if let crate::wheel::Peek::Due(place) = wake_wheel.peek(wakes, now, budget) {
+                wake_wheel.take(wakes, place);
+                *budget = budget.saturating_sub(1);
+                return Some(number_at(db, place as usize));
+            }
         }
+        None
     }
 
     /// Sets the queue's next wake-up to what its wheels say, or to `or` if that is earlier.
@@ -228,12 +290,14 @@ impl Store {
     }
 
     fn set_wake(&mut self, number: QueueNo, at: Millis) {
-        if self.wakes.is_armed(number.0) {
-            self.wake_wheel.cancel(&mut self.wakes, number.0);
-        }
         self.queue_mut(number).wake = at;
+        let (db, place) = place_of(number);
+        let Database { wakes, wake_wheel, .. } = &mut self.databases[db];
+        if wakes.is_armed(place as u32) {
+            wake_wheel.cancel(wakes, place as u32);
+        }
         if at != NEVER {
-            self.wake_wheel.insert(&mut self.wakes, number.0, at);
+            wake_wheel.insert(wakes, place as u32, at);
         }
     }
 
@@ -242,45 +306,56 @@ impl Store {
     }
 
     pub(super) fn bind_queue(&mut self, number: QueueNo, db: Db, name: &[u8]) {
-        if self.free_queues.last() == Some(&number) {
-            self.free_queues.pop();
-        } else {
-            assert_eq!(number.0 as usize, self.queues.len(), "queue numbers are dense");
-            self.queues.push(None);
-        }
-        let slot = &mut self.queues[number.0 as usize];
-        assert!(slot.is_none(), "a queue's number is bound once");
-        self.births += 1;
-        *slot = Some(Box::new(Queue::new(db, name, self.births)));
         let hash = self.hash(name);
-        let names = &mut self.names[usize::from(db.0)];
-        let (queues, hasher) = (&self.queues, &self.hasher);
-        names.insert(wide(hash), number.0, |number| wide(name_hash(queues, hasher, number)));
+        let (in_db, place) = place_of(number);
+        assert_eq!(in_db, usize::from(db.0), "a queue's number tells its database");
+        let Database { queues, free, names, .. } = &mut self.databases[in_db];
+        if free.last() == Some(&number) {
+            free.pop();
+        } else {
+            assert_eq!(place, queues.len(), "queue numbers are dense");
+            queues.push(None);
+        }
+        assert!(queues[place].is_none(), "a queue's number is bound once");
+        self.births += 1;
+        queues[place] = Some(Box::new(Queue::new(db, name, self.births)));
+        names.insert(wide(hash), number.0, |number| wide(name_hash(queues, &self.hasher, number)));
         self.bytes += QUEUE_BYTES + name.len() as u64;
     }
 
     /// Takes the queue out at once; its jobs are freed later, and counted until then.
     pub(super) fn unbind_queue(&mut self, number: QueueNo) {
         self.set_wake(number, NEVER);
-        let queue = self.queue(number);
-        let (db, hash) = (usize::from(queue.db.0), self.hash(&queue.name));
-        let (existed, counts) = (queue.exists(), queue.counts);
-        self.existing[db] -= u64::from(existed);
-        for (all, own) in self.counts.iter_mut().zip(counts) {
+        let hash = self.hash(&self.queue(number).name);
+        let (db, place) = place_of(number);
+        let Database { queues, free, names, existing, counts, .. } = &mut self.databases[db];
+        let hash_of = |number| wide(name_hash(queues, &self.hasher, number));
+        assert!(names.remove(wide(hash), number.0, hash_of), "a bound queue is found by its name");
+        let queue = queues[place].take().expect("the queue's number is bound");
+        free.push(number);
+        *existing -= u64::from(queue.exists());
+        for (all, own) in counts.iter_mut().zip(queue.counts) {
             *all -= own;
         }
-        let (queues, hasher) = (&self.queues, &self.hasher);
-        let removed = self.names[db]
-            .remove(wide(hash), number.0, |number| wide(name_hash(queues, hasher, number)));
-        assert!(removed, "a bound queue is found by its name");
-        let queue = self.queues[number.0 as usize].take().expect("the queue's number is bound");
-        self.free_queues.push(number);
         self.graves.push_back(Grave(queue));
     }
 
-    /// Frees removed queues, at most `budget` jobs; true when none is left.
+    /// Takes all queues of a database out at once.
+    pub(super) fn flush(&mut self, db: Db) {
+        let database = std::mem::take(self.database_mut(db));
+        if !database.queues.is_empty() {
+            self.flushed.push(database.queues.into_iter());
+        }
+    }
+
+    /// Whether removed queues are still to be freed.
+    pub fn has_graves(&self) -> bool {
+        !self.graves.is_empty() || !self.flushed.is_empty()
+    }
+
+    /// Frees removed queues, about `budget` jobs; true when none is left.
     pub fn bury_slice(&mut self, budget: &mut u32) -> bool {
-        while let Some(mut grave) = self.graves.pop_front() {
+        while let Some(mut grave) = self.next_grave() {
             let (policies, bytes) = (&mut self.policies, &mut self.bytes);
             let free = |jobs: &mut Jobs, index| {
                 let (job, history) = jobs.take(index);
@@ -288,24 +363,76 @@ impl Store {
                 policies.release(job.policy());
             };
             let (timers, chunks) = (&mut self.timers, &mut self.chunks);
-            if !grave.free_slice(timers, chunks, &mut self.jobs, budget, free) {
+            if *budget == 0 || !grave.free_slice(timers, chunks, &mut self.jobs, budget, free) {
                 self.graves.push_front(grave);
                 return false;
             }
             self.bytes -= QUEUE_BYTES + grave.0.name.len() as u64;
+            *budget = budget.saturating_sub(GRAVE_STEPS);
         }
         true
     }
 
+    fn next_grave(&mut self) -> Option<Grave> {
+        if let Some(grave) = self.graves.pop_front() {
+            return Some(grave);
+        }
+        while let Some(queues) = self.flushed.last_mut() {
+            if let Some(queue) = queues.find_map(|queue| queue) {
+                return Some(Grave(queue));
+            }
+            self.flushed.pop();
+        }
+        None
+    }
+
+    /// Notes that a queue has no job any more, unless that is noted already.
+    pub(super) fn note_idle(&mut self, number: QueueNo, since: Millis) {
+        let queue = self.queue_mut(number);
+        if !std::mem::replace(&mut queue.idle, true) {
+            let idle = Idle { queue: number, born: queue.born, since };
+            self.databases[place_of(number).0].idle.push_back(idle);
+        }
+    }
+
+    /// How many queues are noted as idle.
+    pub fn idle_count(&self) -> usize {
+        self.databases.iter().map(|database| database.idle.len()).sum()
+    }
+
+    /// The queue that has been noted as idle for the longest.
+    pub(super) fn first_idle(&self) -> Option<Idle> {
+        let fronts = self.databases.iter().filter_map(|database| database.idle.front());
+        fronts.min_by_key(|idle| idle.since).copied()
+    }
+
+    /// Takes the one that [`Store::first_idle`] told off the list, and gives the queue if it has no
+    /// job now and nothing happened to it since; one that was used later is noted anew.
+    pub(super) fn take_idle(&mut self, idle: Idle) -> Option<&Queue> {
+        self.databases[place_of(idle.queue).0].idle.pop_front();
+        self.bound_queue(idle.queue).filter(|queue| queue.born == idle.born)?;
+        let queue = self.queue_mut(idle.queue);
+        queue.idle = false;
+        if queue.exists() || queue.windows > 0 {
+            return None;
+        }
+        if queue.used > idle.since {
+            let used = queue.used;
+            self.note_idle(idle.queue, used);
+            return None;
+        }
+        Some(self.queue(idle.queue))
+    }
+
     pub(super) fn index_job(&mut self, queue: QueueNo, hash: u32, index: JobIndex) {
-        let (queues, jobs) = (&mut self.queues, &self.jobs);
-        let queue = queues[queue.0 as usize].as_mut().expect("the queue's number is bound");
+        let jobs = &self.jobs;
+        let queue = bound_in(&mut self.databases, queue);
         queue.table.insert(wide(hash), index, |index| wide(jobs.get(index).hash));
     }
 
     pub(super) fn unindex_job(&mut self, queue: QueueNo, index: JobIndex) {
-        let (queues, jobs) = (&mut self.queues, &self.jobs);
-        let queue = queues[queue.0 as usize].as_mut().expect("the queue's number is bound");
+        let jobs = &self.jobs;
+        let queue = bound_in(&mut self.databases, queue);
         let hash = wide(jobs.get(index).hash);
         let removed = queue.table.remove(hash, index, |index| wide(jobs.get(index).hash));
         assert!(removed, "a job is found by its id");
@@ -316,13 +443,18 @@ impl Store {
         &mut self,
         queue: QueueNo,
     ) -> (&mut Queue, &mut Jobs, &mut Timers, &mut Chunks) {
-        let queue = self.queues[queue.0 as usize].as_mut().expect("the queue's number is bound");
+        let queue = bound_in(&mut self.databases, queue);
         (queue, &mut self.jobs, &mut self.timers, &mut self.chunks)
     }
 }
 
+fn bound_in(databases: &mut [Database], number: QueueNo) -> &mut Queue {
+    let (db, place) = place_of(number);
+    databases[db].queues[place].as_mut().expect("the queue's number is bound")
+}
+
 fn name_hash(queues: &[Option<Box<Queue>>], hasher: &RandomState, number: u32) -> u32 {
-    let queue = queues[number as usize].as_ref().expect("a listed queue is bound");
+    let queue = queues[place_of(QueueNo(number)).1].as_ref().expect("a listed queue is bound");
     hasher.hash_one(&*queue.name) as u32
 }
 

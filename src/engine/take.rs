@@ -15,10 +15,6 @@ use crate::ids::{ClientId, Db, QueueNo, Token};
 use crate::limits;
 use crate::time::{Micros, Millis};
 
-/// Jobs past their TTL that one taking removes before it gives up; the sweep does the rest. Keeps
-/// a step bounded when a million jobs expire at once.
-const EXPIRED_MAX: u32 = 256;
-
 /// Jobs taken for one reply. Its bytes are bounded: COUNT 10,000 of 16 MiB each would be 160 GB.
 struct Haul {
     taking: Taking,
@@ -138,6 +134,8 @@ impl Engine {
                 }
                 return;
             }
+            // Leaving ten thousand lines costs as much as handing over some MiB.
+            self.handed_bytes += self.waiters.bytes(client);
             self.stop_waiting(client);
             self.deliver(haul, turn);
         }
@@ -152,17 +150,15 @@ impl Engine {
 
     /// Takes ready jobs of one queue until the haul is full; false if it gave up before the end.
     fn take(&mut self, queue: QueueNo, haul: &mut Haul, now: Micros, turn: &mut Turn<'_>) -> bool {
-        let mut expired = 0;
         while !haul.is_full() {
             let store = &self.store;
             let front = store.queue(queue).ready.front(&store.jobs, &store.chunks);
             let Some(index) = front else { return true };
-            if expired == EXPIRED_MAX {
-                return false;
-            }
             if self.store.expiry(index).is_some_and(|expiry| expiry <= now.floor()) {
+                // A million jobs may expire at once: the sweep does the rest.
+                let Some(left) = self.slack.checked_sub(1) else { return false };
+                self.slack = left;
                 self.expire(queue, index, now, turn);
-                expired += 1;
                 continue;
             }
             let job = self.store.jobs.get(index);

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use ahash::RandomState;
 use smallvec::SmallVec;
 
+use crate::engine::table::Table;
 use crate::ids::{ClientId, Db};
 use crate::time::Millis;
 use crate::wheel::{Peek, Timers, Wheel};
@@ -34,7 +35,12 @@ struct Waiter {
     /// Its number in every line it stands in: lines are ordered by it.
     ticket: u64,
     lines: SmallVec<[u32; 2]>,
+    /// What is held for its places in them.
+    bytes: usize,
 }
+
+/// Bytes counted for a place in a line beside the queue's name: a line of one is the usual case.
+const PLACE_BYTES: usize = 320;
 
 /// The waiters for one queue name, whether the queue exists or not.
 #[derive(Debug)]
@@ -51,7 +57,10 @@ pub struct Waiters {
     by_client: HashMap<ClientId, u32, RandomState>,
     lines: Vec<Option<Line>>,
     free_lines: Vec<u32>,
-    by_name: HashMap<(Db, Box<[u8]>), u32, RandomState>,
+    /// Lines by the hash of database and name. A million names may be waited for, and one large map
+    /// would stop the loop for 100 ms to grow.
+    by_name: Table,
+    hasher: RandomState,
     next_ticket: u64,
     timers: Timers,
     deadlines: Wheel,
@@ -64,9 +73,10 @@ impl Waiters {
             slots: Vec::new(),
             free_slots: Vec::new(),
             by_client: HashMap::with_hasher(hasher.clone()),
+            hasher,
             lines: Vec::new(),
             free_lines: Vec::new(),
-            by_name: HashMap::with_hasher(hasher),
+            by_name: Table::default(),
             next_ticket: 0,
             timers: Timers::new(),
             deadlines: Wheel::new(),
@@ -85,10 +95,23 @@ impl Waiters {
 
     /// The number of the line for this queue, if anybody stands in it.
     pub fn line(&self, db: Db, name: &[u8]) -> Option<u32> {
-        if self.by_name.is_empty() {
+        if self.by_client.is_empty() {
             return None;
         }
-        self.by_name.get(&(db, name.into())).copied()
+        self.by_name.find(self.hash(db, name), |line| {
+            let line = self.line_at(line);
+            line.name.0 == db && *line.name.1 == *name
+        })
+    }
+
+    /// How many lines a client stands in.
+    pub fn line_count(&self, client: ClientId) -> u32 {
+        self.by_client.get(&client).map_or(0, |slot| self.waiter(*slot).lines.len() as u32)
+    }
+
+    /// Bytes held for a client's places in lines.
+    pub fn bytes(&self, client: ClientId) -> usize {
+        self.by_client.get(&client).map_or(0, |slot| self.waiter(*slot).bytes)
     }
 
     /// Puts a client at the end of the lines of `queues`; a name twice is once. Returns the lines.
@@ -108,14 +131,15 @@ impl Waiters {
         assert!(earlier.is_none(), "a client that waits asks for nothing else");
         self.next_ticket += 1;
         let ticket = self.next_ticket;
-        let mut lines = SmallVec::new();
+        let (mut lines, mut bytes) = (SmallVec::new(), 0);
         for name in queues {
             let line = self.open_line(db, name);
             if self.line_mut(line).waiters.insert(ticket, slot).is_none() {
                 lines.push(line);
+                bytes += PLACE_BYTES + name.len();
             }
         }
-        let waiter = Waiter { client, taking, ticket, lines: lines.clone() };
+        let waiter = Waiter { client, taking, ticket, lines: lines.clone(), bytes };
         self.slots[slot as usize] = Some(waiter);
         if let Some(deadline) = deadline {
             self.deadlines.insert(&mut self.timers, slot, deadline);
@@ -143,10 +167,8 @@ impl Waiters {
             let line = self.line_mut(number);
             line.waiters.remove(&waiter.ticket);
             if line.waiters.is_empty() {
-                let line = self.lines[number as usize].take().expect("the line exists");
-                self.by_name.remove(&line.name);
-                self.free_lines.push(number);
-                emptied(line.name.0, &line.name.1);
+                let (db, name) = self.close_line(number).name;
+                emptied(db, &name);
             }
         }
         true
@@ -167,17 +189,31 @@ impl Waiters {
     }
 
     fn open_line(&mut self, db: Db, name: &[u8]) -> u32 {
-        let key = (db, Box::from(name));
-        if let Some(line) = self.by_name.get(&key) {
-            return *line;
+        if let Some(line) = self.line(db, name) {
+            return line;
         }
         let number = self.free_lines.pop().unwrap_or_else(|| {
             self.lines.push(None);
             self.lines.len() as u32 - 1
         });
-        self.lines[number as usize] = Some(Line { name: key.clone(), waiters: BTreeMap::new() });
-        self.by_name.insert(key, number);
+        let line = Line { name: (db, name.into()), waiters: BTreeMap::new() };
+        self.lines[number as usize] = Some(line);
+        let (hash, hasher, lines) = (self.hash(db, name), &self.hasher, &self.lines);
+        self.by_name.insert(hash, number, |line| name_hash(hasher, lines, line));
         number
+    }
+
+    fn close_line(&mut self, number: u32) -> Line {
+        let (hasher, lines) = (&self.hasher, &self.lines);
+        let hash = name_hash(hasher, lines, number);
+        let removed = self.by_name.remove(hash, number, |line| name_hash(hasher, lines, line));
+        assert!(removed, "a line is found by its name");
+        self.free_lines.push(number);
+        self.lines[number as usize].take().expect("the line exists")
+    }
+
+    fn hash(&self, db: Db, name: &[u8]) -> u64 {
+        self.hasher.hash_one((db.0, name))
     }
 
     fn waiter(&self, slot: u32) -> &Waiter {
@@ -191,4 +227,9 @@ impl Waiters {
     fn line_mut(&mut self, line: u32) -> &mut Line {
         self.lines[line as usize].as_mut().expect("the line exists")
     }
+}
+
+fn name_hash(hasher: &RandomState, lines: &[Option<Line>], number: u32) -> u64 {
+    let (db, name) = &lines[number as usize].as_ref().expect("a listed line exists").name;
+    hasher.hash_one((db.0, &**name))
 }

@@ -10,7 +10,11 @@ impl Turns {
         let unsent_bytes = self.core.outputs.unsent_bytes(slot) as u64;
         let output_bytes = self.core.outputs.held_bytes(slot);
         let Some(client) = self.clients.get_mut(slot) else { return };
-        let bytes = client.held_bytes() + output_bytes;
+        let waiting_bytes = match self.core.outputs.is_waiting(slot) {
+            true => self.core.engine.waiting_bytes(client.id),
+            false => 0,
+        };
+        let bytes = client.held_bytes() + output_bytes + waiting_bytes;
         self.core.clients_bytes = self.core.clients_bytes - client.socket.bytes + bytes;
         client.socket.bytes = bytes;
 
