@@ -57,6 +57,8 @@ pub struct Socket {
     pub listed: bool,
     /// It has whole requests that had to wait for the next turn.
     pub behind: bool,
+    /// Its commands took long in its last turn, or it has had none yet.
+    pub heavy: bool,
     /// Its request is half done: it goes on next turn, before anything else of this client.
     pub midway: bool,
     /// It is left alone until it has read some of its replies.
@@ -92,6 +94,7 @@ impl Client {
             closing_us: None,
             listed: false,
             behind: false,
+            heavy: true,
             midway: false,
             held: false,
             bytes: 0,

@@ -156,6 +156,14 @@ impl World for Hall<'_> {
         self.core.engine.prepare(request)
     }
 
+    fn cost(&self, request: &Request<'_>) -> u64 {
+        self.core.engine.cost(request)
+    }
+
+    fn replied_bytes(&self, client: ClientId) -> u64 {
+        self.core.outputs.replied_bytes(client)
+    }
+
     fn hand_off(&mut self) {
         let now = self.core.now;
         let (engine, mut turn) = self.core.engine();
@@ -181,6 +189,10 @@ impl World for Hall<'_> {
         lines.push(self.running_line());
         lines.sort_unstable_by_key(|line| line.session.id);
         lines
+    }
+
+    fn client_count(&self) -> u64 {
+        self.others.count() as u64
     }
 
     fn kill(&mut self, client: ClientId) -> bool {

@@ -8,7 +8,7 @@ use crate::ids::ClientId;
 use crate::observe::errors::ErrorCounts;
 use crate::resp::{Encoder, Protocol};
 use bytes::{Buf, BytesMut};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// The outputs of all clients, by slot.
 #[derive(Debug)]
@@ -17,12 +17,16 @@ pub struct Outputs {
     slots: HashMap<ClientId, u32>,
     /// Whose command runs: its replies, almost all there are, need no look-up.
     current: Option<(ClientId, u32)>,
-    /// Slots with something to write that is not yet in the kernel's hands.
-    pub dirty: Vec<u32>,
+    /// Slots with something to write, in the order in which they got it.
+    dirty: VecDeque<u32>,
+    /// Slots whose turn to be written did not come in the turn in which they had something.
+    late: VecDeque<u32>,
     /// Slots whose client waited and has been answered.
     pub answered: Vec<u32>,
     /// Where the replies of muted clients go.
     nowhere: BytesMut,
+    /// Bytes that went there before those that stand there now.
+    thrown_bytes: u64,
     /// Buffers for outputs that have something to say.
     pool: Pool,
     /// Slots of muted clients whose jobs are handed over without a word leaving.
@@ -56,9 +60,11 @@ impl Outputs {
             by_slot: Vec::new(),
             slots: HashMap::new(),
             current: None,
-            dirty: Vec::new(),
+            dirty: VecDeque::new(),
+            late: VecDeque::new(),
             answered: Vec::new(),
             nowhere: BytesMut::new(),
+            thrown_bytes: 0,
             pool: Pool::default(),
             unheard: Vec::new(),
             errors: ErrorCounts::default(),
@@ -113,6 +119,12 @@ impl Outputs {
         self.by_slot[slot as usize].bytes.capacity()
     }
 
+    /// Bytes rendered for a client since the last write to it, and all ever thrown away.
+    pub fn replied_bytes(&self, client: ClientId) -> u64 {
+        let unsent = self.slot(client).map_or(0, |slot| self.unsent_bytes(slot));
+        unsent as u64 + self.thrown_bytes + self.nowhere.len() as u64
+    }
+
     /// Whether the client in `slot` waits for a job.
     pub fn is_waiting(&self, slot: u32) -> bool {
         self.by_slot[slot as usize].waiting
@@ -163,7 +175,16 @@ impl Outputs {
         let output = &mut self.by_slot[slot as usize];
         if !output.dirty {
             output.dirty = true;
-            self.dirty.push(slot);
+            self.dirty.push_back(slot);
+        }
+    }
+
+    /// As [`Outputs::mark_dirty`], behind all that have something to write already.
+    pub fn mark_late(&mut self, slot: u32) {
+        let output = &mut self.by_slot[slot as usize];
+        if !output.dirty {
+            output.dirty = true;
+            self.late.push_back(slot);
         }
     }
 
@@ -187,12 +208,26 @@ impl Outputs {
         handed_at.is_some() && output.handed_at.is_none()
     }
 
-    /// The dirty slots' turn has come: they are listed anew when more is written.
-    pub fn take_dirty(&mut self, into: &mut Vec<u32>) {
-        for slot in self.dirty.drain(..) {
-            self.by_slot[slot as usize].dirty = false;
-            into.push(slot);
-        }
+    /// A slot to write to: by turns one of those that had to wait and one of those of this turn, so
+    /// that neither a large backlog nor fresh replies keep the others from leaving.
+    pub fn next_dirty(&mut self, late_first: bool) -> Option<u32> {
+        let slot = if late_first {
+            self.late.pop_front().or_else(|| self.dirty.pop_front())
+        } else {
+            self.dirty.pop_front().or_else(|| self.late.pop_front())
+        }?;
+        self.by_slot[slot as usize].dirty = false;
+        Some(slot)
+    }
+
+    /// What could not be written in this turn waits for the next.
+    pub fn put_off(&mut self) {
+        self.late.append(&mut self.dirty);
+    }
+
+    /// Whether slots wait to be written to.
+    pub fn is_behind(&self) -> bool {
+        !self.late.is_empty() || !self.dirty.is_empty()
     }
 
     fn encoder_at(&mut self, slot: u32) -> Encoder<'_> {
@@ -203,7 +238,7 @@ impl Outputs {
         let output = &mut self.by_slot[slot as usize];
         if !output.dirty {
             output.dirty = true;
-            self.dirty.push(slot);
+            self.dirty.push_back(slot);
         }
         if output.bytes.capacity() == 0 {
             output.bytes = self.pool.take();
@@ -212,6 +247,7 @@ impl Outputs {
     }
 
     fn encoder_to_nowhere(&mut self, protocol: Protocol) -> Encoder<'_> {
+        self.thrown_bytes += self.nowhere.len() as u64;
         self.nowhere = BytesMut::new();
         Encoder::new(&mut self.nowhere, protocol)
     }
@@ -241,6 +277,7 @@ impl Outbox for Outputs {
     fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
         let Some(slot) = self.slot(client) else { return };
         let output = &mut self.by_slot[slot as usize];
+        let muted = output.muted;
         if matches!(reply, Reply::Popped(_) | Reply::Reserved(_)) {
             if output.muted {
                 self.unheard.push(slot);
@@ -256,7 +293,9 @@ impl Outbox for Outputs {
         if let Reply::Error(error) = &reply {
             self.errors.count(&error.to_string());
         }
-        render(&reply, &mut self.encoder_at(slot));
+        if !muted {
+            render(&reply, &mut self.encoder_at(slot));
+        }
     }
 }
 
@@ -319,13 +358,27 @@ mod tests {
         hand(&mut outputs);
         assert!(!outputs.is_waiting(SLOT) && outputs.at(SLOT).waited);
         assert_eq!(outputs.answered, [SLOT]);
-        let mut dirty = Vec::new();
-        outputs.take_dirty(&mut dirty);
-        assert_eq!(dirty, [SLOT]);
+        assert_eq!((outputs.next_dirty(false), outputs.next_dirty(false)), (Some(SLOT), None));
         // One that is gone gets nothing, and nothing breaks.
         outputs.close(CLIENT, SLOT);
         hand(&mut outputs);
         outputs.encoder(CLIENT).ok();
         assert_eq!(outputs.unsent_bytes(SLOT), 0);
+    }
+
+    #[test]
+    fn a_backlog_and_fresh_replies_leave_by_turns() {
+        let mut outputs = Outputs::new();
+        for slot in 0..5 {
+            outputs.open(ClientId(slot), slot as u32);
+            outputs.mark_dirty(slot as u32);
+            if slot == 2 {
+                outputs.put_off();
+            }
+        }
+        outputs.mark_late(3);
+        let left: Vec<u32> = (0..6).map_while(|i| outputs.next_dirty(i % 2 == 0)).collect();
+        assert_eq!(left, [0, 3, 1, 4, 2]);
+        assert!(!outputs.is_behind());
     }
 }

@@ -1,30 +1,31 @@
 //! Replies, from the outputs into the kernel's hands; and hand-offs that did not get there.
 
 use super::turn::Turns;
-use crate::limits::OUTPUT_HOLD_BYTES;
+use crate::limits::{
+    OUTPUT_HOLD_BYTES, WRITE_BYTES_PER_TURN, WRITE_BYTES_PER_TURN_ALL, WRITES_PER_TURN,
+};
 use std::task::Poll;
 
 impl Turns {
-    /// Hands the replies to the kernel.
+    /// Hands replies to the kernel, as far as the turn's share goes.
     pub(super) fn release(&mut self) {
-        let mut dirty = std::mem::take(&mut self.batch);
-        loop {
+        let mut bytes_left = WRITE_BYTES_PER_TURN_ALL;
+        for write in 0..WRITES_PER_TURN {
             // Closing a client may write to the next in line.
-            self.core.outputs.take_dirty(&mut dirty);
-            if dirty.is_empty() {
+            let Some(slot) = self.core.outputs.next_dirty(write % 2 == 0) else { break };
+            bytes_left = bytes_left.saturating_sub(self.write(slot, bytes_left));
+            self.hear_unheard();
+            if bytes_left == 0 {
                 break;
             }
-            for slot in dirty.drain(..) {
-                self.write(slot);
-            }
-            self.hear_unheard();
         }
-        self.batch = dirty;
+        self.core.outputs.put_off();
         self.list_answered();
     }
 
-    fn write(&mut self, slot: u32) {
-        let Some(client) = self.clients.get_mut(slot) else { return };
+    /// Writes to one client; returns how many bytes.
+    fn write(&mut self, slot: u32, bytes_max: usize) -> usize {
+        let Some(client) = self.clients.get_mut(slot) else { return 0 };
         let output = self.core.outputs.at(slot);
         let counters = &mut self.core.counters;
         counters.output_bytes_largest = counters.output_bytes_largest.max(output.bytes.len());
@@ -32,16 +33,18 @@ impl Turns {
         // written into a closed connection and be lost, or held by a lease for nobody.
         if output.handed_at.is_some() && output.waited && !client.socket.is_peer_there() {
             self.close(slot);
-            return;
+            return 0;
         }
-        let written = if output.bytes.is_empty() {
-            Poll::Pending
-        } else {
-            client.socket.write(&output.bytes)
+        let share = output.bytes.len().min(WRITE_BYTES_PER_TURN).min(bytes_max);
+        let written = match share {
+            0 => Poll::Pending,
+            _ => client.socket.write(&output.bytes[..share]),
         };
+        let mut count = 0;
         match written {
             Poll::Pending => {}
-            Poll::Ready(Ok(count)) => {
+            Poll::Ready(Ok(taken)) => {
+                count = taken;
                 counters.output_bytes += count as u64;
                 if self.core.outputs.sent(slot, count) {
                     self.core.engine.sent(client.id);
@@ -50,21 +53,23 @@ impl Turns {
             Poll::Ready(Err(error)) => {
                 tracing::debug!(%error, client = %client.id, "a connection broke");
                 self.close(slot);
-                return;
+                return 0;
             }
         }
         let left = self.core.outputs.unsent_bytes(slot);
         if left == 0 && client.socket.closing_us.is_some() {
             self.close(slot);
-            return;
+            return count;
         }
-        let go_on = client.socket.held && left <= OUTPUT_HOLD_BYTES;
         // The waker calls when the kernel takes more, or it does so at once.
-        let writable = left > 0 && client.socket.is_writable();
-        if go_on || writable {
+        if left > 0 && client.socket.is_writable() {
+            self.core.outputs.mark_late(slot);
+        }
+        if client.socket.held && left <= OUTPUT_HOLD_BYTES {
             self.list(slot);
         }
         self.account(slot);
+        count
     }
 
     /// Clients that have been answered go on with what they sent meanwhile.

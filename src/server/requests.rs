@@ -5,8 +5,8 @@ use super::hall::{Hall, Running};
 use super::timer;
 use super::turn::Turns;
 use crate::limits::{
-    ARGUMENTS_MAX, COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, INPUT_HOLD_BYTES, OUTPUT_HOLD_BYTES,
-    READ_BYTES_PER_TURN_ALL,
+    ARGUMENTS_MAX, COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, HEAVY_US, INPUT_HOLD_BYTES,
+    OUTPUT_HOLD_BYTES, READ_BYTES_PER_TURN_ALL, READS_PER_TURN,
 };
 use crate::resp::{Arg, Args, Frame, FrameLimits};
 use crate::session::{Next, Session};
@@ -21,7 +21,7 @@ impl Turns {
     pub(super) fn read_sockets(&mut self) {
         let mut taken = 0;
         let mut left = READ_BYTES_PER_TURN_ALL;
-        while taken < self.listed.len() && left > 0 {
+        while taken < self.listed.len().min(READS_PER_TURN) && left > 0 {
             let slot = self.listed[taken];
             taken += 1;
             left = left.saturating_sub(self.read_socket(slot));
@@ -56,25 +56,43 @@ impl Turns {
         }
     }
 
-    /// Runs what was read, client after client, as far as the turn's share goes.
+    /// Runs what was read, client after client, as far as the turn's share goes. Those whose commands
+    /// take long come last, at least one of them in every turn: so whoever asks for little waits for
+    /// one of them at most, not for all.
     pub(super) fn run_commands(&mut self) {
         let until_us = self.core.mono_us + COMMANDS_US_PER_TURN;
         let mut batch = std::mem::take(&mut self.batch);
-        let mut ran = 0;
-        while ran < batch.len() {
-            if let Some(client) = self.clients.take(batch[ran]) {
-                self.run_client(batch[ran], client, until_us);
-            }
-            ran += 1;
-            if timer::mono_us() >= until_us {
-                break;
-            }
-        }
-        self.put_off(&batch[ran..]);
+        let (clients, heavy) = (&mut self.clients, |client: &mut Client| client.socket.heavy);
+        batch.sort_by_cached_key(|slot| clients.get_mut(*slot).is_some_and(heavy));
+        let lights = batch.partition_point(|slot| !clients.get_mut(*slot).is_some_and(heavy));
+        let (light, heavy) = batch.split_at(lights);
+        let light_ran = self.run_clients(light, until_us);
+        let heavy_ran = self.run_clients(heavy, until_us);
+        self.put_off(&heavy[heavy_ran..]);
+        self.put_off(&light[light_ran..]);
         batch.clear();
         self.batch = batch;
         self.hear_unheard();
         self.list_answered();
+    }
+
+    /// Runs clients until the time is up, at least one; returns how many.
+    fn run_clients(&mut self, slots: &[u32], until_us: u64) -> usize {
+        let mut began_us = timer::mono_us();
+        for (ran, slot) in slots.iter().enumerate() {
+            if ran > 0 && began_us >= until_us {
+                return ran;
+            }
+            if let Some(client) = self.clients.take(*slot) {
+                self.run_client(*slot, client, until_us);
+            }
+            let ended_us = timer::mono_us();
+            if let Some(client) = self.clients.get_mut(*slot) {
+                client.socket.heavy = ended_us - began_us >= HEAVY_US;
+            }
+            began_us = ended_us;
+        }
+        slots.len()
     }
 
     /// These have been read and did not come to run: they are first in the next turn.

@@ -92,7 +92,10 @@ impl Turns {
 
     /// Whether the next turn has work that nothing will wake the loop for.
     pub fn is_behind(&self) -> bool {
-        self.more || !self.listed.is_empty() || !self.accepted.is_empty()
+        self.more
+            || !self.listed.is_empty()
+            || !self.accepted.is_empty()
+            || self.core.outputs.is_behind()
     }
 
     /// When the next turn must begin at the latest; monotonic, µs.

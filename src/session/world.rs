@@ -40,6 +40,17 @@ pub trait World {
     /// `Engine::prepare`: false means that the same must be asked again in the next turn.
     fn prepare(&mut self, request: &Request<'_>) -> bool;
 
+    /// `Engine::cost`: how many entries the request may look at or take.
+    fn cost(&self, _request: &Request<'_>) -> u64 {
+        1
+    }
+
+    /// Bytes of replies written to `client` so far, those thrown away included; only differences
+    /// within a transaction mean anything.
+    fn replied_bytes(&self, _client: ClientId) -> u64 {
+        0
+    }
+
     /// `Engine::hand_off`: the end of a transaction.
     fn hand_off(&mut self);
 
@@ -53,6 +64,11 @@ pub trait World {
     /// All connections, oldest first. What the running session knows of itself is newer than its
     /// line here; the session corrects that line.
     fn clients(&self) -> Vec<ClientLine>;
+
+    /// How many connections there are.
+    fn client_count(&self) -> u64 {
+        self.clients().len() as u64
+    }
 
     /// Closes another connection, at once and without a reply; false if there is none. A session
     /// never asks it for itself.

@@ -263,8 +263,8 @@ impl Server {
                     self.core.engine.sent(client.id);
                 }
             }
-            let mut dirty = Vec::new();
-            self.core.outputs.take_dirty(&mut dirty);
+            let dirty: Vec<u32> =
+                std::iter::from_fn(|| self.core.outputs.next_dirty(false)).collect();
             for slot in &dirty {
                 let client = self.clients.iter_mut().find(|c| c.slot == *slot && !c.closed);
                 let Some(client) = client else { continue };
@@ -359,6 +359,10 @@ impl World for Hall<'_> {
 
     fn prepare(&mut self, request: &Request<'_>) -> bool {
         self.server.core.engine.prepare(request)
+    }
+
+    fn cost(&self, request: &Request<'_>) -> u64 {
+        self.server.core.engine.cost(request)
     }
 
     fn hand_off(&mut self) {
