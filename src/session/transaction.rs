@@ -1,10 +1,14 @@
 //! MULTI: commands are copied and queued, EXEC runs them as one step.
 
-use crate::command::action::{Action, Connection};
+use crate::command::action::{Action, Clients, Connection, Server};
 use crate::command::spec::{Flag, Group};
 use crate::command::{self, CommandSpec};
+use crate::engine::request::Request;
 use crate::error::Error;
-use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
+use crate::limits::{
+    INFO_COST, REWRITE_COST, TRANSACTION_ARGUMENTS_MAX, TRANSACTION_BYTES_MAX,
+    TRANSACTION_COMMANDS_MAX, TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX,
+};
 use crate::session::world::{Ended, World};
 use crate::session::{Place, Session, Step};
 
@@ -13,6 +17,7 @@ use crate::session::{Place, Session, Step};
 pub(super) struct Queue {
     commands: Vec<Queued>,
     bytes: usize,
+    arguments: usize,
     /// A command was refused when it was to be queued: EXEC will refuse the whole.
     spoilt: bool,
 }
@@ -105,6 +110,8 @@ impl Session {
             Some(format!("ERR a transaction holds at most {TRANSACTION_COMMANDS_MAX} commands"))
         } else if queue.bytes + bytes > TRANSACTION_BYTES_MAX {
             Some(format!("ERR a transaction holds at most {TRANSACTION_BYTES_MAX} bytes"))
+        } else if queue.arguments + args.len() > TRANSACTION_ARGUMENTS_MAX {
+            Some(format!("ERR a transaction holds at most {TRANSACTION_ARGUMENTS_MAX} arguments"))
         } else {
             None
         };
@@ -117,6 +124,7 @@ impl Session {
         // Once it is spoilt the rest is answered as if queued, but not kept.
         if !queue.spoilt {
             queue.bytes += bytes;
+            queue.arguments += args.len();
             queue.commands.push(Queued::copy(spec, args));
         }
         world.encoder(self.id).simple("QUEUED");
@@ -131,12 +139,25 @@ impl Session {
             let text = "EXECABORT Transaction discarded because of previous errors.";
             return self.fail(text, world);
         }
+        let cost = self.cost(&queue, world);
+        if cost > TRANSACTION_COST_MAX {
+            let text = format!(
+                "EXECABORT Transaction discarded because its commands may look at or take {cost} \
+                 entries together; the most are {TRANSACTION_COST_MAX}"
+            );
+            return self.fail(&text, world);
+        }
         if !self.prepared(&queue, world) {
             self.transaction = Some(queue);
             return Step::Again;
         }
+        let before = world.replied_bytes(self.id);
         world.encoder(self.id).array(queue.commands.len());
         for queued in &queue.commands {
+            if world.replied_bytes(self.id) - before > TRANSACTION_REPLY_BYTES_MAX {
+                self.skip(queued, world);
+                continue;
+            }
             self.last = Some(queued.spec);
             self.run(queued.spec, &queued.args(), Place::InExec, world);
         }
@@ -144,17 +165,56 @@ impl Session {
         Step::Done
     }
 
+    /// Refuses a command of a transaction whose replies are too large already.
+    fn skip(&mut self, queued: &Queued, world: &mut dyn World) {
+        let text = format!(
+            "ERR not run: the replies of this transaction have more than \
+             {TRANSACTION_REPLY_BYTES_MAX} bytes"
+        );
+        world.began(self.id, queued.spec);
+        self.fail(&text, world);
+        world.ended(self.id, queued.spec, &queued.args(), Ended::Rejected);
+    }
+
+    /// How many entries the commands may look at or take, all together.
+    fn cost(&self, queue: &Queue, world: &dyn World) -> u64 {
+        let mut cost = 0;
+        self.all_actions(queue, |action| {
+            cost += match action {
+                Action::Engine(request) => world.cost(request),
+                Action::Clients(Clients::Unblock { .. }) => 1,
+                Action::Clients(_) | Action::Connection(Connection::Info) => world.client_count(),
+                Action::Server(Server::RandomQueue(db)) => {
+                    world.cost(&Request::RandomQueue { db: *db, draw: 0 })
+                }
+                Action::Server(Server::Info(_) | Server::ConfigSet(_)) => INFO_COST,
+                Action::Server(Server::ConfigRewrite) => REWRITE_COST,
+                _ => 1,
+            };
+            true
+        });
+        cost
+    }
+
     /// Whether every request of the transaction can be answered in one go. All are asked in the
     /// same turn, as what one needs may come back while another is prepared in a later turn.
     fn prepared(&self, queue: &Queue, world: &mut dyn World) -> bool {
-        let mut db = self.db;
-        queue.commands.iter().all(|queued| match command::parse(queued.spec, &queued.args(), db) {
-            Ok(Action::Engine(request)) => world.prepare(&request),
-            Ok(Action::Connection(Connection::Select(chosen))) => {
-                db = chosen;
-                true
-            }
+        self.all_actions(queue, |action| match action {
+            Action::Engine(request) => world.prepare(request),
             _ => true,
+        })
+    }
+
+    /// Whether `holds` for every command that can be read, each in the database it will run in.
+    fn all_actions(&self, queue: &Queue, mut holds: impl FnMut(&Action<'_>) -> bool) -> bool {
+        let mut db = self.db;
+        queue.commands.iter().all(|queued| {
+            let args = queued.args();
+            let Ok(action) = command::parse(queued.spec, &args, db) else { return true };
+            if let Action::Connection(Connection::Select(chosen)) = action {
+                db = chosen;
+            }
+            holds(&action)
         })
     }
 }

@@ -110,6 +110,20 @@ impl Client {
         self.line()
     }
 
+    /// Reads a whole reply; returns its first line.
+    pub fn skip_reply(&mut self) -> String {
+        let first = self.line();
+        let count: i64 = first[1..].parse().unwrap_or(0);
+        match first.as_bytes()[0] {
+            b'*' => (0..count).for_each(|_| drop(self.skip_reply())),
+            b'$' if count >= 0 => {
+                self.stream.read_exact(&mut vec![0; count as usize + 2]).unwrap();
+            }
+            _ => {}
+        }
+        first
+    }
+
     /// A field of INFO that is a number.
     pub fn info_number(&mut self, field: &str) -> u64 {
         let (info, field) = (self.info(), format!("\r\n{field}:"));
