@@ -1,11 +1,22 @@
 //! A delay queue server that speaks the Redis protocol.
 
+pub mod command;
+pub mod config;
 pub mod engine;
 pub mod error;
 pub mod glob;
 pub mod ids;
 pub mod limits;
+pub mod observe;
 pub mod pool;
 pub mod resp;
+pub mod server;
+pub mod session;
 pub mod time;
 pub mod wheel;
+
+/// The version of Redis whose behaviour clients are promised, as INFO and HELLO show it.
+pub const REDIS_VERSION: &str = "7.2.4";
+
+/// The version of delayd.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,3 +1,68 @@
 //! The `delayd` server program.
 
-fn main() {}
+use delayd::config::args::{self, Asked};
+use delayd::config::options::Name;
+use delayd::config::{Config, reference};
+use delayd::server::{Server, logs};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = match std::env::args_os().skip(1).map(|a| a.into_string()).collect() {
+        Ok(args) => args,
+        Err(arg) => return fail(&format!("{arg:?} is not UTF-8")),
+    };
+    let current_dir = match std::env::current_dir() {
+        Ok(dir) => dir,
+        Err(error) => return fail(&format!("no current directory: {error}")),
+    };
+    match args::read(&args, &current_dir) {
+        Ok(Asked::Run(config)) => run(*config),
+        Ok(Asked::Help) => print(&reference::help()),
+        Ok(Asked::Version) => print(&format!("delayd {}\n", delayd::VERSION)),
+        Err(text) => fail(&text),
+    }
+}
+
+fn run(config: Config) -> ExitCode {
+    let json = config.text(Name::LogFormat) == "json";
+    let log_level = logs::start(config.text(Name::LogLevel), json);
+    std::panic::set_hook(Box::new(|panic| {
+        tracing::error!("delayd stops: a bug of its own: {panic}");
+    }));
+    let server = match Server::bind(config) {
+        Ok(server) => server.with_log(log_level).with_signals(),
+        Err(error) => return fail(&error.to_string()),
+    };
+    greet(&server);
+    match server.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+fn greet(server: &Server) {
+    let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    let memory = match server.memory_bytes_max() {
+        0 => "no memory limit".to_owned(),
+        bytes => format!("{} MiB for jobs", bytes >> 20),
+    };
+    tracing::info!(
+        "delayd {} is ready on {}, pid {}, {memory}; try: redis-cli -p {} DELAY.ADD hello 5s world",
+        delayd::VERSION,
+        addresses.join(" and "),
+        std::process::id(),
+        server.addresses()[0].port(),
+    );
+}
+
+fn print(text: &str) -> ExitCode {
+    // A reader that has seen enough, such as `head`, is no error.
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn fail(text: &str) -> ExitCode {
+    eprintln!("delayd: {text}");
+    ExitCode::FAILURE
+}

@@ -233,12 +233,12 @@ fn half_opened(step: u64, moved: u32) -> Pair {
 const HALVES: [(u64, u32); 12] = [
     (1, 1),
     (1, 27),
-    (1, 28),
+    (1, 26),
     (1, 29),
     (1, 500),
     (1, 999),
     (200, 1),
-    (200, 28),
+    (200, 27),
     (200, 500),
     (200, 999),
     (200, 1000),
@@ -371,14 +371,14 @@ fn heartbeats_do_not_grow_memory() {
         }
         peak = peak.max(timers.bytes_of_slots());
     }
-    // 10,000 timers in full chunks are 46 KB; there are two blocks of chunks and one of levels at
+    // 10,000 timers in full chunks are 47 KB; there are two blocks of chunks and one of levels at
     // least, 64 KB and 50 KB each.
     assert!(peak < 400_000, "{peak} bytes for {jobs} timers");
 }
 
 #[test]
 fn cancels_of_any_pattern_give_memory_back() {
-    for keep_one_in in [2u32, 3, 7, 28, 29, 56, 100] {
+    for keep_one_in in [2u32, 3, 7, 27, 28, 54, 100] {
         let (mut timers, mut wheel) = (Timers::new(), Wheel::new());
         let count = 60_000u32;
         (0..count).for_each(|key| wheel.insert(&mut timers, key, Millis(NOW + u64::from(key) % 9)));

@@ -7,6 +7,7 @@ use crate::engine::stats::StatsView;
 use crate::engine::{Engine, Outcome, Step};
 use crate::glob;
 use crate::ids::{QueueNo, Token};
+use crate::limits;
 
 /// Timers moved per turn to bring the next ones into order before PEEK or STATS can answer: about
 /// 100 µs. A queue of 10 M jobs due in one slot takes some thousand turns, between which others
@@ -153,22 +154,23 @@ impl Step<'_, '_> {
         }
         let (engine, count) = (&*self.engine, count as usize);
         let (store, queue) = (&engine.store, engine.store.queue(number));
-        let mut glimpses = Vec::new();
-        for state in state.map_or([State::Ready, State::Delayed].to_vec(), |state| vec![state]) {
-            let left = count - glimpses.len();
-            let glimpse = |index| engine.glimpse(index, state);
+        let (mut glimpses, mut bytes) = (Vec::new(), 0);
+        // Whether the reply has room for more: both in number and in bytes, as in `Haul`.
+        let mut show = |state, jobs: &mut dyn Iterator<Item = JobIndex>| {
+            for index in jobs {
+                if glimpses.len() == count || bytes >= limits::REPLY_BYTES_MAX {
+                    return;
+                }
+                bytes += store.jobs.get(index).data_bytes();
+                glimpses.push(engine.glimpse(index, state));
+            }
+        };
+        for state in state.map_or(vec![State::Ready, State::Delayed], |state| vec![state]) {
             match state {
-                State::Ready => glimpses
-                    .extend(queue.ready.iter(&store.jobs, &store.chunks).take(left).map(glimpse)),
-                State::Dead => {
-                    glimpses.extend(queue.dead.iter(&store.chunks).take(left).map(glimpse));
-                }
-                State::Delayed => {
-                    glimpses.extend(queue.delayed.iter_front(&store.timers).take(left).map(glimpse))
-                }
-                State::Leased => {
-                    glimpses.extend(queue.leases.iter_front(&store.timers).take(left).map(glimpse));
-                }
+                State::Ready => show(state, &mut queue.ready.iter(&store.jobs, &store.chunks)),
+                State::Dead => show(state, &mut queue.dead.iter(&store.chunks)),
+                State::Delayed => show(state, &mut queue.delayed.iter_front(&store.timers)),
+                State::Leased => show(state, &mut queue.leases.iter_front(&store.timers)),
             }
         }
         self.turn.outbox.reply(self.client, Reply::Peeked(&glimpses));

@@ -126,6 +126,8 @@ pub struct Engine {
     touched: Vec<QueueNo>,
     /// Queues with due work, which take turns.
     sweeping: VecDeque<QueueNo>,
+    /// Bytes of jobs handed over since time passed last, which it does once a turn.
+    handed_bytes: usize,
     /// What was handed over in replies that have not reached the kernel.
     in_hand: HashMap<ClientId, Vec<Handed>, RandomState>,
     /// The queue asked for last: most requests go where the one before went, and comparing a name is
@@ -152,6 +154,7 @@ impl Engine {
             waiters: Waiters::new(hasher.clone()),
             touched: Vec::new(),
             sweeping: VecDeque::new(),
+            handed_bytes: 0,
             in_hand: HashMap::with_hasher(hasher.clone()),
             likely_queue: QueueNo(0),
             likely_policy: PolicyNo(0),

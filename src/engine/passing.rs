@@ -26,6 +26,7 @@ impl Engine {
     /// lower level, a job freed are one each. Never call it with an earlier `now` than before.
     pub fn advance(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> Advanced {
         let mut left = budget;
+        self.handed_bytes = 0;
         // Before the sweep: with a backoff of 0 it leaves jobs that are due now.
         let ended = self.end_unbound(&mut left.max(SLICE_STEPS), now, turn);
         self.hand_off(now, turn);

@@ -100,9 +100,8 @@ impl Step<'_, '_> {
             When::At(at) => (Millis(at).max(now), at.saturating_sub(now.0)),
         };
         if asked_ms > max_ms {
-            // A bare number of the size of a unix time in ms (2001 to 2286) is one.
-            let looks_absolute =
-                matches!(when, When::In(ms) if (1e12 as u64..1e13 as u64).contains(&ms));
+            // A span of the size of a unix time in ms of these decades (2001 to 2052) is one.
+            let looks_absolute = matches!(when, When::In(ms) if (1_000_000_000_000..2_600_000_000_000).contains(&ms));
             let hint = if looks_absolute { "; an absolute time is written @<unix-ms>" } else { "" };
             return Err(Error::DelayTooLong { asked_ms, max_ms, max: Written(max_ms), hint });
         }

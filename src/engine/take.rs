@@ -8,15 +8,37 @@ use crate::engine::fact::Fact;
 use crate::engine::hand::{Gone, Handed, Taken};
 use crate::engine::lease::Bound;
 use crate::engine::reply::{Delivered, Reply};
-use crate::engine::request::{QueueName, Reserve, Wait};
+use crate::engine::request::{QueueName, Reserve, State, Wait};
 use crate::engine::waiters::Taking;
 use crate::engine::{Engine, Outcome, Step, Turn};
 use crate::ids::{ClientId, Db, QueueNo, Token};
+use crate::limits;
 use crate::time::{Micros, Millis};
 
 /// Jobs past their TTL that one taking removes before it gives up; the sweep does the rest. Keeps
 /// a step bounded when a million jobs expire at once.
 const EXPIRED_MAX: u32 = 256;
+
+/// Jobs taken for one reply. Its bytes are bounded: COUNT 10,000 of 16 MiB each would be 160 GB.
+struct Haul {
+    taking: Taking,
+    client: ClientId,
+    /// Jobs with places from here on fell due while the client was waiting.
+    fresh: Option<i64>,
+    taken: Vec<Taken>,
+    bytes: usize,
+}
+
+impl Haul {
+    fn new(taking: Taking, client: ClientId, fresh: Option<i64>) -> Haul {
+        Haul { taking, client, fresh, taken: Vec::new(), bytes: 0 }
+    }
+
+    /// The first job always fits.
+    fn is_full(&self) -> bool {
+        self.taken.len() >= self.taking.count as usize || self.bytes >= limits::REPLY_BYTES_MAX
+    }
+}
 
 impl Step<'_, '_> {
     pub(super) fn pop(&mut self, db: Db, queues: &[&[u8]], wait: Wait) -> Outcome {
@@ -35,26 +57,21 @@ impl Step<'_, '_> {
     }
 
     fn take_or_wait(&mut self, db: Db, queues: &[&[u8]], wait: Wait, taking: Taking) -> Outcome {
-        let (mut taken, mut complete) = (Vec::new(), true);
+        let mut haul = Haul::new(taking, self.client, None);
+        let mut complete = true;
         for name in queues {
             let Some(queue) = self.queue(QueueName { db, name }) else { continue };
-            let left = taking.count - taken.len() as u32;
-            complete &= self.engine.take(
-                queue,
-                left,
-                &taking,
-                self.client,
-                None,
-                self.now,
-                self.turn,
-                &mut taken,
-            );
-            if taken.len() as u32 == taking.count {
+            if self.alone && self.engine.is_behind_its_line(queue) {
+                complete = false;
+                continue;
+            }
+            complete &= self.engine.take(queue, &mut haul, self.now, self.turn);
+            if haul.is_full() {
                 break;
             }
         }
-        if !taken.is_empty() {
-            self.engine.deliver(self.client, taking.pop, taken, self.turn);
+        if !haul.taken.is_empty() {
+            self.engine.deliver(haul, self.turn);
             return Outcome::Replied;
         }
         if !complete && self.alone {
@@ -105,16 +122,16 @@ impl Engine {
         })
     }
 
-    /// Serves a queue's line until the jobs or the waiters are used up.
+    /// Serves a queue's line until the jobs or the waiters are used up, or the turn has handed over
+    /// enough bytes.
     fn serve(&mut self, number: QueueNo, now: Micros, turn: &mut Turn<'_>) {
         while let Some(line) = self.store.queue(number).line {
             let Some((client, taking)) = self.waiters.first(line) else { return };
             let fresh = self.store.queue(number).fresh_place;
-            let mut taken = Vec::new();
-            let count = taking.count;
-            let complete =
-                self.take(number, count, &taking, client, Some(fresh), now, turn, &mut taken);
-            if taken.is_empty() {
+            let mut haul = Haul::new(taking, client, Some(fresh));
+            let full = self.handed_bytes >= limits::HANDED_BYTES_PER_TURN;
+            let complete = !full && self.take(number, &mut haul, now, turn);
+            if haul.taken.is_empty() {
                 if !complete {
                     // The sweep comes back to the line.
                     self.list_sweeping(number);
@@ -122,26 +139,21 @@ impl Engine {
                 return;
             }
             self.stop_waiting(client);
-            self.deliver(client, taking.pop, taken, turn);
+            self.deliver(haul, turn);
         }
     }
 
-    /// Takes up to `count` ready jobs of one queue; false if it gave up before the end. Jobs with
-    /// places from `fresh` on fell due while the taker was waiting.
-    #[allow(clippy::too_many_arguments)]
-    fn take(
-        &mut self,
-        queue: QueueNo,
-        count: u32,
-        taking: &Taking,
-        client: ClientId,
-        fresh: Option<i64>,
-        now: Micros,
-        turn: &mut Turn<'_>,
-        taken: &mut Vec<Taken>,
-    ) -> bool {
-        let (mut left, mut expired) = (count, 0);
-        while left > 0 {
+    /// Whether ready jobs of the queue are for clients that wait and have not been served yet. Who
+    /// asks now must not overtake them.
+    fn is_behind_its_line(&self, number: QueueNo) -> bool {
+        let queue = self.store.queue(number);
+        queue.sweeping && queue.line.is_some() && queue.count(State::Ready) > 0
+    }
+
+    /// Takes ready jobs of one queue until the haul is full; false if it gave up before the end.
+    fn take(&mut self, queue: QueueNo, haul: &mut Haul, now: Micros, turn: &mut Turn<'_>) -> bool {
+        let mut expired = 0;
+        while !haul.is_full() {
             let store = &self.store;
             let front = store.queue(queue).ready.front(&store.jobs, &store.chunks);
             let Some(index) = front else { return true };
@@ -153,13 +165,15 @@ impl Engine {
                 expired += 1;
                 continue;
             }
-            let prompt = fresh.is_some_and(|fresh| self.store.jobs.get(index).order >= fresh);
-            taken.push(if taking.no_ack {
+            let job = self.store.jobs.get(index);
+            haul.bytes += job.data_bytes();
+            let prompt = haul.fresh.is_some_and(|fresh| job.order >= fresh);
+            let taken = if haul.taking.no_ack {
                 self.pop_job(queue, index, prompt, now, turn)
             } else {
-                self.lease_job(queue, index, taking, client, prompt, now, turn)
-            });
-            left -= 1;
+                self.lease_job(queue, index, haul, prompt, now, turn)
+            };
+            haul.taken.push(taken);
         }
         true
     }
@@ -183,17 +197,16 @@ impl Engine {
         Taken::Gone(Box::new(Gone { queue, born, departed, policy, due }))
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn lease_job(
         &mut self,
         queue: QueueNo,
         index: u32,
-        taking: &Taking,
-        client: ClientId,
+        haul: &Haul,
         prompt: bool,
         now: Micros,
         turn: &mut Turn<'_>,
     ) -> Taken {
+        let Haul { taking, client, .. } = *haul;
         let own_ms = self.store.policy(index).lease_ms;
         let default_ms = if own_ms > 0 { own_ms } else { self.settings.lease_ms_default };
         let lease_end = now.ceil().plus(taking.lease_ms.unwrap_or(default_ms));
@@ -212,7 +225,9 @@ impl Engine {
     }
 
     /// Replies with taken jobs and keeps them in hand until the reply is on its way.
-    fn deliver(&mut self, client: ClientId, pop: bool, taken: Vec<Taken>, turn: &mut Turn<'_>) {
+    fn deliver(&mut self, haul: Haul, turn: &mut Turn<'_>) {
+        let Haul { client, taken, bytes, taking: Taking { pop, .. }, .. } = haul;
+        self.handed_bytes += bytes;
         let store = &self.store;
         let delivered: Vec<Delivered<'_>> = taken.iter().map(|taken| taken.shown(store)).collect();
         let reply =

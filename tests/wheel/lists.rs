@@ -1,7 +1,7 @@
 //! Chunk lists against a `VecDeque`.
 
 use crate::model::seeds;
-use delayd::wheel::list::{Chunks, Key, List, Place};
+use delayd::wheel::list::{CHUNK_KEYS, Chunks, Key, List, Place};
 use rand::Rng;
 use std::collections::VecDeque;
 
@@ -39,7 +39,7 @@ impl Lists {
             moved += 1;
             places[key as usize] = Some(place);
         });
-        assert!(moved <= 28, "{moved} keys were moved");
+        assert!(moved <= CHUNK_KEYS, "{moved} keys were moved");
     }
 
     fn pop(&mut self, list: usize) {
@@ -108,8 +108,9 @@ fn random_runs_agree_with_a_deque() {
     });
 }
 
-/// One list of `count` keys, 28 to a chunk.
-fn filled(count: Key) -> Lists {
+/// One list of `count` full chunks.
+fn filled(chunks: usize) -> Lists {
+    let count = (chunks * CHUNK_KEYS) as Key;
     let mut lists = Lists {
         chunks: Chunks::new(),
         lists: vec![(List::new(), VecDeque::new())],
@@ -122,17 +123,17 @@ fn filled(count: Key) -> Lists {
 #[test]
 fn a_sparse_chunk_is_merged_with_either_neighbour() {
     // The first chunk is left with 10 keys, then the second.
-    let mut lists = filled(56);
-    (0..18).for_each(|_| lists.remove(0, 5));
+    let mut lists = filled(2);
+    (10..CHUNK_KEYS).for_each(|_| lists.remove(0, 5));
     assert_eq!(lists.chunks.used(), 2);
-    (0..18).for_each(|_| lists.remove(0, 12));
+    (10..CHUNK_KEYS).for_each(|_| lists.remove(0, 12));
     assert_eq!(lists.chunks.used(), 1);
     lists.check();
     // The second, then the first.
-    let mut lists = filled(56);
-    (0..18).for_each(|_| lists.remove(0, 30));
+    let mut lists = filled(2);
+    (10..CHUNK_KEYS).for_each(|_| lists.remove(0, 30));
     assert_eq!(lists.chunks.used(), 2);
-    (0..18).for_each(|_| lists.remove(0, 5));
+    (10..CHUNK_KEYS).for_each(|_| lists.remove(0, 5));
     assert_eq!(lists.chunks.used(), 1);
     lists.check();
 }
@@ -140,13 +141,13 @@ fn a_sparse_chunk_is_merged_with_either_neighbour() {
 #[test]
 fn a_chunk_with_holes_is_packed_before_another_is_added() {
     for back in [true, false] {
-        let mut lists = filled(28);
-        (0..14).for_each(|_| lists.remove(0, 7));
-        (28..42).for_each(|key| {
+        let mut lists = filled(1);
+        (0..13).for_each(|_| lists.remove(0, 7));
+        (27..40).for_each(|key| {
             lists.push(0, key, back);
             assert_eq!(lists.chunks.used(), 1);
         });
-        lists.push(0, 42, back);
+        lists.push(0, 40, back);
         assert_eq!(lists.chunks.used(), 2);
         lists.check();
     }
@@ -154,12 +155,12 @@ fn a_chunk_with_holes_is_packed_before_another_is_added() {
 
 #[test]
 fn one_in_twenty_left_is_kept_close() {
-    let mut lists = filled(28_000);
+    let mut lists = filled(1000);
     assert_eq!(lists.chunks.used(), 1000);
     // From the back, so that the index is the key.
-    for key in (0..28_000).rev().filter(|key| key % 20 != 0) {
+    for key in (0..27_000).rev().filter(|key| key % 20 != 0) {
         lists.remove(0, key);
     }
-    assert!(lists.chunks.used() <= 1400 / 6 + 1, "{} chunks", lists.chunks.used());
+    assert!(lists.chunks.used() <= 1350 / 6 + 1, "{} chunks", lists.chunks.used());
     lists.check();
 }

@@ -1,0 +1,83 @@
+# Every target works from a fresh clone; `make help` lists them.
+
+CARGO_BIN := $(HOME)/.cargo/bin
+export PATH := $(PATH):$(CARGO_BIN)
+export CARGO_TERM_COLOR ?= auto
+
+# Property and simulation tests take their number of cases, or of seeds, from here.
+SOAK_CASES ?= $(or $(DELAYD_CASES),20000)
+FUZZ_SECONDS ?= 60
+CARGO_FUZZ_VERSION := 0.13.2
+
+step = @printf '\n==> %s\n' "$(1)"
+
+.DEFAULT_GOAL := help
+.PHONY: help test deps lint unit build run redis-tests compose-check bench soak fuzz docs golden clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# One after the other whatever -j says: cargo uses every core by itself.
+.NOTPARALLEL:
+
+test: deps lint unit build compose-check redis-tests ## everything that must hold, as in CI; installs what it needs
+
+deps: ## what the checks need and is not there yet
+	$(call step,what the checks need)
+	@redis-tests/install
+	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+
+lint: ## formatting and lints
+	$(call step,formatting)
+	cargo fmt --check
+	cargo fmt --check --manifest-path redis-tests/rust/Cargo.toml
+	$(call step,lints)
+	cargo clippy --locked --all-targets -- -D warnings
+
+unit: ## the tests written in Rust, documentation examples included
+	$(call step,tests)
+	cargo test --locked --quiet --lib --bins --tests --examples
+	$(call step,documentation examples)
+	cargo test --locked --quiet --doc
+
+build: ## the server, target/release/delayd
+	$(call step,release build)
+	cargo build --locked --release
+
+run: ## build and start the server on 127.0.0.1:9248
+	cargo run --locked --release
+
+redis-tests: build deps ## real Redis clients against the release build
+	$(call step,the client written in Rust)
+	CARGO_TARGET_DIR=.cache/redis-tests-rust \
+		cargo build --locked --quiet --manifest-path redis-tests/rust/Cargo.toml
+	$(call step,Redis clients)
+	@redis-tests/run
+
+compose-check: deps
+	$(call step,docker-compose.yml)
+	docker-compose config --quiet
+	docker-compose --profile test config --quiet
+
+bench: ## the benchmarks
+	cargo bench --locked
+
+soak: ## the property and simulation tests with many seeds; DELAYD_CASES=100000 make soak for more
+	DELAYD_CASES=$(SOAK_CASES) cargo test --locked --release --tests -- --nocapture
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz@$(CARGO_FUZZ_VERSION)
+	@set -e; for target in $$(cargo +nightly fuzz list); do \
+		printf '\n==> fuzz %s, %ss\n' "$$target" "$(FUZZ_SECONDS)"; \
+		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
+	done
+
+docs: ## rewrite docs/ from the tables in the source
+	DELAYD_UPDATE=1 cargo test --locked --test docs
+
+golden: ## rewrite the golden transcripts; then read the diff
+	DELAYD_UPDATE=1 cargo test --locked --test golden
+
+clean: ## everything that was built or installed here
+	rm -rf target .cache redis-tests/node_modules fuzz/target

@@ -1,0 +1,280 @@
+"""What the Python programs share: one line per check, a raw RESP connection, a server of one's own.
+
+A program prints `ok - name`, `not ok - name: why` or `skip - name: why`, one line per check, and ends
+with status 1 if any check failed. The runner counts these lines, whatever the language. Standard
+library only.
+"""
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+HOST = os.environ.get("DELAYD_HOST", "127.0.0.1")
+PORT = int(os.environ.get("DELAYD_PORT", "9248"))
+BINARY = os.environ.get("DELAYD_BIN")
+
+_failed = 0
+_names = itertools.count(1)
+
+
+class Skip(Exception):
+    """Raised inside a check that cannot run here."""
+
+
+@contextlib.contextmanager
+def check(name):
+    """Everything in the block belongs to one check."""
+    global _failed
+    started = time.monotonic()
+    try:
+        yield
+    except Skip as why:
+        print(f"skip - {name}: {why}", flush=True)
+    except Exception as error:
+        _failed += 1
+        frames = traceback.extract_tb(error.__traceback__)
+        where = next((f for f in frames if f.filename != __file__), frames[-1])
+        text = f"{type(error).__name__} {error}".replace("\n", " | ")[:600]
+        place = f"{os.path.basename(where.filename)}:{where.lineno} `{where.line}`"
+        print(f"not ok - {name}: {text} at {place}", flush=True)
+    else:
+        print(f"ok - {name} ({(time.monotonic() - started) * 1000:.0f} ms)", flush=True)
+
+
+def finish():
+    """Leaves the program with a status that says whether every check held."""
+    sys.exit(1 if _failed else 0)
+
+
+def equal(got, want):
+    """Compares, and shows both sides when they differ."""
+    if got != want:
+        raise AssertionError(f"got {got!r}, expected {want!r}")
+
+
+def until(condition, seconds=5):
+    """Returns when the condition holds; says so when it never does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"did not come true within {seconds}s")
+        time.sleep(0.005)
+
+
+def queue(name):
+    """A queue name that no other run uses, so that a running server can be tested too."""
+    return f"{name}:{os.getpid()}:{next(_names)}"
+
+
+def now_ms():
+    return time.time() * 1000
+
+
+class ReplyError(Exception):
+    """An error reply; `kind` is its class, the first word."""
+
+    @property
+    def kind(self):
+        return str(self).split(" ", 1)[0]
+
+
+class Closed(Exception):
+    """The server closed the connection."""
+
+
+def encode(*args):
+    """One command as the bytes a client sends."""
+    out = [b"*%d\r\n" % len(args)]
+    for arg in args:
+        arg = arg if isinstance(arg, bytes) else str(arg).encode()
+        out.append(b"$%d\r\n%s\r\n" % (len(arg), arg))
+    return b"".join(out)
+
+
+class Raw:
+    """A connection that hides nothing: bytes out, replies in, no retry, no reconnect."""
+
+    def __init__(self, host=HOST, port=PORT, timeout=10.0):
+        self.socket = socket.create_connection((host, port), timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.input = self.socket.makefile("rb", buffering=65536)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        # makefile() holds the descriptor too: both must go for the server to see the end.
+        self.input.close()
+        self.socket.close()
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def call(self, *args):
+        """Sends a command and returns its reply; an error reply is raised."""
+        self.send(encode(*args))
+        reply = self.read()
+        if isinstance(reply, ReplyError):
+            raise reply
+        return reply
+
+    def error(self, *args):
+        """Sends a command that must be refused and returns the text of the error."""
+        self.send(encode(*args))
+        reply = self.read()
+        if not isinstance(reply, ReplyError):
+            raise AssertionError(f"{args!r} answered {reply!r}, expected an error")
+        return str(reply)
+
+    def read(self):
+        """The next reply; an error reply is returned, not raised."""
+        try:
+            line = self.input.readline()
+        except ConnectionError:
+            line = b""
+        if not line.endswith(b"\r\n"):
+            raise Closed("the server closed the connection")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"+":
+            return rest.decode()
+        if kind == b"-":
+            return ReplyError(rest.decode("utf-8", "replace"))
+        if kind == b":":
+            return int(rest)
+        if kind == b"_":
+            return None
+        if kind == b"#":
+            return rest == b"t"
+        if kind == b",":
+            return float(rest)
+        size = int(rest)
+        if kind in b"$=":
+            if size < 0:
+                return None
+            data = self.input.read(size + 2)
+            if len(data) < size + 2:
+                raise Closed("the server closed the connection inside a reply")
+            return data[:-2] if kind == b"$" else data[4:-2]
+        if kind in b"*~>":
+            return None if size < 0 else [self.read() for _ in range(size)]
+        if kind == b"%":
+            return {self.read(): self.read() for _ in range(size)}
+        raise AssertionError(f"not a reply: {line!r}")
+
+    def expect_end(self):
+        """The server must have closed the connection and sent nothing more."""
+        try:
+            rest = self.input.read(1)
+        except ConnectionError:
+            rest = b""
+        if rest:
+            raise AssertionError(f"still open, and sent {rest!r}")
+
+
+def needs(*commands):
+    """Skips the check when the server does not have these commands."""
+    with Raw() as raw:
+        for name, found in zip(commands, raw.call("COMMAND", "INFO", *commands)):
+            if found is None:
+                raise Skip(f"this server has no {name}")
+
+
+def pairs(reply):
+    """A map as RESP3 sends it, or a flat array as RESP2 does, as a dict with text keys."""
+    items = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
+    return {k.decode() if isinstance(k, bytes) else k: v for k, v in items}
+
+
+def info(connection, *sections):
+    """INFO as a dict of text."""
+    text = connection.call("INFO", *sections).decode()
+    lines = (line.split(":", 1) for line in text.split("\r\n") if ":" in line)
+    return {name: value for name, value in lines}
+
+
+def resident_bytes(pid):
+    """The memory a process on this machine holds, or None when it runs somewhere else."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            for line in status:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A server of one's own on a free loopback port, its files in a directory that goes with it."""
+
+    def __init__(self, *flags, port=None, binary=BINARY):
+        if not binary:
+            raise Skip("needs a server of its own, and only a running one is given")
+        self.binary, self.flags = binary, flags
+        self.port = port or free_port()
+        self.home = tempfile.TemporaryDirectory(prefix="delayd-test-")
+        self.log = os.path.join(self.home.name, "log")
+        self.process = None
+        self.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self.home.cleanup()
+
+    def start(self):
+        """Starts the server and returns when it answers."""
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.home.name]
+        options += ["--appendonly", "no", "--loglevel", "notice", *self.flags]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [self.binary, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + 10
+        while True:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the server ended with {self.process.returncode}\n{self.tail()}")
+            try:
+                with Raw("127.0.0.1", self.port, timeout=5) as connection:
+                    equal(connection.call("PING"), "PONG")
+                return
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"nobody listens on {self.port}\n{self.tail()}") from None
+                time.sleep(0.01)
+
+    def stop(self, how=signal.SIGTERM):
+        """Ends the server and waits until it is gone."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def tail(self, lines=20):
+        """The end of the server's log."""
+        with open(self.log, errors="replace") as log:
+            return "".join(log.readlines()[-lines:])

@@ -1,0 +1,274 @@
+//! What a command says, parsed: for the engine, for the connection itself, or for the server. A
+//! parser decides as much as can be decided without any state; what remains is done by the session.
+
+use crate::command::CommandSpec;
+use crate::engine::request::{QueueName, Request};
+use crate::ids::{ClientId, Db};
+use crate::resp::Protocol;
+
+/// A parsed command. Slices borrow from the connection's read buffer.
+#[derive(Clone, Debug)]
+pub enum Action<'a> {
+    /// For the engine, which also answers it.
+    Engine(Request<'a>),
+    /// What Redis asks of any key, answered from whether the queue exists.
+    Probe(QueueName<'a>, Probe),
+    /// About this connection.
+    Connection(Connection<'a>),
+    /// About transactions; done at once, never queued.
+    Transaction(Transaction),
+    /// About other connections.
+    Clients(Clients<'a>),
+    /// About the table of commands.
+    Commands(Commands<'a>),
+    /// About the server.
+    Server(Server<'a>),
+}
+
+/// A question about a key of any type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Probe {
+    /// TYPE → `list` or `none`.
+    Type,
+    /// TTL and its kin → −1 (does not expire) or −2 (is not there).
+    Ttl,
+    /// PERSIST → 0.
+    Persist,
+    /// OBJECT ENCODING → `delay`, or nil.
+    Encoding,
+    /// OBJECT IDLETIME → 0, or nil.
+    IdleTime,
+    /// OBJECT REFCOUNT → 1, or nil.
+    RefCount,
+    /// OBJECT FREQ → an error, or nil.
+    Frequency,
+    /// A reading command of another type → `WRONGTYPE`, or nil.
+    OtherValue,
+    /// A counting command of another type → `WRONGTYPE`, or 0.
+    OtherCount,
+}
+
+/// What a command asks of its own connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Connection<'a> {
+    /// HELLO.
+    Hello(Hello<'a>),
+    /// AUTH, with or without a user.
+    Auth {
+        /// The user, if named.
+        user: Option<&'a [u8]>,
+        /// The password.
+        password: &'a [u8],
+    },
+    /// PING, with or without a message.
+    Ping(Option<&'a [u8]>),
+    /// ECHO.
+    Echo(&'a [u8]),
+    /// SELECT, 0 to 15.
+    Select(Db),
+    /// QUIT.
+    Quit,
+    /// RESET.
+    Reset,
+    /// CLIENT SETNAME; empty for none.
+    SetName(&'a [u8]),
+    /// CLIENT GETNAME.
+    GetName,
+    /// CLIENT SETINFO LIB-NAME.
+    SetLibName(&'a [u8]),
+    /// CLIENT SETINFO LIB-VER.
+    SetLibVersion(&'a [u8]),
+    /// CLIENT ID.
+    Id,
+    /// CLIENT INFO.
+    Info,
+    /// CLIENT NO-EVICT.
+    NoEvict(bool),
+    /// CLIENT NO-TOUCH.
+    NoTouch(bool),
+    /// CLIENT GETREDIR.
+    GetRedir,
+    /// CLIENT TRACKING OFF → OK, as it is off.
+    TrackingOff,
+    /// CLIENT TRACKINGINFO.
+    TrackingInfo,
+    /// CLIENT REPLY.
+    Reply(ReplyMode),
+    /// ACL WHOAMI.
+    WhoAmI,
+}
+
+/// HELLO's options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Hello<'a> {
+    /// 2 or 3; without it the protocol stays.
+    pub protocol: Option<Protocol>,
+    /// `AUTH user password`.
+    pub auth: Option<(&'a [u8], &'a [u8])>,
+    /// `SETNAME name`.
+    pub name: Option<&'a [u8]>,
+}
+
+/// CLIENT REPLY.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReplyMode {
+    /// Every command is answered.
+    On,
+    /// None is.
+    Off,
+    /// The next one is not.
+    Skip,
+}
+
+/// MULTI and what ends it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transaction {
+    /// MULTI.
+    Multi,
+    /// EXEC.
+    Exec,
+    /// DISCARD.
+    Discard,
+}
+
+/// What a command asks about other connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clients<'a> {
+    /// CLIENT LIST.
+    List(ClientFilter<'a>),
+    /// CLIENT KILL with filters → how many.
+    Kill(ClientFilter<'a>),
+    /// CLIENT KILL addr → OK or an error.
+    KillAddr(&'a [u8]),
+    /// CLIENT UNBLOCK → 1 or 0.
+    Unblock {
+        /// Whom; `None` for a number that no connection can have.
+        id: Option<ClientId>,
+        /// With the error `UNBLOCKED` instead of a timeout's reply.
+        error: bool,
+    },
+}
+
+/// Which connections CLIENT LIST and CLIENT KILL mean; all that is named must hold.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ClientFilter<'a> {
+    /// These numbers.
+    pub ids: Option<Vec<ClientId>>,
+    /// This kind.
+    pub kind: Option<ClientKind>,
+    /// This peer, `ip:port`.
+    pub addr: Option<&'a [u8]>,
+    /// Connected to this address, `ip:port`.
+    pub laddr: Option<&'a [u8]>,
+    /// This user.
+    pub user: Option<&'a [u8]>,
+    /// Connected for at least so many seconds.
+    pub age_s_min: Option<u64>,
+    /// Not the asking connection.
+    pub skip_me: bool,
+}
+
+/// `TYPE` of CLIENT LIST and CLIENT KILL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientKind {
+    /// Every connection that is none of the others.
+    Normal,
+    /// Subscribed.
+    PubSub,
+    /// The connection to a master.
+    Master,
+    /// A replica's connection.
+    Replica,
+}
+
+/// What a command asks about the table of commands.
+#[derive(Clone, Debug)]
+pub enum Commands<'a> {
+    /// COMMAND.
+    All,
+    /// COMMAND COUNT.
+    Count,
+    /// COMMAND INFO; no names: all.
+    Info(&'a [&'a [u8]]),
+    /// COMMAND DOCS; no names: all.
+    Docs(&'a [&'a [u8]]),
+    /// COMMAND LIST.
+    List(ListFilter<'a>),
+    /// COMMAND GETKEYS: a whole command.
+    GetKeys(&'a [&'a [u8]]),
+    /// A container's HELP.
+    Help(&'static CommandSpec),
+}
+
+/// `FILTERBY` of COMMAND LIST.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ListFilter<'a> {
+    /// All commands.
+    All,
+    /// `MODULE`: there are no modules, so none.
+    Module,
+    /// `ACLCAT`.
+    Category(&'a [u8]),
+    /// `PATTERN`.
+    Pattern(&'a [u8]),
+}
+
+/// What a command asks of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Server<'a> {
+    /// CONFIG GET.
+    ConfigGet(&'a [&'a [u8]]),
+    /// CONFIG SET: names and values in turn.
+    ConfigSet(&'a [&'a [u8]]),
+    /// CONFIG REWRITE.
+    ConfigRewrite,
+    /// CONFIG RESETSTAT.
+    ConfigResetStat,
+    /// INFO.
+    Info(&'a [&'a [u8]]),
+    /// SLOWLOG GET: so many entries.
+    SlowlogGet(usize),
+    /// SLOWLOG LEN.
+    SlowlogLen,
+    /// SLOWLOG RESET.
+    SlowlogReset,
+    /// LATENCY LATEST and HISTORY → an empty array.
+    LatencyNone,
+    /// LATENCY HISTOGRAM → an empty map.
+    LatencyHistogram,
+    /// LATENCY RESET → 0.
+    LatencyReset,
+    /// LATENCY DOCTOR.
+    LatencyDoctor,
+    /// TIME.
+    Time,
+    /// WAIT → 0.
+    Wait,
+    /// LASTSAVE.
+    LastSave,
+    /// ROLE.
+    Role,
+    /// SHUTDOWN.
+    Shutdown(Shutdown),
+    /// SHUTDOWN ABORT.
+    ShutdownAbort,
+    /// MODULE LIST.
+    ModuleList,
+    /// LOLWUT.
+    Lolwut,
+    /// SCAN for a type that no key has → the end at once.
+    ScanNothing,
+    /// RANDOMKEY in this database; the session brings the chance.
+    RandomQueue(Db),
+}
+
+/// What SHUTDOWN asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Shutdown {
+    /// `SAVE` or `NOSAVE`, if named. The journal is synced in either case.
+    pub save: Option<bool>,
+    /// `NOW`: do not wait for anything.
+    pub now: bool,
+    /// `FORCE`: even if the last sync fails.
+    pub force: bool,
+}

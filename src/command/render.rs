@@ -1,0 +1,168 @@
+//! How the engine's replies look on the wire, in both protocols.
+
+use crate::engine::reply::{Delivered, Glimpse, JobView, Reply};
+use crate::engine::stats::StatsView;
+use crate::resp::Encoder;
+
+/// Writes the engine's reply. Ids, names and tokens are bulk strings: clients that keep numbers in
+/// doubles would round them.
+pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
+    match reply {
+        Reply::Ok => out.ok(),
+        Reply::Nil => out.null(),
+        Reply::NilArray => out.null_array(),
+        Reply::Integer(value) => out.integer(*value),
+        Reply::Id(id) => out.bulk(id),
+        Reply::State(state) => out.bulk(state.word().as_bytes()),
+        Reply::Popped(job) => {
+            out.array(3);
+            out.bulk(job.queue.name);
+            out.bulk(job.id);
+            out.bulk(job.body);
+        }
+        Reply::Reserved(jobs) => {
+            out.array(jobs.len());
+            jobs.iter().for_each(|job| write_delivered(job, out));
+        }
+        Reply::Job(job) => write_job(job, out),
+        Reply::Stats(stats) => write_stats(stats, out),
+        Reply::Peeked(jobs) => {
+            out.array(jobs.len());
+            for job in *jobs {
+                out.array(4);
+                write_glimpse(job, out);
+                out.bulk(job.body);
+            }
+        }
+        Reply::Scanned(cursor, jobs) => {
+            out.array(2);
+            out.bulk_unsigned(*cursor);
+            out.array(jobs.len());
+            for job in *jobs {
+                out.array(3);
+                write_glimpse(job, out);
+            }
+        }
+        Reply::Names(names) => write_names(names, out),
+        Reply::ScannedNames(cursor, names) => {
+            out.array(2);
+            out.bulk_unsigned(*cursor);
+            write_names(names, out);
+        }
+        Reply::Error(error) => out.error(&error.to_string()),
+    }
+}
+
+fn write_delivered(job: &Delivered<'_>, out: &mut Encoder<'_>) {
+    out.array(7);
+    out.bulk(job.queue.name);
+    out.bulk(job.id);
+    out.bulk(job.body);
+    match job.token {
+        Some(token) => out.bulk_unsigned(token.0),
+        None => out.bulk(b""),
+    }
+    out.integer(i64::from(job.attempt));
+    out.integer(integer(job.due.0));
+    out.integer(integer(job.lease_end.0));
+}
+
+fn write_glimpse(job: &Glimpse<'_>, out: &mut Encoder<'_>) {
+    out.bulk(job.id);
+    out.bulk(job.state.word().as_bytes());
+    out.integer(integer(job.due.0));
+}
+
+fn write_names(names: &[&[u8]], out: &mut Encoder<'_>) {
+    out.array(names.len());
+    names.iter().for_each(|name| out.bulk(name));
+}
+
+fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
+    let lease = if job.lease.is_some() { 3 } else { 0 };
+    let death = if job.death.is_some() { 2 } else { 0 };
+    out.map(17 + lease + death + usize::from(job.error.is_some()));
+    text("id", job.id, out);
+    text("state", job.state.word().as_bytes(), out);
+    text("body", job.body, out);
+    number("due", job.due.0, out);
+    number("added", job.added.0, out);
+    number("priority", job.priority.into(), out);
+    number("attempt", job.attempt.into(), out);
+    number("max-attempts", job.attempts_max.into(), out);
+    number("deliveries", job.deliveries.into(), out);
+    number("nacks", job.nacks.into(), out);
+    number("timeouts", job.timeouts.into(), out);
+    number("lost", job.lost.into(), out);
+    text("backoff", job.backoff.as_bytes(), out);
+    number("lease-ms", job.lease_ms, out);
+    number("ttl-ms", job.ttl_ms, out);
+    number("expires", job.expires.0, out);
+    number("unique-ms", job.unique_ms, out);
+    if let Some((token, end, bound)) = job.lease {
+        out.bulk(b"token");
+        out.bulk_unsigned(token.0);
+        number("lease-end", end.0, out);
+        number("bound", bound.into(), out);
+    }
+    if let Some((reason, _)) = job.death {
+        text("reason", reason.word().as_bytes(), out);
+    }
+    if let Some(error) = job.error {
+        text("error", error, out);
+    }
+    if let Some((_, died)) = job.death {
+        number("died", died.0, out);
+    }
+}
+
+fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
+    out.map(23);
+    number("delayed", stats.delayed, out);
+    number("ready", stats.ready, out);
+    number("leased", stats.leased, out);
+    number("dead", stats.dead, out);
+    number("bytes", stats.bytes, out);
+    number("waiters", stats.waiters, out);
+    text("paused", stats.paused.as_bytes(), out);
+    maybe("next-due", stats.next_due.map(|due| due.0), out);
+    maybe("oldest-ready-age-ms", stats.oldest_ready_age_ms, out);
+    let names = ["lateness-p50-us", "lateness-p99-us", "lateness-p999-us", "lateness-max-us"];
+    for (name, value) in names.into_iter().zip(stats.lateness_us) {
+        number(name, value, out);
+    }
+    let totals = &stats.totals;
+    number("added", totals.added, out);
+    number("delivered", totals.delivered, out);
+    number("acked", totals.acked, out);
+    number("nacked", totals.nacked, out);
+    number("timeouts", totals.timeouts, out);
+    number("lost", totals.lost, out);
+    number("expired", totals.expired, out);
+    number("deleted", totals.deleted, out);
+    number("died", totals.died, out);
+    number("dropped", totals.dropped, out);
+}
+
+fn text(field: &str, value: &[u8], out: &mut Encoder<'_>) {
+    out.bulk(field.as_bytes());
+    out.bulk(value);
+}
+
+fn number(field: &str, value: u64, out: &mut Encoder<'_>) {
+    out.bulk(field.as_bytes());
+    out.integer(integer(value));
+}
+
+fn maybe(field: &str, value: Option<u64>, out: &mut Encoder<'_>) {
+    out.bulk(field.as_bytes());
+    match value {
+        Some(value) => out.integer(integer(value)),
+        None => out.null(),
+    }
+}
+
+/// No number that is shown leaves 63 bits; if one did, the largest integer is nearest to it.
+fn integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,259 @@
+//! The server's options: where they come from, what they are, how they change.
+//!
+//! A [`Config`] holds a checked value for every line of the table in [`options`]. It is filled from
+//! a file and the command line, and changed by CONFIG SET, all or nothing.
+
+pub mod args;
+pub mod file;
+pub mod options;
+pub mod reference;
+pub mod value;
+
+use options::{Name, OPTIONS, Spec};
+use std::path::PathBuf;
+use value::{OutputLimit, Value};
+
+/// A value for every option.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// By [`Name`], in the order of the table.
+    values: Vec<Value>,
+    /// The file the options came from, absolute; CONFIG REWRITE writes it.
+    pub file: Option<PathBuf>,
+    /// What a share of the memory is of; 0 until the server has found it out.
+    pub machine_bytes: u64,
+}
+
+/// Why options were refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refused {
+    /// There is no such option.
+    #[error("unknown option '{0}'")]
+    Unknown(String),
+    /// The value does not fit.
+    #[error("{option} {given}: {reason}")]
+    Value {
+        /// The option's word, as given.
+        option: String,
+        /// The value that was given.
+        given: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+}
+
+impl Refused {
+    fn value(option: &str, args: &[String], reason: impl Into<String>) -> Refused {
+        Refused::Value { option: option.to_owned(), given: args.join(" "), reason: reason.into() }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let value = |spec: &Spec| {
+            let args: Vec<String> = spec.default.iter().map(|a| (*a).to_owned()).collect();
+            spec.kind.read(&args, None).expect("a test reads every default")
+        };
+        Config { values: OPTIONS.iter().map(value).collect(), file: None, machine_bytes: 0 }
+    }
+}
+
+impl Config {
+    /// Sets one option while starting, when those that stay fixed later can be set too. How the
+    /// values fit together is checked by [`Config::check`] at the end.
+    pub fn set(&mut self, word: &str, args: &[String]) -> Result<(), Refused> {
+        let spec = options::find(word).ok_or_else(|| Refused::Unknown(word.to_owned()))?;
+        let slot = &mut self.values[spec.name as usize];
+        match spec.kind.read(args, Some(slot)) {
+            Ok(value) => *slot = value,
+            Err(reason) => return Err(Refused::value(word, args, reason)),
+        }
+        Ok(())
+    }
+
+    /// CONFIG SET: all of `pairs` or, when one does not fit, none.
+    pub fn set_live(&mut self, pairs: &[(String, String)]) -> Result<(), Refused> {
+        let mut new = self.clone();
+        for (i, (word, arg)) in pairs.iter().enumerate() {
+            let args = std::slice::from_ref(arg);
+            let spec = options::find(word).ok_or_else(|| Refused::Unknown(word.clone()))?;
+            if !spec.mutable {
+                return Err(Refused::value(word, args, "can't set immutable config"));
+            }
+            let same = |(other, _): &(String, String)| {
+                options::find(other).is_some_and(|o| o.name == spec.name)
+            };
+            if pairs[..i].iter().any(same) {
+                return Err(Refused::value(word, args, "duplicate parameter"));
+            }
+            new.set(word, args)?;
+        }
+        new.check()?;
+        *self = new;
+        Ok(())
+    }
+
+    /// Checks what no option can see alone.
+    pub fn check(&self) -> Result<(), Refused> {
+        let at_most = |small: Name, large: Name| {
+            if self.number(small) <= self.number(large) {
+                return Ok(());
+            }
+            let (small, large) = (&OPTIONS[small as usize], &OPTIONS[large as usize]);
+            let reason =
+                format!("must be at most {}, which is {}", large.word(), self.shown(large));
+            Err(Refused::value(small.word(), &[self.shown(small)], reason))
+        };
+        at_most(Name::DefaultLease, Name::MaxLease)?;
+        at_most(Name::MaxBodySize, Name::ProtoMaxBulkLen)
+    }
+
+    /// All options, older words included, with their values as CONFIG GET shows them.
+    pub fn shown_all(&self) -> Vec<(&'static str, String)> {
+        let words = OPTIONS.iter().flat_map(|spec| spec.words.iter().map(move |w| (*w, spec)));
+        words.map(|(word, spec)| (word, self.shown(spec))).collect()
+    }
+
+    /// The number of a count, size or duration; a share is turned into bytes.
+    pub fn number(&self, name: Name) -> u64 {
+        u64::try_from(self.signed(name)).expect("the option's least value is 0 or more")
+    }
+
+    /// The number of an option that may be negative.
+    pub fn signed(&self, name: Name) -> i64 {
+        match &self.values[name as usize] {
+            Value::Number(number) => *number,
+            Value::Percent(share) => value::percent_of(*share, self.machine_bytes) as i64,
+            other => panic!("{name:?} is no number: {other:?}"),
+        }
+    }
+
+    /// The number of an option that counts things in memory.
+    pub fn size(&self, name: Name) -> usize {
+        usize::try_from(self.number(name)).unwrap_or(usize::MAX)
+    }
+
+    /// Yes or no.
+    pub fn flag(&self, name: Name) -> bool {
+        matches!(self.values[name as usize], Value::Flag(true))
+    }
+
+    /// The text of an option.
+    pub fn text(&self, name: Name) -> &str {
+        match &self.values[name as usize] {
+            Value::Text(text) => text,
+            other => panic!("{name:?} is no text: {other:?}"),
+        }
+    }
+
+    /// The limits of unread output: normal, replica, pubsub.
+    pub fn output_limits(&self) -> [OutputLimit; 3] {
+        match self.values[Name::ClientOutputBufferLimit as usize] {
+            Value::OutputLimits(limits) => limits,
+            ref other => panic!("client-output-buffer-limit is {other:?}"),
+        }
+    }
+
+    /// The value as CONFIG GET shows it.
+    fn shown(&self, spec: &Spec) -> String {
+        spec.kind.show(&self.values[spec.name as usize], self.machine_bytes)
+    }
+
+    /// The value as a configuration file states it, and whether it is the default.
+    fn written(&self, spec: &Spec) -> (String, bool) {
+        let value = &self.values[spec.name as usize];
+        let default = &Config::default().values[spec.name as usize];
+        (spec.kind.write(value), value == default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::value::Kind;
+    use super::*;
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_names_and_every_default_is_valid() {
+        for (i, spec) in OPTIONS.iter().enumerate() {
+            assert_eq!(spec.name as usize, i, "{}", spec.word());
+            assert!(spec.doc.ends_with('.'), "{}", spec.word());
+        }
+        Config::default().check().unwrap();
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let config = Config::default();
+        for spec in &OPTIONS {
+            let line = format!("{} {}", spec.word(), config.written(spec).0);
+            let words = file::split(&line).unwrap();
+            let mut read = Config::default();
+            read.set(&words[0], &words[1..]).unwrap();
+            assert_eq!(read.written(spec), (config.written(spec).0, true), "{line}");
+        }
+    }
+
+    #[test]
+    fn out_of_bounds_is_refused_with_the_bounds() {
+        for spec in &OPTIONS {
+            let (low, high) = match spec.kind {
+                Kind::Count(a, b) | Kind::Bytes(a, b) | Kind::Seconds(a, b) | Kind::Span(a, b) => {
+                    (a, b)
+                }
+                _ => continue,
+            };
+            let outside = [low.checked_sub(1).filter(|n| *n >= 0), high.checked_add(1)];
+            for number in outside.into_iter().flatten() {
+                let error = Config::default().set(spec.word(), &[number.to_string()]).unwrap_err();
+                let text = error.to_string();
+                assert!(text.starts_with(spec.word()), "{text}");
+                assert!(text.contains("must be between"), "{text}");
+            }
+            let inside =
+                if let Kind::Span(..) = spec.kind { format!("{low}ms") } else { low.to_string() };
+            Config::default().set(spec.word(), &[inside]).unwrap();
+        }
+    }
+
+    #[test]
+    fn config_set_is_all_or_nothing() {
+        let mut config = Config::default();
+        config.set_live(&pairs(&[("maxclients", "5"), ("timeout", "x")])).unwrap_err();
+        assert_eq!(config.number(Name::MaxClients), 10_000);
+        config.set_live(&pairs(&[("maxclients", "5"), ("timeout", "7")])).unwrap();
+        assert_eq!((config.number(Name::MaxClients), config.number(Name::Timeout)), (5, 7));
+    }
+
+    #[test]
+    fn config_set_gives_redis_reasons() {
+        let text =
+            |p: &[(&str, &str)]| Config::default().set_live(&pairs(p)).unwrap_err().to_string();
+        assert_eq!(text(&[("nope", "1")]), "unknown option 'nope'");
+        assert_eq!(text(&[("port", "1")]), "port 1: can't set immutable config");
+        assert_eq!(text(&[("timeout", "1"), ("TIMEOUT", "2")]), "TIMEOUT 2: duplicate parameter");
+        assert_eq!(
+            text(&[("timeout", "x")]),
+            "timeout x: argument couldn't be parsed into an integer"
+        );
+        assert!(text(&[("appendfsync", "x")]).contains("one of the following: always, everysec"));
+    }
+
+    #[test]
+    fn values_that_do_not_fit_together_are_refused() {
+        let mut config = Config::default();
+        let error = config.set_live(&pairs(&[("max-lease", "30s")])).unwrap_err();
+        assert_eq!(error.to_string(), "default-lease 1m: must be at most max-lease, which is 30s");
+        config.set_live(&pairs(&[("max-lease", "30s"), ("default-lease", "10s")])).unwrap();
+    }
+
+    #[test]
+    fn a_share_of_the_memory_is_shown_in_bytes() {
+        let config = Config { machine_bytes: 1000, ..Config::default() };
+        assert_eq!(config.number(Name::MaxMemory), 800);
+        assert!(config.shown_all().contains(&("maxmemory", "800".to_owned())));
+    }
+}

@@ -1,0 +1,175 @@
+//! The table of options: all there is to know about each, stated once. It feeds the file, the
+//! command line, CONFIG GET, SET and REWRITE, `--help` and the written reference.
+
+use super::value::Kind;
+use crate::limits;
+
+/// An option. The order is the table's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the table documents each")]
+pub enum Name {
+    Port,
+    Bind,
+    ProtectedMode,
+    TcpBacklog,
+    TcpKeepalive,
+    Timeout,
+    MaxClients,
+    Databases,
+    MaxMemory,
+    MaxMemoryPolicy,
+    MaxBodySize,
+    MaxDelay,
+    MaxLease,
+    DefaultLease,
+    StatsRetention,
+    MaxClientsMemory,
+    ProtoMaxBulkLen,
+    ClientQueryBufferLimit,
+    ClientOutputBufferLimit,
+    Hz,
+    SlowlogLogSlowerThan,
+    SlowlogMaxLen,
+    LatencyMonitorThreshold,
+    LogLevel,
+    LogFormat,
+    LogFile,
+    Daemonize,
+    Dir,
+    DbFilename,
+    AppendOnly,
+    AppendFsync,
+    Save,
+    NotifyKeyspaceEvents,
+    RequirePass,
+    ReplicaReadOnly,
+}
+
+/// One option.
+#[derive(Debug)]
+pub struct Spec {
+    /// Which it is.
+    pub name: Name,
+    /// Its word, and an older word that means the same.
+    pub words: &'static [&'static str],
+    /// What it takes.
+    pub kind: Kind,
+    /// Its value when nobody sets it.
+    pub default: &'static [&'static str],
+    /// Whether CONFIG SET may change it while the server runs.
+    pub mutable: bool,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+impl Spec {
+    /// The option's own word.
+    pub fn word(&self) -> &'static str {
+        self.words[0]
+    }
+}
+
+/// Finds an option by its word, in any case.
+pub fn find(word: &str) -> Option<&'static Spec> {
+    OPTIONS.iter().find(|spec| spec.words.iter().any(|w| w.eq_ignore_ascii_case(word)))
+}
+
+const fn fixed(
+    name: Name,
+    words: &'static [&'static str],
+    kind: Kind,
+    default: &'static [&'static str],
+    doc: &'static str,
+) -> Spec {
+    Spec { name, words, kind, default, mutable: false, doc }
+}
+
+const fn live(
+    name: Name,
+    words: &'static [&'static str],
+    kind: Kind,
+    default: &'static [&'static str],
+    doc: &'static str,
+) -> Spec {
+    Spec { name, words, kind, default, mutable: true, doc }
+}
+
+const MIB: i64 = 1 << 20;
+const TIB: i64 = 1 << 40;
+const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
+
+/// All options.
+#[rustfmt::skip]
+pub static OPTIONS: [Spec; 35] = [
+    fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
+        "TCP port; 0 lets the system choose one, which the first line of the log names."),
+    fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
+        "Addresses to listen on; one that begins with - may be missing on this machine. * stands for all IPv4 addresses, ::* for all IPv6 ones."),
+    live(Name::ProtectedMode, &["protected-mode"], Kind::YesNo, &["yes"],
+        "Refuse connections from other machines, whatever bind says, while no password is set."),
+    fixed(Name::TcpBacklog, &["tcp-backlog"], Kind::Count(1, 65_535), &["511"],
+        "Connections the kernel holds until they are accepted."),
+    live(Name::TcpKeepalive, &["tcp-keepalive"], Kind::Seconds(0, 32_767), &["300"],
+        "Probe a silent peer after so many seconds, so that dead ones are noticed; 0 for never."),
+    live(Name::Timeout, &["timeout"], Kind::Seconds(0, 2_147_483_647), &["0"],
+        "Close a client that has been idle for so many seconds; 0 for never. Blocked clients and subscribers are not idle."),
+    live(Name::MaxClients, &["maxclients"], Kind::Count(1, 1_000_000), &["10000"],
+        "Connections at a time; further ones get an error and are closed."),
+    fixed(Name::Databases, &["databases"], Kind::Only(&["16"], "there are always 16 databases"), &["16"],
+        "Number of databases."),
+    live(Name::MaxMemory, &["maxmemory"], Kind::Memory, &["80%"],
+        "Memory for jobs. Beyond it commands that add answer OOM; no job is ever evicted. A share is of the machine's memory or of the control group's limit, whichever is less."),
+    live(Name::MaxMemoryPolicy, &["maxmemory-policy"], Kind::Only(&["noeviction"], "a job is never evicted: noeviction is the only policy"), &["noeviction"],
+        "What happens at maxmemory."),
+    live(Name::MaxBodySize, &["max-body-size"], Kind::Bytes(1024, 512 * MIB), &["16mb"],
+        "Longest job body. A longer one is skipped, not stored, and answered with an error."),
+    live(Name::MaxDelay, &["max-delay"], Kind::Span(1, DELAY_MS_MAX), &["3650d"],
+        "The farthest a due time may lie ahead."),
+    live(Name::MaxLease, &["max-lease"], Kind::Span(1, DELAY_MS_MAX), &["24h"],
+        "The longest lease."),
+    live(Name::DefaultLease, &["default-lease"], Kind::Span(1, DELAY_MS_MAX), &["60s"],
+        "The lease when neither the call, nor the job, nor the queue names one; at most max-lease."),
+    live(Name::StatsRetention, &["stats-retention"], Kind::Span(1_000, DELAY_MS_MAX), &["24h"],
+        "How long an empty queue's totals and UNIQUE windows stay after its last use."),
+    live(Name::MaxClientsMemory, &["max-clients-memory"], Kind::Bytes(MIB, TIB), &["256mb"],
+        "All partial requests, queued transactions and unread replies together; beyond it the client that holds most is closed."),
+    live(Name::ProtoMaxBulkLen, &["proto-max-bulk-len"], Kind::Bytes(MIB, 512 * MIB), &["512mb"],
+        "Longest argument the protocol allows; a longer one closes the connection."),
+    live(Name::ClientQueryBufferLimit, &["client-query-buffer-limit"], Kind::Bytes(MIB, TIB), &["1gb"],
+        "Largest request of one client; a larger one closes the connection."),
+    live(Name::ClientOutputBufferLimit, &["client-output-buffer-limit"], Kind::OutputLimits,
+        &["normal", "0", "0", "0", "slave", "268435456", "67108864", "60", "pubsub", "33554432", "8388608", "60"],
+        "Unread output above which a client of a class is closed: at once above the hard limit, after so many seconds above the soft one."),
+    fixed(Name::Hz, &["hz"], Kind::Only(&["10"], "there is no background cycle to tune"), &["10"],
+        "Kept for tools that read it."),
+    live(Name::SlowlogLogSlowerThan, &["slowlog-log-slower-than"], Kind::Count(-1, i64::MAX), &["10000"],
+        "Commands that take more microseconds than this enter the slow log; 0 logs all, -1 none."),
+    live(Name::SlowlogMaxLen, &["slowlog-max-len"], Kind::Count(0, 1_000_000), &["128"],
+        "Entries the slow log keeps."),
+    live(Name::LatencyMonitorThreshold, &["latency-monitor-threshold"], Kind::Count(0, i64::MAX), &["0"],
+        "Kept for tools that set it; the slow log tells what was slow."),
+    live(Name::LogLevel, &["loglevel"], Kind::Word(&["debug", "verbose", "notice", "warning"]), &["notice"],
+        "What is logged."),
+    fixed(Name::LogFormat, &["log-format"], Kind::Word(&["text", "json"]), &["text"],
+        "Lines for people, or JSON for machines."),
+    fixed(Name::LogFile, &["logfile"], Kind::Only(&[""], "the log goes to stderr; redirect it there"), &[""],
+        "Where the log goes: always stderr."),
+    fixed(Name::Daemonize, &["daemonize"], Kind::Only(&["no"], "delayd stays in the foreground; let a service manager run it"), &["no"],
+        "Whether to detach: never."),
+    fixed(Name::Dir, &["dir"], Kind::Text, &["."],
+        "Where data will be kept."),
+    fixed(Name::DbFilename, &["dbfilename"], Kind::Text, &["dump.rdb"],
+        "Kept for tools that read it."),
+    fixed(Name::AppendOnly, &["appendonly"], Kind::Only(&["no"], "this version keeps jobs in memory only; the journal comes in a later one"), &["no"],
+        "Whether jobs are written to a journal: not in this version."),
+    live(Name::AppendFsync, &["appendfsync"], Kind::Word(&["always", "everysec", "no"]), &["always"],
+        "When the journal is synced; without effect while there is none."),
+    live(Name::Save, &["save"], Kind::Only(&[""], "there are no snapshots by time; only the empty value is taken"), &[""],
+        "Redis's snapshot schedule: always empty."),
+    live(Name::NotifyKeyspaceEvents, &["notify-keyspace-events"], Kind::Only(&[""], "keyspace events are not published in this version"), &[""],
+        "Keyspace events: none in this version."),
+    live(Name::RequirePass, &["requirepass"], Kind::Only(&[""], "passwords are not supported in this version"), &[""],
+        "Password: not in this version."),
+    live(Name::ReplicaReadOnly, &["replica-read-only", "slave-read-only"], Kind::Only(&["yes"], "a replica is always read only"), &["yes"],
+        "Kept for tools that read it."),
+];

@@ -1,0 +1,327 @@
+//! What an option's value can be, how it is read and how it is shown.
+
+use crate::time::Written;
+
+/// The value of one option, as checked against its [`Kind`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// A count, bytes, seconds or ms, by the option's kind.
+    Number(i64),
+    /// A share of the machine's memory, 1 to 100.
+    Percent(i64),
+    /// Yes or no.
+    Flag(bool),
+    /// Anything else, arguments joined by a space.
+    Text(String),
+    /// One limit per class of clients: normal, replica, pubsub.
+    OutputLimits([OutputLimit; 3]),
+}
+
+/// How much unread output a class of clients may have; 0 stands for no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OutputLimit {
+    /// Above this the client is closed at once, bytes.
+    pub hard: u64,
+    /// Above this the client is closed when it lasts, bytes.
+    pub soft: u64,
+    /// How long it may last, s.
+    pub soft_seconds: u64,
+}
+
+/// What an option takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A whole number within bounds.
+    Count(i64, i64),
+    /// Bytes within bounds: `100mb`, `1gb`, `512`.
+    Bytes(i64, i64),
+    /// Bytes or a share of the machine's memory: `4gb`, `80%`; 0 for no limit.
+    Memory,
+    /// Whole seconds within bounds, Redis's unit for this option; `5m` is understood too.
+    Seconds(i64, i64),
+    /// A duration within bounds, ms: `60s`, `1h30m`, `15d`.
+    Span(i64, i64),
+    /// `yes` or `no`.
+    YesNo,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// One argument, taken as it is.
+    Text,
+    /// Any number of arguments.
+    Words,
+    /// One of these values and, for any other, the reason why not.
+    Only(&'static [&'static str], &'static str),
+    /// Redis's `class hard soft seconds`, once or more.
+    OutputLimits,
+}
+
+/// The names of the classes, in the order of [`Value::OutputLimits`].
+const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
+
+impl Kind {
+    /// Reads an option's arguments. `old` is the value before, which a partial one adds to. The
+    /// error says what is wrong and what would be right.
+    pub fn read(self, args: &[String], old: Option<&Value>) -> Result<Value, String> {
+        if let Kind::Words = self {
+            return Ok(Value::Text(args.join(" ")));
+        }
+        if let Kind::OutputLimits = self {
+            return read_output_limits(args, old);
+        }
+        let [arg] = args else {
+            return Err(format!("one value expected, got {}", args.len()));
+        };
+        let word = || arg.to_ascii_lowercase();
+        match self {
+            Kind::Count(min, max) => {
+                let number = arg
+                    .parse()
+                    .map_err(|_| "argument couldn't be parsed into an integer".to_owned())?;
+                within(number, min, max, &|n| n.to_string())
+            }
+            Kind::Bytes(min, max) => within(read_bytes(arg)?, min, max, &|n| n.to_string()),
+            Kind::Memory => read_memory(arg),
+            Kind::Seconds(min, max) => within(read_seconds(arg)?, min, max, &|n| n.to_string()),
+            Kind::Span(min, max) => {
+                let shown = |ms: i64| Written(ms.unsigned_abs()).to_string();
+                within(read_span(arg)?, min, max, &shown)
+            }
+            Kind::YesNo => match word().as_str() {
+                "yes" => Ok(Value::Flag(true)),
+                "no" => Ok(Value::Flag(false)),
+                _ => Err("argument must be 'yes' or 'no'".to_owned()),
+            },
+            Kind::Word(words) => match words.iter().find(|w| **w == word()) {
+                Some(word) => Ok(Value::Text((*word).to_owned())),
+                None => {
+                    Err(format!("argument(s) must be one of the following: {}", words.join(", ")))
+                }
+            },
+            Kind::Only(values, why) => match values.iter().find(|v| **v == word()) {
+                Some(value) => Ok(Value::Text((*value).to_owned())),
+                None => Err(why.to_owned()),
+            },
+            Kind::Text => Ok(Value::Text(arg.clone())),
+            Kind::Words | Kind::OutputLimits => unreachable!("read above"),
+        }
+    }
+
+    /// The value as CONFIG GET shows it; `machine_bytes` is what a share of the memory is of.
+    pub fn show(self, value: &Value, machine_bytes: u64) -> String {
+        match (self, value) {
+            (Kind::Span(..), Value::Number(ms)) => Written(ms.unsigned_abs()).to_string(),
+            (_, Value::Number(n)) => n.to_string(),
+            (_, Value::Percent(share)) => percent_of(*share, machine_bytes).to_string(),
+            (_, Value::Flag(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
+            (_, Value::Text(text)) => text.clone(),
+            (_, Value::OutputLimits(limits)) => {
+                let shown = |(class, l): (&&str, &OutputLimit)| {
+                    format!("{class} {} {} {}", l.hard, l.soft, l.soft_seconds)
+                };
+                CLASSES.iter().zip(limits).map(shown).collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    /// The value as a configuration file states it.
+    pub fn write(self, value: &Value) -> String {
+        match (self, value) {
+            (_, Value::Percent(share)) => format!("{share}%"),
+            (Kind::Text | Kind::Only(..), Value::Text(text)) => quoted(text),
+            (Kind::Words, Value::Text(text)) if text.is_empty() => "\"\"".to_owned(),
+            _ => self.show(value, 0),
+        }
+    }
+
+    /// What the option takes, in words, for the reference and `--help`.
+    pub fn describe(self) -> String {
+        match self {
+            Kind::Count(min, i64::MAX) => format!("a number from {min}"),
+            Kind::Count(min, max) => format!("a number, {min} to {max}"),
+            Kind::Bytes(min, max) => {
+                format!("bytes, {} to {}", short_bytes(min), short_bytes(max))
+            }
+            Kind::Memory => "bytes or a share of the memory such as 80%; 0 for no limit".to_owned(),
+            Kind::Seconds(min, max) => format!("seconds, {min} to {max}"),
+            Kind::Span(min, max) => format!(
+                "a duration, {} to {}",
+                Written(min.unsigned_abs()),
+                Written(max.unsigned_abs())
+            ),
+            Kind::YesNo => "yes or no".to_owned(),
+            Kind::Word(words) => words.join(", "),
+            Kind::Text => "text".to_owned(),
+            Kind::Words => "words".to_owned(),
+            Kind::Only(values, _) => {
+                let shown: Vec<String> = values.iter().map(|v| quoted(v)).collect();
+                format!("{} only", shown.join(", "))
+            }
+            Kind::OutputLimits => "class, hard limit, soft limit, seconds; repeated".to_owned(),
+        }
+    }
+}
+
+/// A share of `machine_bytes`.
+pub fn percent_of(share: i64, machine_bytes: u64) -> u64 {
+    machine_bytes / 100 * share.unsigned_abs()
+}
+
+/// A text as one argument of a configuration line.
+pub fn quoted(text: &str) -> String {
+    let plain = !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'\'' | b'\\' | b'#'));
+    if plain { text.to_owned() } else { format!("\"{}\"", text.as_bytes().escape_ascii()) }
+}
+
+fn within(number: i64, min: i64, max: i64, shown: &dyn Fn(i64) -> String) -> Result<Value, String> {
+    if (min..=max).contains(&number) {
+        return Ok(Value::Number(number));
+    }
+    let (number, min, max) = (shown(number), shown(min), shown(max));
+    Err(format!("argument must be between {min} and {max} inclusive, it is {number}"))
+}
+
+/// `512`, `10k`, `10kb`, `1m`, `1mb`, `1g`, `1gb`, as in redis.conf: without `b` powers of 1,000.
+fn read_bytes(arg: &str) -> Result<i64, String> {
+    let lower = arg.to_ascii_lowercase();
+    let digits = lower.bytes().take_while(u8::is_ascii_digit).count();
+    let unit: i64 = match &lower[digits..] {
+        "" | "b" => 1,
+        "k" => 1_000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        "t" => 1_000_000_000_000,
+        "tb" => 1 << 40,
+        _ => return Err("argument must be a memory value".to_owned()),
+    };
+    let number = lower[..digits].parse::<i64>().ok().and_then(|n| n.checked_mul(unit));
+    number.ok_or_else(|| "argument must be a memory value".to_owned())
+}
+
+fn read_memory(arg: &str) -> Result<Value, String> {
+    match arg.strip_suffix('%').map(str::parse) {
+        Some(Ok(share @ 1..=100)) => Ok(Value::Percent(share)),
+        Some(_) => Err("argument must be between 1% and 100%, or bytes".to_owned()),
+        None => read_bytes(arg).map(Value::Number),
+    }
+}
+
+fn read_seconds(arg: &str) -> Result<i64, String> {
+    if let Ok(seconds) = arg.parse() {
+        return Ok(seconds);
+    }
+    match read_span(arg) {
+        Ok(ms) if ms % 1000 == 0 => Ok(ms / 1000),
+        _ => Err("argument couldn't be parsed into an integer".to_owned()),
+    }
+}
+
+/// A duration in ms: `1500`, or numbers with units, each once or more, such as `1h30m`.
+fn read_span(arg: &str) -> Result<i64, String> {
+    let wrong = || "argument must be a duration such as 500ms, 60s, 1h30m or 15d".to_owned();
+    let (mut rest, mut total) = (arg, 0i64);
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: i64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let unit = match rest[..letters].to_ascii_lowercase().as_str() {
+            "" if digits == arg.len() => 1,
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            "w" => 604_800_000,
+            _ => return Err(wrong()),
+        };
+        rest = &rest[letters..];
+        total = number.checked_mul(unit).and_then(|n| total.checked_add(n)).ok_or_else(wrong)?;
+    }
+    if arg.is_empty() { Err(wrong()) } else { Ok(total) }
+}
+
+/// Classes that are not named keep their limits. Each class takes four arguments, which may come
+/// as one argument too.
+fn read_output_limits(args: &[String], old: Option<&Value>) -> Result<Value, String> {
+    let mut limits = match old {
+        Some(Value::OutputLimits(limits)) => *limits,
+        _ => Default::default(),
+    };
+    let words: Vec<&str> = args.iter().flat_map(|a| a.split_ascii_whitespace()).collect();
+    if words.is_empty() || !words.len().is_multiple_of(4) {
+        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+    }
+    for four in words.chunks_exact(4) {
+        let class = match four[0].to_ascii_lowercase().as_str() {
+            "normal" => 0,
+            "slave" | "replica" => 1,
+            "pubsub" => 2,
+            _ => return Err("Invalid client class specified in buffer limit configuration.".into()),
+        };
+        let bytes = |arg| read_bytes(arg).ok().and_then(|n| u64::try_from(n).ok());
+        let (Some(hard), Some(soft), Ok(soft_seconds)) =
+            (bytes(four[1]), bytes(four[2]), four[3].parse())
+        else {
+            return Err(
+                "Error in hard, soft or soft_seconds setting in buffer limit configuration.".into(),
+            );
+        };
+        limits[class] = OutputLimit { hard, soft, soft_seconds };
+    }
+    Ok(Value::OutputLimits(limits))
+}
+
+fn short_bytes(bytes: i64) -> String {
+    let units = [(1 << 40, "tb"), (1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb")];
+    match units.into_iter().find(|(unit, _)| bytes != 0 && bytes % unit == 0) {
+        Some((unit, name)) => format!("{}{name}", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: Kind, text: &str) -> Result<Value, String> {
+        kind.read(&[text.to_owned()], None)
+    }
+
+    #[test]
+    fn sizes() {
+        let bytes = Kind::Bytes(0, i64::MAX);
+        for (text, expected) in
+            [("0", 0), ("1kb", 1024), ("1K", 1000), ("100mb", 100 << 20), ("2GB", 2 << 30)]
+        {
+            assert_eq!(read(bytes, text), Ok(Value::Number(expected)), "{text}");
+        }
+        for text in ["", "mb", "1xb", "-1", "99999999999gb"] {
+            assert!(read(bytes, text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn spans() {
+        let span = Kind::Span(0, i64::MAX);
+        for (text, expected) in
+            [("1500", 1500), ("500ms", 500), ("1h30m", 5_400_000), ("15d", 15 * 86_400_000)]
+        {
+            assert_eq!(read(span, text), Ok(Value::Number(expected)), "{text}");
+        }
+        for text in ["", "h", "1h30", "1x", "-1s", "1.5s", "é"] {
+            assert!(read(span, text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn output_limits_keep_the_classes_not_named() {
+        let old = read(Kind::OutputLimits, "slave 1mb 2 3").unwrap();
+        let new = Kind::OutputLimits.read(&["pubsub 4 5 6".to_owned()], Some(&old)).unwrap();
+        let shown = Kind::OutputLimits.show(&new, 0);
+        assert_eq!(shown, "normal 0 0 0 slave 1048576 2 3 pubsub 4 5 6");
+    }
+}

@@ -1,0 +1,58 @@
+//! How often each class of error was answered.
+
+use std::collections::BTreeMap;
+
+/// Most classes told apart, so that nothing grows by what clients send; the rest count together.
+const CLASSES_MAX: usize = 64;
+
+/// Longest class, bytes.
+const CLASS_BYTES_MAX: usize = 32;
+
+/// Error replies by the first word of their text.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorCounts {
+    by_class: BTreeMap<String, u64>,
+    total: u64,
+}
+
+impl ErrorCounts {
+    /// Counts an error reply by its text.
+    pub fn count(&mut self, text: &str) {
+        self.total += 1;
+        let class = text.split(' ').next().unwrap_or_default();
+        let own = !class.is_empty()
+            && class.len() <= CLASS_BYTES_MAX
+            && class.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+        let class = if own { class } else { "ERR" };
+        if let Some(count) = self.by_class.get_mut(class) {
+            *count += 1;
+        } else if self.by_class.len() < CLASSES_MAX {
+            self.by_class.insert(class.to_owned(), 1);
+        }
+    }
+
+    /// All error replies.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Classes with their counts, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.by_class.iter().map(|(class, count)| (class.as_str(), *count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_by_the_first_word() {
+        let mut errors = ErrorCounts::default();
+        for text in ["ERR a", "OOM b", "ERR c", "no class", ""] {
+            errors.count(text);
+        }
+        assert_eq!(errors.iter().collect::<Vec<_>>(), [("ERR", 4), ("OOM", 1)]);
+        assert_eq!(errors.total(), 5);
+    }
+}

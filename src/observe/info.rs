@@ -1,0 +1,389 @@
+//! INFO: sections of `name:value` lines, the names Redis's where they mean the same.
+
+use super::Counters;
+use super::commands::CommandTotals;
+use super::errors::ErrorCounts;
+use super::rates;
+use std::fmt::Write;
+
+/// Everything INFO tells, gathered when it is asked for.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each is the INFO field of its name")]
+pub struct Facts<'a> {
+    pub os: String,
+    pub process_id: u32,
+    pub run_id: &'a str,
+    pub tcp_port: u16,
+    pub server_time_us: u64,
+    pub uptime_s: u64,
+    pub executable: String,
+    pub config_file: String,
+    pub clients_count: usize,
+    pub clients_max: u64,
+    pub clients_bytes: usize,
+    pub clients_bytes_max: u64,
+    pub waiters_count: usize,
+    pub engine_bytes: u64,
+    pub memory_bytes_peak: u64,
+    pub memory_bytes_resident: u64,
+    pub memory_bytes_max: u64,
+    pub memory_bytes_machine: u64,
+    pub start_s: u64,
+    pub counters: &'a Counters,
+    pub rates: rates::Totals,
+    pub errors: &'a ErrorCounts,
+    pub commands: &'a CommandTotals,
+    pub processor_s: (f64, f64),
+    /// Delayed, ready, leased, dead.
+    pub jobs: [u64; 4],
+    pub queues: [u64; 16],
+    pub clock_ahead_us: u64,
+    pub clock_steps: u64,
+    pub next_wakeup_ms: Option<u64>,
+    pub turns: u64,
+}
+
+struct Section {
+    name: &'static str,
+    by_default: bool,
+    write: fn(&Facts<'_>, &mut Text),
+}
+
+#[rustfmt::skip]
+const SECTIONS: [Section; 13] = [
+    Section { name: "Server", by_default: true, write: server },
+    Section { name: "Clients", by_default: true, write: clients },
+    Section { name: "Memory", by_default: true, write: memory },
+    Section { name: "Persistence", by_default: true, write: persistence },
+    Section { name: "Stats", by_default: true, write: stats },
+    Section { name: "Replication", by_default: true, write: replication },
+    Section { name: "CPU", by_default: true, write: processor },
+    Section { name: "Modules", by_default: true, write: |_, _| {} },
+    Section { name: "Commandstats", by_default: false, write: commandstats },
+    Section { name: "Errorstats", by_default: true, write: errorstats },
+    Section { name: "Cluster", by_default: true, write: |_, text| text.line("cluster_enabled", 0) },
+    Section { name: "Keyspace", by_default: true, write: keyspace },
+    Section { name: "Delay", by_default: true, write: delay },
+];
+
+/// The sections asked for, in the table's order; without any, the default ones.
+pub fn render(facts: &Facts<'_>, asked: &[&[u8]]) -> String {
+    let is = |word: &str| asked.iter().any(|a| a.eq_ignore_ascii_case(word.as_bytes()));
+    let all = is("all") || is("everything");
+    let default = asked.is_empty() || is("default");
+    let mut text = Text(String::with_capacity(4096));
+    for section in &SECTIONS {
+        if all || (default && section.by_default) || is(section.name) {
+            if !text.0.is_empty() {
+                text.0.push_str("\r\n");
+            }
+            text.0.push_str(&format!("# {}\r\n", section.name));
+            (section.write)(facts, &mut text);
+        }
+    }
+    text.0
+}
+
+struct Text(String);
+
+impl Text {
+    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        write!(self.0, "{name}:{value}\r\n").expect("a String takes all");
+    }
+
+    fn lines(&mut self, lines: &[(&str, &dyn std::fmt::Display)]) {
+        for (name, value) in lines {
+            self.line(name, value);
+        }
+    }
+}
+
+fn server(facts: &Facts<'_>, text: &mut Text) {
+    text.lines(&[
+        ("redis_version", &crate::REDIS_VERSION),
+        ("delayd_version", &crate::VERSION),
+        ("redis_git_sha1", &"00000000"),
+        ("redis_git_dirty", &0),
+        ("redis_build_id", &"0"),
+        ("redis_mode", &"standalone"),
+        ("os", &facts.os),
+        ("arch_bits", &usize::BITS),
+        ("monotonic_clock", &"POSIX clock_gettime"),
+        ("multiplexing_api", &"epoll"),
+        ("process_id", &facts.process_id),
+        ("process_supervised", &"no"),
+        ("run_id", &facts.run_id),
+        ("tcp_port", &facts.tcp_port),
+        ("server_time_usec", &facts.server_time_us),
+        ("uptime_in_seconds", &facts.uptime_s),
+        ("uptime_in_days", &(facts.uptime_s / 86_400)),
+        ("hz", &10),
+        ("configured_hz", &10),
+        ("executable", &facts.executable),
+        ("config_file", &facts.config_file),
+        ("io_threads_active", &0),
+    ]);
+}
+
+fn clients(facts: &Facts<'_>, text: &mut Text) {
+    text.lines(&[
+        ("connected_clients", &facts.clients_count),
+        ("cluster_connections", &0),
+        ("maxclients", &facts.clients_max),
+        ("client_recent_max_input_buffer", &facts.counters.input_bytes_largest),
+        ("client_recent_max_output_buffer", &facts.counters.output_bytes_largest),
+        ("blocked_clients", &facts.waiters_count),
+        ("tracking_clients", &0),
+        ("pubsub_clients", &0),
+        ("watching_clients", &0),
+        ("clients_in_timeout_table", &0),
+        ("total_blocking_keys", &0),
+        ("total_watched_keys", &0),
+    ]);
+}
+
+fn memory(facts: &Facts<'_>, text: &mut Text) {
+    let used = facts.engine_bytes + facts.clients_bytes as u64;
+    let peak = facts.memory_bytes_peak.max(used);
+    let fragmentation = facts.memory_bytes_resident as f64 / used.max(1) as f64;
+    text.lines(&[
+        ("used_memory", &used),
+        ("used_memory_human", &Human(used)),
+        ("used_memory_rss", &facts.memory_bytes_resident),
+        ("used_memory_rss_human", &Human(facts.memory_bytes_resident)),
+        ("used_memory_peak", &peak),
+        ("used_memory_peak_human", &Human(peak)),
+        ("used_memory_overhead", &facts.clients_bytes),
+        ("used_memory_startup", &0),
+        ("used_memory_dataset", &facts.engine_bytes),
+        ("total_system_memory", &facts.memory_bytes_machine),
+        ("total_system_memory_human", &Human(facts.memory_bytes_machine)),
+        ("used_memory_lua", &0),
+        ("used_memory_scripts", &0),
+        ("number_of_cached_scripts", &0),
+        ("number_of_functions", &0),
+        ("number_of_libraries", &0),
+        ("maxmemory", &facts.memory_bytes_max),
+        ("maxmemory_human", &Human(facts.memory_bytes_max)),
+        ("maxmemory_policy", &"noeviction"),
+        ("mem_fragmentation_ratio", &format_args!("{fragmentation:.2}")),
+        ("mem_not_counted_for_evict", &0),
+        ("mem_clients_slaves", &0),
+        ("mem_clients_normal", &facts.clients_bytes),
+        ("mem_aof_buffer", &0),
+        ("mem_allocator", &"libc"),
+        ("active_defrag_running", &0),
+        ("lazyfree_pending_objects", &0),
+        ("lazyfreed_objects", &0),
+    ]);
+}
+
+/// Jobs are in memory only in this version: nothing is ever saved, loaded or rewritten.
+fn persistence(facts: &Facts<'_>, text: &mut Text) {
+    text.lines(&[
+        ("loading", &0),
+        ("async_loading", &0),
+        ("current_cow_size", &0),
+        ("rdb_changes_since_last_save", &0),
+        ("rdb_bgsave_in_progress", &0),
+        ("rdb_last_save_time", &facts.start_s),
+        ("rdb_last_bgsave_status", &"ok"),
+        ("rdb_last_bgsave_time_sec", &-1),
+        ("rdb_current_bgsave_time_sec", &-1),
+        ("rdb_saves", &0),
+        ("aof_enabled", &0),
+        ("aof_rewrite_in_progress", &0),
+        ("aof_rewrite_scheduled", &0),
+        ("aof_last_rewrite_time_sec", &-1),
+        ("aof_current_rewrite_time_sec", &-1),
+        ("aof_last_bgrewrite_status", &"ok"),
+        ("aof_last_write_status", &"ok"),
+    ]);
+}
+
+fn stats(facts: &Facts<'_>, text: &mut Text) {
+    let (counters, rates) = (facts.counters, facts.rates);
+    let kbps = |bytes: u64| bytes as f64 / 1024.0;
+    text.lines(&[
+        ("total_connections_received", &counters.connections),
+        ("total_commands_processed", &counters.commands),
+        ("instantaneous_ops_per_sec", &rates.commands),
+        ("total_net_input_bytes", &counters.input_bytes),
+        ("total_net_output_bytes", &counters.output_bytes),
+        ("instantaneous_input_kbps", &format_args!("{:.2}", kbps(rates.input_bytes))),
+        ("instantaneous_output_kbps", &format_args!("{:.2}", kbps(rates.output_bytes))),
+        ("rejected_connections", &counters.connections_rejected),
+        ("sync_full", &0),
+        ("sync_partial_ok", &0),
+        ("sync_partial_err", &0),
+        ("expired_keys", &0),
+        ("evicted_keys", &0),
+        ("evicted_clients", &0),
+        ("keyspace_hits", &0),
+        ("keyspace_misses", &0),
+        ("pubsub_channels", &0),
+        ("pubsub_patterns", &0),
+        ("latest_fork_usec", &0),
+        ("total_forks", &0),
+        ("total_error_replies", &facts.errors.total()),
+        ("unexpected_error_replies", &0),
+        ("client_query_buffer_limit_disconnections", &counters.closed_for_input),
+        ("client_output_buffer_limit_disconnections", &counters.closed_for_output),
+        ("acl_access_denied_auth", &0),
+        ("acl_access_denied_cmd", &0),
+        ("acl_access_denied_key", &0),
+        ("acl_access_denied_channel", &0),
+    ]);
+}
+
+fn replication(facts: &Facts<'_>, text: &mut Text) {
+    text.lines(&[
+        ("role", &"master"),
+        ("connected_slaves", &0),
+        ("master_failover_state", &"no-failover"),
+        ("master_replid", &facts.run_id),
+        ("master_replid2", &"0".repeat(40)),
+        ("master_repl_offset", &0),
+        ("second_repl_offset", &-1),
+        ("repl_backlog_active", &0),
+        ("repl_backlog_size", &0),
+        ("repl_backlog_first_byte_offset", &0),
+        ("repl_backlog_histlen", &0),
+    ]);
+}
+
+fn processor(facts: &Facts<'_>, text: &mut Text) {
+    let (system_s, user_s) = facts.processor_s;
+    text.lines(&[
+        ("used_cpu_sys", &format_args!("{system_s:.6}")),
+        ("used_cpu_user", &format_args!("{user_s:.6}")),
+        ("used_cpu_sys_children", &"0.000000"),
+        ("used_cpu_user_children", &"0.000000"),
+    ]);
+}
+
+fn commandstats(facts: &Facts<'_>, text: &mut Text) {
+    for (name, counts) in facts.commands.sorted() {
+        let took_us = counts.took_ns / 1_000;
+        let each_us = counts.took_ns as f64 / 1_000.0 / counts.calls.max(1) as f64;
+        let value = format!(
+            "calls={},usec={took_us},usec_per_call={each_us:.2},rejected_calls={},failed_calls={}",
+            counts.calls, counts.rejected, counts.failed
+        );
+        text.line(&format!("cmdstat_{name}"), value);
+    }
+}
+
+fn errorstats(facts: &Facts<'_>, text: &mut Text) {
+    for (class, count) in facts.errors.iter() {
+        text.line(&format!("errorstat_{class}"), format_args!("count={count}"));
+    }
+}
+
+fn keyspace(facts: &Facts<'_>, text: &mut Text) {
+    for (db, count) in facts.queues.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let value = format!("keys={count},expires=0,avg_ttl=0,subexpiry=0");
+        text.line(&format!("db{db}"), value);
+    }
+}
+
+fn delay(facts: &Facts<'_>, text: &mut Text) {
+    let [delayed, ready, leased, dead] = facts.jobs;
+    let next = facts.next_wakeup_ms.map_or(-1, |ms| i64::try_from(ms).unwrap_or(i64::MAX));
+    text.lines(&[
+        ("queues", &facts.queues.iter().sum::<u64>()),
+        ("jobs_delayed", &delayed),
+        ("jobs_ready", &ready),
+        ("jobs_leased", &leased),
+        ("jobs_dead", &dead),
+        ("job_bytes", &facts.engine_bytes),
+        ("waiters", &facts.waiters_count),
+        ("next_wakeup_ms", &next),
+        ("clock_steps", &facts.clock_steps),
+        ("clock_ahead_us", &facts.clock_ahead_us),
+        ("client_bytes", &facts.clients_bytes),
+        ("client_bytes_max", &facts.clients_bytes_max),
+        ("turns", &facts.turns),
+    ]);
+}
+
+/// A size as Redis writes it for people: `1.50M`.
+struct Human(u64);
+
+impl std::fmt::Display for Human {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+        match units.into_iter().find(|(bits, _)| self.0 >> bits > 0) {
+            Some((bits, unit)) => write!(f, "{:.2}{unit}", self.0 as f64 / (1u64 << bits) as f64),
+            None => write!(f, "{}B", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(asked: &[&[u8]]) -> String {
+        let (counters, errors, commands) = Default::default();
+        let facts = Facts {
+            os: "Linux".to_owned(),
+            process_id: 1,
+            run_id: "0123",
+            tcp_port: 9248,
+            server_time_us: 5,
+            uptime_s: 90_000,
+            executable: String::new(),
+            config_file: String::new(),
+            clients_count: 1,
+            clients_max: 10_000,
+            clients_bytes: 0,
+            clients_bytes_max: 1,
+            waiters_count: 0,
+            engine_bytes: 3 << 19,
+            memory_bytes_peak: 0,
+            memory_bytes_resident: 3 << 20,
+            memory_bytes_max: 0,
+            memory_bytes_machine: 0,
+            start_s: 0,
+            counters: &counters,
+            rates: rates::Totals::default(),
+            errors: &errors,
+            commands: &commands,
+            processor_s: (0.5, 0.25),
+            jobs: [1, 2, 3, 4],
+            queues: [0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            clock_ahead_us: 0,
+            clock_steps: 0,
+            next_wakeup_ms: None,
+            turns: 0,
+        };
+        render(&facts, asked)
+    }
+
+    #[test]
+    fn sections_by_name_default_and_all() {
+        let default = rendered(&[]);
+        assert_eq!(rendered(&[b"default"]), default);
+        assert!(default.starts_with("# Server\r\nredis_version:7.2.4\r\ndelayd_version:"));
+        assert!(default.contains("\r\n\r\n# Clients\r\nconnected_clients:1\r\n"));
+        assert!(!default.contains("Commandstats"));
+        assert!(rendered(&[b"ALL"]).contains("# Commandstats\r\n"));
+        assert_eq!(
+            rendered(&[b"keyspace"]),
+            "# Keyspace\r\ndb1:keys=7,expires=0,avg_ttl=0,subexpiry=0\r\n"
+        );
+        assert_eq!(rendered(&[b"nothing"]), "");
+        let two = rendered(&[b"cluster", b"cpu"]);
+        assert!(two.starts_with("# CPU\r\nused_cpu_sys:0.500000\r\n"), "{two}");
+        assert!(two.ends_with("\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n"), "{two}");
+    }
+
+    #[test]
+    fn every_line_is_a_name_and_a_value() {
+        for line in rendered(&[b"everything"]).split("\r\n").filter(|l| !l.is_empty()) {
+            assert!(line.starts_with("# ") || line.split_once(':').is_some(), "{line}");
+        }
+        assert!(rendered(&[b"memory"]).contains("used_memory_human:1.50M\r\n"));
+    }
+}

@@ -1,0 +1,31 @@
+//! What the server shows of itself: INFO, counts per command and per error class, the slow log.
+//! Nothing here changes anything; the server counts into it.
+
+pub mod commands;
+pub mod errors;
+pub mod info;
+pub mod rates;
+pub mod slowlog;
+
+/// Counts since the start or the last CONFIG RESETSTAT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused for `maxclients` or by protected mode.
+    pub connections_rejected: u64,
+    /// Commands that ran.
+    pub commands: u64,
+    /// Bytes read from clients.
+    pub input_bytes: u64,
+    /// Bytes written to clients.
+    pub output_bytes: u64,
+    /// Clients closed because a request was too large or held too much memory.
+    pub closed_for_input: u64,
+    /// Clients closed because they did not read their replies.
+    pub closed_for_output: u64,
+    /// Largest read buffer seen lately, bytes.
+    pub input_bytes_largest: usize,
+    /// Largest output seen lately, bytes.
+    pub output_bytes_largest: usize,
+}

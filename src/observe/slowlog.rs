@@ -1,0 +1,143 @@
+//! The slow log: the latest commands that took longer than `slowlog-log-slower-than`.
+
+use std::collections::VecDeque;
+
+/// Most arguments an entry keeps; the last of them then says how many more there were.
+const ARGS_MAX: usize = 32;
+
+/// Most bytes it keeps of an argument.
+const ARG_BYTES_MAX: usize = 128;
+
+/// One slow command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its number, never used twice.
+    pub id: u64,
+    /// When it ran, unix seconds.
+    pub at_s: u64,
+    /// How long it ran, µs.
+    pub took_us: u64,
+    /// The command, as [`cut`] leaves it.
+    pub args: Vec<Vec<u8>>,
+    /// The client's address.
+    pub addr: String,
+    /// The client's name.
+    pub name: Vec<u8>,
+}
+
+/// The newest entries, newest first.
+#[derive(Debug, Default)]
+pub struct SlowLog {
+    entries: VecDeque<Entry>,
+    next_id: u64,
+}
+
+impl SlowLog {
+    /// Adds an entry; its `id` is given here. The oldest beyond `len_max` leave.
+    pub fn add(&mut self, mut entry: Entry, len_max: usize) {
+        entry.id = self.next_id;
+        self.next_id += 1;
+        self.entries.push_front(entry);
+        self.entries.truncate(len_max);
+    }
+
+    /// The newest `count` entries, newest first.
+    pub fn newest(&self, count: usize) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().take(count)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Forgets all; numbers go on.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+}
+
+/// What an entry keeps of a command; passwords are hidden.
+pub fn cut(args: &[&[u8]]) -> Vec<Vec<u8>> {
+    let secret = |i: usize| {
+        let name = args[0];
+        let after_auth = |i: usize| {
+            args[1..i].iter().position(|a| a.eq_ignore_ascii_case(b"auth")).is_some_and(|p| {
+                // HELLO 3 AUTH user password: the word stands at p + 1.
+                i > p + 1 && i <= p + 3
+            })
+        };
+        i > 0
+            && (name.eq_ignore_ascii_case(b"auth")
+                || name.eq_ignore_ascii_case(b"hello") && after_auth(i))
+    };
+    let kept = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
+    let mut cut: Vec<Vec<u8>> = (0..kept)
+        .map(|i| if secret(i) { b"(redacted)".to_vec() } else { cut_arg(args[i]) })
+        .collect();
+    if kept < args.len() {
+        cut.push(format!("... ({} more arguments)", args.len() - kept).into_bytes());
+    }
+    cut
+}
+
+fn cut_arg(arg: &[u8]) -> Vec<u8> {
+    if arg.len() <= ARG_BYTES_MAX {
+        return arg.to_vec();
+    }
+    let mut cut = arg[..ARG_BYTES_MAX].to_vec();
+    cut.extend_from_slice(format!("... ({} more bytes)", arg.len() - ARG_BYTES_MAX).as_bytes());
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(args: &[&[u8]]) -> Vec<String> {
+        cut(args).iter().map(|a| String::from_utf8_lossy(a).into_owned()).collect()
+    }
+
+    #[test]
+    fn long_commands_are_cut() {
+        let many = vec![&b"x"[..]; 40];
+        let cut = shown(&many);
+        assert_eq!((cut.len(), cut[31].as_str()), (32, "... (9 more arguments)"));
+        let long = vec![b'y'; 200];
+        assert!(shown(&[b"ADD", &long])[1].ends_with("yy... (72 more bytes)"));
+    }
+
+    #[test]
+    fn passwords_are_hidden() {
+        assert_eq!(shown(&[b"AUTH", b"me", b"pw"]), ["AUTH", "(redacted)", "(redacted)"]);
+        assert_eq!(
+            shown(&[b"HELLO", b"3", b"AUTH", b"me", b"pw", b"SETNAME", b"n"]),
+            ["HELLO", "3", "AUTH", "(redacted)", "(redacted)", "SETNAME", "n"]
+        );
+    }
+
+    #[test]
+    fn the_oldest_leave_and_numbers_go_on() {
+        let mut log = SlowLog::default();
+        let entry = |at_s| Entry {
+            id: 0,
+            at_s,
+            took_us: 1,
+            args: Vec::new(),
+            addr: String::new(),
+            name: Vec::new(),
+        };
+        (0..5).for_each(|at_s| log.add(entry(at_s), 2));
+        assert_eq!(log.newest(9).map(|e| (e.id, e.at_s)).collect::<Vec<_>>(), [(4, 4), (3, 3)]);
+        log.clear();
+        log.add(entry(9), 2);
+        assert_eq!(log.newest(1).next().unwrap().id, 5);
+        log.add(entry(9), 0);
+        assert!(log.is_empty());
+    }
+}

@@ -1,0 +1,214 @@
+//! One connection: its socket, what was read from it, and its session.
+
+use super::pool::Pool;
+use crate::ids::ClientId;
+use crate::limits::READ_BYTES_PER_TURN;
+use crate::resp::Framer;
+use crate::session::{Session, SocketFacts};
+use bytes::BytesMut;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// A tail of a request that is kept in a buffer of its own, so that the large one is free for
+/// others.
+const TAIL_BYTES_MAX: usize = 1024;
+
+/// A connected client.
+#[derive(Debug)]
+pub struct Client {
+    /// Its number.
+    pub id: ClientId,
+    /// What it chose, and its transaction.
+    pub session: Session,
+    /// How far its requests have been read.
+    pub framer: Framer,
+    /// Requests, or parts of them, that have not run.
+    pub input: BytesMut,
+    /// Its connection.
+    pub socket: Socket,
+}
+
+/// A client's connection and where it stands.
+#[derive(Debug)]
+pub struct Socket {
+    stream: TcpStream,
+    /// Wakes the loop for this client.
+    waker: Waker,
+    peer: SocketAddr,
+    local: SocketAddr,
+    /// Monotonic, µs.
+    accepted_us: u64,
+    /// When its last command ran; monotonic, µs.
+    pub active_us: u64,
+    /// There may be something to read: to be found out by reading.
+    pub unread: bool,
+    /// The peer sends no more.
+    pub ended: bool,
+    /// Since when it is only there to read its last replies; monotonic, µs.
+    pub closing_us: Option<u64>,
+    /// It is on the list of those whose turn it is.
+    pub listed: bool,
+    /// It has whole requests that had to wait for the next turn.
+    pub behind: bool,
+    /// Its request is half done: it goes on next turn, before anything else of this client.
+    pub midway: bool,
+    /// It is left alone until it has read some of its replies.
+    pub held: bool,
+    /// What it is known to hold, bytes.
+    pub bytes: usize,
+    /// Since when its unread replies have been above the soft limit; monotonic, µs.
+    pub over_soft_us: Option<u64>,
+}
+
+/// What became of a read.
+#[derive(Debug)]
+pub enum Read {
+    /// So many bytes came, perhaps none.
+    Bytes(usize),
+    /// The connection is broken.
+    Broken(io::Error),
+}
+
+impl Client {
+    /// A connection that was just accepted.
+    pub fn new(id: ClientId, stream: TcpStream, waker: Waker, mono_us: u64) -> io::Result<Client> {
+        let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
+        let socket = Socket {
+            stream,
+            waker,
+            peer,
+            local,
+            accepted_us: mono_us,
+            active_us: mono_us,
+            unread: true,
+            ended: false,
+            closing_us: None,
+            listed: false,
+            behind: false,
+            midway: false,
+            held: false,
+            bytes: 0,
+            over_soft_us: None,
+        };
+        let (framer, input) = (Framer::new(), BytesMut::new());
+        Ok(Client { id, session: Session::new(id), framer, input, socket })
+    }
+
+    /// Reads what is there, up to a client's share of a turn.
+    pub fn read(&mut self, pool: &mut Pool) -> Read {
+        let mut total = 0;
+        while total < READ_BYTES_PER_TURN {
+            self.make_room(pool);
+            let mut cx = Context::from_waker(&self.socket.waker);
+            let read = pin!(self.socket.stream.read_buf(&mut self.input)).poll(&mut cx);
+            match read {
+                // Only now will the waker be called when more comes.
+                Poll::Pending => {
+                    self.socket.unread = false;
+                    break;
+                }
+                Poll::Ready(Ok(0)) => {
+                    self.socket.unread = false;
+                    self.socket.ended = true;
+                    break;
+                }
+                Poll::Ready(Ok(count)) => total += count,
+                Poll::Ready(Err(error)) => return Read::Broken(error),
+            }
+        }
+        Read::Bytes(total)
+    }
+
+    /// Gives back what buffer the rest of the input does not need.
+    pub fn settle(&mut self, pool: &mut Pool) {
+        if self.input.is_empty() {
+            if self.input.capacity() > 0 {
+                pool.put(std::mem::take(&mut self.input));
+            }
+        } else if self.input.len() <= TAIL_BYTES_MAX && self.input.capacity() > 2 * TAIL_BYTES_MAX {
+            let tail = BytesMut::from(&self.input[..]);
+            pool.put(std::mem::replace(&mut self.input, tail));
+        }
+    }
+
+    /// Bytes held for what it has sent: partial and waiting requests, and its transaction.
+    pub fn held_bytes(&self) -> usize {
+        self.input.capacity() + self.session.memory_bytes()
+    }
+
+    fn make_room(&mut self, pool: &mut Pool) {
+        let wanted = self.framer.wanted(&self.input).max(1);
+        if self.input.capacity() == 0 {
+            self.input = pool.take();
+        }
+        if self.input.capacity() - self.input.len() < wanted.min(READ_BYTES_PER_TURN) {
+            self.input.reserve(wanted.max(super::pool::BUFFER_BYTES));
+        }
+    }
+}
+
+impl Socket {
+    /// Writes what the kernel takes at once; pending when it takes nothing.
+    pub fn write(&mut self, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut cx = Context::from_waker(&self.waker);
+        Pin::new(&mut self.stream).poll_write(&mut cx, bytes)
+    }
+
+    /// Whether there may be something to read that is to be read.
+    pub fn wants_reading(&self) -> bool {
+        self.unread && !self.ended && !self.held && self.closing_us.is_none()
+    }
+
+    /// Whether more can be written now; if not, the waker is called when it can.
+    pub fn is_writable(&self) -> bool {
+        let mut cx = Context::from_waker(&self.waker);
+        self.stream.poll_write_ready(&mut cx).is_ready()
+    }
+
+    /// Whether the peer still has its end open. Bytes it may have sent before do not matter.
+    pub fn is_peer_there(&self) -> bool {
+        let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut fds, Some(&at_once)) {
+            Ok(_) => fds[0].revents().is_empty(),
+            Err(_) => false,
+        }
+    }
+
+    /// Whether the peer is on this machine.
+    pub fn is_local(&self) -> bool {
+        self.peer.ip().to_canonical().is_loopback()
+    }
+
+    /// The peer, `ip:port`.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Applies `tcp-keepalive`.
+    pub fn tune(&self, keepalive_s: u64) -> io::Result<()> {
+        super::listen::tune(&self.stream, keepalive_s)
+    }
+
+    /// What CLIENT LIST shows of it, but for what only the buffers' owner knows.
+    pub fn facts(&self, mono_us: u64) -> SocketFacts {
+        SocketFacts {
+            addr: self.peer.to_string(),
+            laddr: self.local.to_string(),
+            fd: i64::from(self.stream.as_raw_fd()),
+            age_s: mono_us.saturating_sub(self.accepted_us) / 1_000_000,
+            idle_s: mono_us.saturating_sub(self.active_us) / 1_000_000,
+            closing: self.closing_us.is_some(),
+            memory_bytes: self.bytes,
+            readable: !self.held,
+            ..SocketFacts::default()
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What a turn works on besides the clients: the engine, the outputs, the clock, the options and
+//! the counters.
+
+use super::clients::Clients;
+use super::clock::Clock;
+use super::logs::LogLevel;
+use super::output::Outputs;
+use super::pool::Pool;
+use super::{machine, timer};
+use crate::config::Config;
+use crate::config::options::Name;
+use crate::config::value::OutputLimit;
+use crate::engine::number::floor_at;
+use crate::engine::{Engine, Facts, Settings, Turn};
+use crate::ids::ClientId;
+use crate::observe::Counters;
+use crate::observe::commands::CommandTotals;
+use crate::observe::rates::Rates;
+use crate::observe::slowlog::SlowLog;
+use crate::resp::FrameLimits;
+use crate::time::Micros;
+use std::fmt::Write;
+
+/// Everything but the clients and their sockets.
+#[derive(Debug)]
+pub struct Core {
+    /// Jobs and queues.
+    pub engine: Engine,
+    /// What this turn decided, for the journal.
+    pub facts: Facts,
+    /// What the clients are still to be sent.
+    pub outputs: Outputs,
+    /// Buffers for reading.
+    pub pool: Pool,
+    /// The engine's clock.
+    pub clock: Clock,
+    /// The turn's time; the engine's clock.
+    pub now: Micros,
+    /// The same instant on the monotonic clock.
+    pub mono_us: u64,
+    /// The options.
+    pub config: Config,
+    /// Those that are looked at often.
+    pub limits: Limits,
+    /// How the log's level is changed.
+    pub log_level: LogLevel,
+    /// What INFO counts.
+    pub counters: Counters,
+    /// Counts per command.
+    pub commands: CommandTotals,
+    /// Slow commands.
+    pub slow_log: SlowLog,
+    /// Recent rates.
+    pub rates: Rates,
+    /// Everything the clients hold, bytes.
+    pub clients_bytes: usize,
+    /// The most memory ever used, bytes.
+    pub memory_bytes_peak: u64,
+    /// Turns since the start.
+    pub turns: u64,
+    /// This process's name among all, 40 hex digits.
+    pub run_id: String,
+    /// The port clients connect to.
+    pub port: u16,
+    /// When the server started; monotonic, µs.
+    pub start_mono_us: u64,
+    /// When the server started; engine's clock.
+    pub start: Micros,
+    /// SHUTDOWN was asked for; with NOW it waits for nothing.
+    pub shutdown: Option<bool>,
+    /// State of the generator behind RANDOMKEY.
+    pub chance: u64,
+}
+
+/// The options a turn looks at, read once.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// What a request may cost.
+    pub frame: FrameLimits,
+    /// `maxclients`, or fewer when the system allows no more open files.
+    pub clients_max: u64,
+    /// `max-clients-memory`.
+    pub clients_bytes_max: usize,
+    /// `timeout`, µs.
+    pub idle_us_max: Option<u64>,
+    /// `tcp-keepalive`.
+    pub keepalive_s: u64,
+    /// `client-output-buffer-limit normal`.
+    pub output: OutputLimit,
+    /// `slowlog-log-slower-than`, ns.
+    pub slow_ns: Option<u64>,
+    /// `slowlog-max-len`.
+    pub slow_len_max: usize,
+    /// `protected-mode`.
+    pub protected: bool,
+}
+
+impl Core {
+    /// A server's state at its start.
+    pub fn new(config: Config, port: u16, log_level: LogLevel) -> Core {
+        let reading = timer::reading();
+        let clock = Clock::new(reading, Micros(0));
+        let now = clock.at(reading.mono_us);
+        let limits = Limits::new(&config);
+        let mut core = Core {
+            engine: Engine::new(settings(&config, now)),
+            facts: Facts::default(),
+            outputs: Outputs::new(),
+            pool: Pool::default(),
+            clock,
+            now,
+            mono_us: reading.mono_us,
+            config,
+            limits,
+            log_level,
+            counters: Counters::default(),
+            commands: CommandTotals::default(),
+            slow_log: SlowLog::default(),
+            rates: Rates::default(),
+            clients_bytes: 0,
+            memory_bytes_peak: 0,
+            turns: 0,
+            run_id: run_id(),
+            port,
+            start_mono_us: reading.mono_us,
+            start: now,
+            shutdown: None,
+            chance: machine::random(),
+        };
+        core.fit_clients();
+        core
+    }
+
+    /// Applies options that have changed.
+    pub fn reconfigure(&mut self) {
+        self.limits = Limits::new(&self.config);
+        let new = settings(&self.config, self.now);
+        let settings = self.engine.settings_mut();
+        settings.delay_ms_max = new.delay_ms_max;
+        settings.lease_ms_default = new.lease_ms_default;
+        settings.lease_ms_max = new.lease_ms_max;
+        settings.memory_bytes_max = new.memory_bytes_max;
+        settings.stats_retention_ms = new.stats_retention_ms;
+        self.log_level.set(self.config.text(Name::LogLevel));
+        self.fit_clients();
+    }
+
+    /// The engine, and where the results of what it is asked go.
+    pub fn engine(&mut self) -> (&mut Engine, Turn<'_>) {
+        (&mut self.engine, Turn { facts: &mut self.facts, outbox: &mut self.outputs })
+    }
+
+    /// A client's connection is gone: what it was handed and never got goes back to its queue, and
+    /// on to others, in this step. Its slot must be empty.
+    pub fn forget(&mut self, clients: &mut Clients, id: ClientId, slot: u32, bytes: usize) {
+        let unsent = self.outputs.at(slot).handed_at.is_some();
+        self.outputs.close(id, slot);
+        clients.release(slot);
+        self.clients_bytes -= bytes;
+        let now = self.now;
+        let (engine, mut turn) = self.engine();
+        if unsent {
+            engine.unsent(now, id, &mut turn);
+        }
+        engine.closed(now, id, &mut turn);
+    }
+
+    /// Any number.
+    pub fn random(&mut self) -> u64 {
+        // SplitMix64: a step and a scramble.
+        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut n = self.chance;
+        n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        n ^ (n >> 31)
+    }
+
+    /// Memory in use, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.engine.memory_bytes() + self.clients_bytes as u64
+    }
+
+    fn fit_clients(&mut self) {
+        let wanted = self.limits.clients_max;
+        let fitting = machine::make_room_for(wanted);
+        if fitting < wanted {
+            tracing::warn!(
+                wanted,
+                fitting,
+                "maxclients lowered: the limit of open files is too low"
+            );
+            self.limits.clients_max = fitting;
+        }
+    }
+}
+
+impl Limits {
+    fn new(config: &Config) -> Limits {
+        let u32_of = |name| u32::try_from(config.number(name)).unwrap_or(u32::MAX);
+        // One request must leave room for another client's.
+        let memory = config.number(Name::MaxClientsMemory) / 2;
+        let request = config.number(Name::ClientQueryBufferLimit).min(memory);
+        let idle_s = config.number(Name::Timeout);
+        let slow_us = config.signed(Name::SlowlogLogSlowerThan);
+        Limits {
+            frame: FrameLimits {
+                authenticated: true,
+                bulk_bytes_max: u32_of(Name::ProtoMaxBulkLen),
+                argument_bytes_max: u32_of(Name::MaxBodySize),
+                command_bytes_max: u32::try_from(request).unwrap_or(u32::MAX),
+            },
+            clients_max: config.number(Name::MaxClients),
+            clients_bytes_max: config.size(Name::MaxClientsMemory),
+            idle_us_max: (idle_s > 0).then(|| idle_s * 1_000_000),
+            keepalive_s: config.number(Name::TcpKeepalive),
+            output: config.output_limits()[0],
+            slow_ns: u64::try_from(slow_us).ok().map(|us| us.saturating_mul(1_000)),
+            slow_len_max: config.size(Name::SlowlogMaxLen),
+            protected: config.flag(Name::ProtectedMode),
+        }
+    }
+}
+
+fn settings(config: &Config, now: Micros) -> Settings {
+    Settings {
+        hash_seed: machine::random(),
+        token_floor: floor_at(now.floor().0),
+        delay_ms_max: config.number(Name::MaxDelay),
+        lease_ms_default: config.number(Name::DefaultLease),
+        lease_ms_max: config.number(Name::MaxLease),
+        memory_bytes_max: config.number(Name::MaxMemory),
+        stats_retention_ms: config.number(Name::StatsRetention),
+    }
+}
+
+fn run_id() -> String {
+    let mut id = String::with_capacity(48);
+    for _ in 0..3 {
+        write!(id, "{:016x}", machine::random()).expect("a String takes all");
+    }
+    id.truncate(40);
+    id
+}

@@ -1,0 +1,52 @@
+//! INFO's facts, gathered from all over the server.
+
+use super::core::Core;
+use super::{machine, timer};
+use crate::config::options::Name;
+use crate::observe::info::{self, Facts};
+
+impl Core {
+    /// INFO's text.
+    pub fn info(&self, clients_count: usize, sections: &[&[u8]]) -> String {
+        let display = |path: std::io::Result<std::path::PathBuf>| {
+            path.map_or(String::new(), |path| path.display().to_string())
+        };
+        let facts = Facts {
+            os: machine::os(),
+            process_id: std::process::id(),
+            run_id: &self.run_id,
+            tcp_port: self.port,
+            server_time_us: self.now.0,
+            uptime_s: (self.mono_us - self.start_mono_us) / 1_000_000,
+            executable: display(std::env::current_exe()),
+            config_file: self
+                .config
+                .file
+                .as_ref()
+                .map_or(String::new(), |f| f.display().to_string()),
+            clients_count,
+            clients_max: self.limits.clients_max,
+            clients_bytes: self.clients_bytes,
+            clients_bytes_max: self.config.number(Name::MaxClientsMemory),
+            waiters_count: self.engine.waiter_count(),
+            engine_bytes: self.engine.memory_bytes(),
+            memory_bytes_peak: self.memory_bytes_peak,
+            memory_bytes_resident: machine::resident_bytes(),
+            memory_bytes_max: self.config.number(Name::MaxMemory),
+            memory_bytes_machine: self.config.machine_bytes,
+            start_s: self.start.0 / 1_000_000,
+            counters: &self.counters,
+            rates: self.rates.per_second(),
+            errors: &self.outputs.errors,
+            commands: &self.commands,
+            processor_s: machine::processor_s(),
+            jobs: self.engine.job_counts(),
+            queues: self.engine.queue_counts(),
+            clock_ahead_us: self.clock.ahead_us(timer::mono_us()),
+            clock_steps: self.clock.step_count(),
+            next_wakeup_ms: self.engine.next_wakeup().map(|at| at.0),
+            turns: self.turns,
+        };
+        info::render(&facts, sections)
+    }
+}

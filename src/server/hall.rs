@@ -1,0 +1,347 @@
+//! What a session sees of the server while one of its commands runs.
+
+use super::client::{Client, Socket};
+use super::clients::Clients;
+use super::core::Core;
+use super::{machine, timer};
+use crate::command::CommandSpec;
+use crate::command::action::Shutdown;
+use crate::command::render::render;
+use crate::config::options::Name;
+use crate::config::{Refused, file};
+use crate::engine::reply::{Outbox, Reply};
+use crate::engine::request::Request;
+use crate::engine::{Engine, Outcome, Turn};
+use crate::error::Error;
+use crate::ids::{ClientId, Db};
+use crate::observe::slowlog;
+use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
+use crate::resp::{Encoder, Protocol};
+use crate::session::world::{ConfigError, Ended, SlowEntry, UNBLOCKED, Unblock, World};
+use crate::session::{ClientLine, SessionFacts, SocketFacts};
+use crate::time::Micros;
+use smallvec::SmallVec;
+
+/// The server around one running client.
+#[derive(Debug)]
+pub struct Hall<'a> {
+    core: &'a mut Core,
+    /// All clients but the running one.
+    others: &'a mut Clients,
+    running: Running<'a>,
+    /// When the command that is running, and the one it runs inside of, began; monotonic, ns.
+    began_ns: SmallVec<[u64; 2]>,
+    /// When the last command was over, which is when the next one begins.
+    last_ns: u64,
+    /// Commands of this client that were slow. The session, which knows the client's name, is not
+    /// at hand while it runs.
+    pub slow: Vec<slowlog::Entry>,
+}
+
+/// The running client, without its session.
+#[derive(Clone, Copy, Debug)]
+pub struct Running<'a> {
+    /// Its number.
+    pub id: ClientId,
+    /// Its slot.
+    pub slot: u32,
+    /// Its connection.
+    pub socket: &'a Socket,
+    /// Bytes of requests it has sent, the running one included.
+    pub input_bytes: usize,
+}
+
+impl<'a> Hall<'a> {
+    /// The server around `running`, for one or more of its commands.
+    pub fn new(core: &'a mut Core, others: &'a mut Clients, running: Running<'a>) -> Hall<'a> {
+        let (began_ns, last_ns) = (SmallVec::new(), timer::mono_ns());
+        Hall { core, others, running, began_ns, last_ns, slow: Vec::new() }
+    }
+
+    /// Whether the running client waits for a job.
+    pub fn is_waiting(&self) -> bool {
+        self.core.outputs.is_waiting(self.running.slot)
+    }
+
+    /// Bytes of replies to the running client that have not left.
+    pub fn unsent_bytes(&self) -> usize {
+        self.core.outputs.unsent_bytes(self.running.slot)
+    }
+
+    /// Answers a request that cannot be framed.
+    pub fn refuse_framing(&mut self, text: &str) {
+        self.core.outputs.errors.count(text);
+        self.core.outputs.encoder(self.running.id).error(text);
+    }
+
+    fn line_of(&self, slot: u32, client: &Client) -> ClientLine {
+        let mut socket = client.socket.facts(self.core.mono_us);
+        self.add_buffers(&mut socket, slot, client.input.len());
+        socket.input_free_bytes = client.input.capacity() - client.input.len();
+        ClientLine { session: client.session.facts(), socket }
+    }
+
+    fn running_line(&self) -> ClientLine {
+        let mut socket = self.running.socket.facts(self.core.mono_us);
+        self.add_buffers(&mut socket, self.running.slot, self.running.input_bytes);
+        socket.idle_s = 0;
+        // The session fills in itself.
+        let session = SessionFacts {
+            id: self.running.id,
+            name: Vec::new(),
+            db: Db(0),
+            multi_count: None,
+            multi_bytes: 0,
+            command: "NULL",
+            protocol: Protocol::Resp2,
+            lib_name: Vec::new(),
+            lib_version: Vec::new(),
+            no_evict: false,
+            no_touch: false,
+        };
+        ClientLine { session, socket }
+    }
+
+    fn add_buffers(&self, socket: &mut SocketFacts, slot: u32, input_bytes: usize) {
+        socket.input_bytes = input_bytes;
+        socket.output_bytes = self.core.outputs.unsent_bytes(slot);
+        socket.writable = socket.output_bytes > 0;
+        socket.waiting = self.core.outputs.is_waiting(slot);
+    }
+}
+
+impl World for Hall<'_> {
+    fn now(&self) -> Micros {
+        self.core.now
+    }
+
+    fn random(&mut self) -> u64 {
+        self.core.random()
+    }
+
+    fn encoder(&mut self, client: ClientId) -> Encoder<'_> {
+        self.core.outputs.encoder(client)
+    }
+
+    fn set_protocol(&mut self, client: ClientId, protocol: Protocol) {
+        self.core.outputs.set_protocol(client, protocol);
+    }
+
+    fn set_muted(&mut self, client: ClientId, muted: bool) {
+        self.core.outputs.set_muted(client, muted);
+    }
+
+    fn handle(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        let outcome = engine.handle(now, client, request, &mut turn);
+        if outcome == Outcome::Waiting {
+            self.core.outputs.set_waiting(client);
+        }
+        outcome
+    }
+
+    fn handle_in_transaction(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.handle_in_transaction(now, client, request, &mut turn)
+    }
+
+    fn prepare(&mut self, request: &Request<'_>) -> bool {
+        self.core.engine.prepare(request)
+    }
+
+    fn hand_off(&mut self) {
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.hand_off(now, &mut turn);
+    }
+
+    fn ask(&mut self, client: ClientId, request: &Request<'_>) -> Result<i64, Error> {
+        let mut answer = Answer(None);
+        let turn = &mut Turn { facts: &mut self.core.facts, outbox: &mut answer };
+        self.core.engine.handle_in_transaction(self.core.now, client, request, turn);
+        answer.0.expect("the engine answers a reading request at once")
+    }
+
+    fn release(&mut self, client: ClientId) {
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.closed(now, client, &mut turn);
+    }
+
+    fn clients(&self) -> Vec<ClientLine> {
+        let line = |(slot, client)| self.line_of(slot, client);
+        let mut lines: Vec<ClientLine> = self.others.iter().map(line).collect();
+        lines.push(self.running_line());
+        lines.sort_unstable_by_key(|line| line.session.id);
+        lines
+    }
+
+    fn kill(&mut self, client: ClientId) -> bool {
+        let Some(slot) = self.core.outputs.slot(client) else { return false };
+        let Some(killed) = self.others.take(slot) else { return false };
+        self.core.forget(self.others, client, slot, killed.socket.bytes);
+        true
+    }
+
+    fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
+        if !self.core.engine.stop_waiting(client) {
+            return false;
+        }
+        self.core.outputs.set_answered(client);
+        match how {
+            Unblock::Timeout => {
+                render(&Engine::TIMED_OUT, &mut self.core.outputs.encoder(client));
+            }
+            Unblock::Error => {
+                self.core.outputs.errors.count(UNBLOCKED);
+                self.core.outputs.encoder(client).error(UNBLOCKED);
+            }
+        }
+        true
+    }
+
+    fn config(&self) -> Vec<(&'static str, String)> {
+        let mut all = self.core.config.shown_all();
+        all.sort_unstable_by_key(|(name, _)| *name);
+        all
+    }
+
+    fn config_set(&mut self, settings: &[(&str, &[u8])]) -> Result<(), ConfigError> {
+        let mut pairs = Vec::with_capacity(settings.len());
+        for (name, value) in settings {
+            let Ok(value) = std::str::from_utf8(value) else {
+                let reason = "argument is not UTF-8".to_owned();
+                return Err(ConfigError::Refused { name: (*name).to_owned(), reason });
+            };
+            pairs.push(((*name).to_owned(), value.to_owned()));
+        }
+        let mut config = self.core.config.clone();
+        config.set_live(&pairs).map_err(|refused| match refused {
+            Refused::Unknown(name) => ConfigError::Unknown { name },
+            Refused::Value { option, reason, .. } => ConfigError::Refused { name: option, reason },
+        })?;
+        let fitting = machine::make_room_for(config.number(Name::MaxClients));
+        if fitting < config.number(Name::MaxClients) {
+            let reason = format!(
+                "The operating system is not able to handle the specified number of clients, try \
+                 with {fitting}"
+            );
+            return Err(ConfigError::Refused { name: "maxclients".to_owned(), reason });
+        }
+        self.core.config = config;
+        self.core.reconfigure();
+        Ok(())
+    }
+
+    fn config_rewrite(&mut self) -> Result<(), String> {
+        let config = &self.core.config;
+        let Some(path) = &config.file else {
+            return Err("The server is running without a config file".to_owned());
+        };
+        file::rewrite(config, path).map_err(|error| {
+            tracing::warn!(%error, path = %path.display(), "CONFIG REWRITE failed");
+            format!("Rewriting config file: {error}")
+        })
+    }
+
+    fn reset_stats(&mut self) {
+        self.core.counters = Counters::default();
+        self.core.commands = CommandTotals::default();
+        self.core.outputs.errors = ErrorCounts::default();
+    }
+
+    fn info(&mut self, sections: &[&[u8]]) -> String {
+        // The running one has left its slot but not the count.
+        self.core.info(self.others.count(), sections)
+    }
+
+    fn slowlog(&self, count: usize) -> Vec<SlowEntry> {
+        let shown = |entry: &slowlog::Entry| SlowEntry {
+            id: entry.id,
+            at_s: entry.at_s,
+            took_us: entry.took_us,
+            args: entry.args.clone(),
+            addr: entry.addr.clone(),
+            name: entry.name.clone(),
+        };
+        self.core.slow_log.newest(count).map(shown).collect()
+    }
+
+    fn slowlog_len(&self) -> usize {
+        self.core.slow_log.len()
+    }
+
+    fn slowlog_reset(&mut self) {
+        self.core.slow_log.clear();
+    }
+
+    fn last_save_s(&self) -> u64 {
+        self.core.start.0 / 1_000_000
+    }
+
+    fn journal_offset(&self) -> u64 {
+        0
+    }
+
+    fn shutdown(&mut self, how: Shutdown) -> Result<(), String> {
+        tracing::info!(client = %self.running.socket.peer(), "SHUTDOWN was asked for");
+        self.core.shutdown = Some(how.now);
+        Ok(())
+    }
+
+    fn shutdown_abort(&mut self) -> bool {
+        // From the end of the turn in which SHUTDOWN ran on, no command is taken.
+        self.core.shutdown.take().is_some()
+    }
+
+    fn began(&mut self, _client: ClientId, _spec: &'static CommandSpec) {
+        // Outside of a transaction a command begins when the one before was over, which saves one of
+        // two readings.
+        let outer = self.began_ns.is_empty();
+        let began_ns = if outer { self.last_ns } else { timer::mono_ns() };
+        self.began_ns.push(began_ns);
+    }
+
+    fn ended(&mut self, _client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
+        let began_ns = self.began_ns.pop().unwrap_or(self.last_ns);
+        self.last_ns = timer::mono_ns();
+        let failed = match how {
+            Ended::Again => return,
+            Ended::Rejected => return self.core.commands.rejected(spec),
+            Ended::Failed => true,
+            Ended::Replied | Ended::Waiting => false,
+        };
+        let took_ns = self.last_ns - began_ns;
+        self.core.counters.commands += 1;
+        self.core.commands.ran(spec, took_ns, failed);
+        if self.core.limits.slow_ns.is_some_and(|slow_ns| took_ns > slow_ns) {
+            self.slow.push(slowlog::Entry {
+                id: 0,
+                at_s: self.core.now.0 / 1_000_000,
+                took_us: took_ns / 1_000,
+                args: slowlog::cut(args),
+                addr: self.running.socket.peer().to_string(),
+                name: Vec::new(),
+            });
+        }
+    }
+
+    fn refused(&mut self, _client: ClientId, text: &str) {
+        self.core.outputs.errors.count(text);
+    }
+}
+
+/// Takes an integer reply instead of a client.
+struct Answer(Option<Result<i64, Error>>);
+
+impl Outbox for Answer {
+    fn reply(&mut self, _client: ClientId, reply: Reply<'_>) {
+        self.0 = Some(match reply {
+            Reply::Integer(number) => Ok(number),
+            Reply::Error(error) => Err(error.clone()),
+            other => panic!("not an integer: {other:?}"),
+        });
+    }
+}

@@ -1,0 +1,70 @@
+//! What clients may hold and for how long, and who is closed when it is too much.
+
+use super::turn::Turns;
+use crate::limits::CLOSING_MS_MAX;
+
+impl Turns {
+    /// Brings what a client holds up to date. Beyond `max-clients-memory` the one that holds most is
+    /// closed; so is one with more unread replies than its class may have.
+    pub(super) fn account(&mut self, slot: u32) {
+        let unsent_bytes = self.core.outputs.unsent_bytes(slot) as u64;
+        let output_bytes = self.core.outputs.held_bytes(slot);
+        let Some(client) = self.clients.get_mut(slot) else { return };
+        let bytes = client.held_bytes() + output_bytes;
+        self.core.clients_bytes = self.core.clients_bytes - client.socket.bytes + bytes;
+        client.socket.bytes = bytes;
+
+        let limit = self.core.limits.output;
+        let over = |max: u64| max > 0 && unsent_bytes > max;
+        if over(limit.hard) {
+            let (id, peer) = (client.id, client.socket.peer());
+            tracing::warn!(client = %id, %peer, unsent_bytes, "closed: too many unread replies");
+            self.core.counters.closed_for_output += 1;
+            self.close(slot);
+            return;
+        }
+        if !over(limit.soft) {
+            client.socket.over_soft_us = None;
+        } else if client.socket.over_soft_us.is_none() {
+            client.socket.over_soft_us = Some(self.core.mono_us);
+        }
+        while self.core.clients_bytes > self.core.limits.clients_bytes_max {
+            self.close_largest();
+        }
+    }
+
+    /// Closes those whose time is up: idle, above the soft limit, or not reading their last replies.
+    pub(super) fn close_overdue(&mut self) {
+        let (now_us, limits) = (self.core.mono_us, self.core.limits);
+        let longer = |since_us: Option<u64>, us: u64| {
+            since_us.is_some_and(|since_us| now_us.saturating_sub(since_us) > us)
+        };
+        let mut overdue = Vec::new();
+        for (slot, client) in self.clients.iter() {
+            let socket = &client.socket;
+            let idle = !self.core.outputs.is_waiting(slot)
+                && limits.idle_us_max.is_some_and(|us| longer(Some(socket.active_us), us));
+            let over_soft = longer(socket.over_soft_us, limits.output.soft_seconds * 1_000_000);
+            if over_soft {
+                self.core.counters.closed_for_output += 1;
+            }
+            if idle || over_soft || longer(socket.closing_us, CLOSING_MS_MAX * 1_000) {
+                tracing::debug!(client = %client.id, idle, over_soft, "closed: its time is up");
+                overdue.push(slot);
+            }
+        }
+        for slot in overdue {
+            self.close(slot);
+        }
+    }
+
+    fn close_largest(&mut self) {
+        let largest = self.clients.iter().max_by_key(|(_, client)| client.socket.bytes);
+        let (slot, client) = largest.expect("somebody holds what is held");
+        let (id, peer, bytes) = (client.id, client.socket.peer(), client.socket.bytes);
+        let held_bytes = self.core.clients_bytes;
+        tracing::warn!(client = %id, %peer, bytes, held_bytes, "closed: clients hold more than max-clients-memory");
+        self.core.counters.closed_for_input += 1;
+        self.close(slot);
+    }
+}

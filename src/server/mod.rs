@@ -1,0 +1,109 @@
+//! The server: the only place with sockets, threads and clocks.
+//!
+//! One thread does everything, in [turns](turn::Turns::turn): it waits, reads what clients have
+//! sent, reads the clock once, runs commands, lets time pass, and writes each client's replies once.
+//! No client has a task of its own; a client is a slot that its socket's waker puts on a list.
+
+pub mod client;
+pub mod clients;
+pub mod clock;
+pub mod core;
+mod door;
+mod gather;
+pub mod hall;
+mod limit;
+pub mod listen;
+pub mod logs;
+pub mod machine;
+pub mod output;
+pub mod pool;
+mod release;
+mod requests;
+mod serve;
+pub mod timer;
+pub mod turn;
+pub mod wake;
+
+use crate::config::Config;
+use logs::LogLevel;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use wake::Bell;
+
+/// A server that listens and does not serve yet.
+///
+/// ```no_run
+/// use delayd::config::Config;
+/// use delayd::server::Server;
+///
+/// let mut config = Config::default();
+/// config.set("port", &["0".to_owned()]).unwrap();
+/// let server = Server::bind(config).unwrap();
+/// println!("listening on {}", server.addresses()[0]);
+/// let stop = server.stopper();
+/// std::thread::spawn(move || server.run());
+/// stop.stop();
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    bell: Arc<Bell>,
+    log_level: LogLevel,
+    signals: bool,
+}
+
+/// Stops a server from another thread, as SIGTERM does.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Bell>);
+
+impl Stopper {
+    /// Asks for an orderly stop; asked twice, the server stops at once.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Server {
+    /// Opens the listeners. Connections are accepted by the kernel from here on, and served once the
+    /// server runs.
+    pub fn bind(mut config: Config) -> io::Result<Server> {
+        config.machine_bytes = machine::memory_bytes();
+        let listeners = listen::listen(&config)?;
+        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
+        let (bell, log_level) = (Arc::default(), LogLevel::default());
+        Ok(Server { config, listeners, addresses, bell, log_level, signals: false })
+    }
+
+    /// Lets CONFIG SET change the level of the process's log.
+    pub fn with_log(self, log_level: LogLevel) -> Server {
+        Server { log_level, ..self }
+    }
+
+    /// Lets SIGTERM and SIGINT stop the server.
+    pub fn with_signals(self) -> Server {
+        Server { signals: true, ..self }
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Bytes of memory for jobs; 0 for no limit.
+    pub fn memory_bytes_max(&self) -> u64 {
+        self.config.number(crate::config::options::Name::MaxMemory)
+    }
+
+    /// A handle to stop it with.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.bell))
+    }
+
+    /// Serves until it is asked to stop.
+    pub fn run(self) -> io::Result<()> {
+        serve::run(self)
+    }
+}

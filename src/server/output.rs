@@ -1,0 +1,331 @@
+//! What the clients are still to be sent. Kept apart from their sessions, so that while one client's
+//! command runs, replies can be written to any client.
+
+use super::pool::Pool;
+use crate::command::render::render;
+use crate::engine::reply::{Outbox, Reply};
+use crate::ids::ClientId;
+use crate::observe::errors::ErrorCounts;
+use crate::resp::{Encoder, Protocol};
+use bytes::{Buf, BytesMut};
+use std::collections::HashMap;
+
+/// The outputs of all clients, by slot.
+#[derive(Debug)]
+pub struct Outputs {
+    by_slot: Vec<Output>,
+    slots: HashMap<ClientId, u32>,
+    /// Whose command runs: its replies, almost all there are, need no look-up.
+    current: Option<(ClientId, u32)>,
+    /// Slots with something to write that is not yet in the kernel's hands.
+    pub dirty: Vec<u32>,
+    /// Slots whose client waited and has been answered.
+    pub answered: Vec<u32>,
+    /// Where the replies of muted clients go.
+    nowhere: BytesMut,
+    /// Buffers for outputs that have something to say.
+    pool: Pool,
+    /// Slots of muted clients whose jobs are handed over without a word leaving.
+    pub unheard: Vec<u32>,
+    /// Errors answered, by class: the engine's, which pass here, and those the sessions report.
+    pub errors: ErrorCounts,
+}
+
+/// One client's output.
+#[derive(Debug)]
+pub struct Output {
+    /// Encoded replies that have not left.
+    pub bytes: BytesMut,
+    /// The client waits for a job.
+    pub waiting: bool,
+    /// Where in `bytes` the first reply begins that hands over jobs and of which the engine does not
+    /// know yet whether it left.
+    pub handed_at: Option<usize>,
+    /// The first of those replies goes to a client that had been waiting, perhaps for long: its
+    /// peer may be gone without our having noticed.
+    pub waited: bool,
+    protocol: Protocol,
+    muted: bool,
+    dirty: bool,
+}
+
+impl Outputs {
+    /// No clients.
+    pub fn new() -> Outputs {
+        Outputs {
+            by_slot: Vec::new(),
+            slots: HashMap::new(),
+            current: None,
+            dirty: Vec::new(),
+            answered: Vec::new(),
+            nowhere: BytesMut::new(),
+            pool: Pool::default(),
+            unheard: Vec::new(),
+            errors: ErrorCounts::default(),
+        }
+    }
+
+    /// A client has taken `slot`.
+    pub fn open(&mut self, client: ClientId, slot: u32) {
+        let at = slot as usize;
+        if self.by_slot.len() <= at {
+            self.by_slot.resize_with(at + 1, Output::new);
+        }
+        self.by_slot[at] = Output::new();
+        self.slots.insert(client, slot);
+    }
+
+    /// The client is gone; what was not sent is dropped.
+    pub fn close(&mut self, client: ClientId, slot: u32) {
+        let output = std::mem::replace(&mut self.by_slot[slot as usize], Output::new());
+        self.pool.put(output.bytes);
+        self.slots.remove(&client);
+        if self.current == Some((client, slot)) {
+            self.current = None;
+        }
+    }
+
+    /// From here on it is this client's command that runs.
+    pub fn set_current(&mut self, client: ClientId, slot: u32) {
+        self.current = Some((client, slot));
+    }
+
+    /// The slot of a client that is there.
+    pub fn slot(&self, client: ClientId) -> Option<u32> {
+        match self.current {
+            Some((current, slot)) if current == client => Some(slot),
+            _ => self.slots.get(&client).copied(),
+        }
+    }
+
+    /// The output in a slot.
+    pub fn at(&mut self, slot: u32) -> &mut Output {
+        &mut self.by_slot[slot as usize]
+    }
+
+    /// Bytes that have not left a slot.
+    pub fn unsent_bytes(&self, slot: u32) -> usize {
+        self.by_slot[slot as usize].bytes.len()
+    }
+
+    /// Bytes held for the output of a slot.
+    pub fn held_bytes(&self, slot: u32) -> usize {
+        self.by_slot[slot as usize].bytes.capacity()
+    }
+
+    /// Whether the client in `slot` waits for a job.
+    pub fn is_waiting(&self, slot: u32) -> bool {
+        self.by_slot[slot as usize].waiting
+    }
+
+    /// An encoder behind what is to be sent to `client`.
+    pub fn encoder(&mut self, client: ClientId) -> Encoder<'_> {
+        match self.slot(client) {
+            Some(slot) => self.encoder_at(slot),
+            // Closed in this turn.
+            None => self.encoder_to_nowhere(Protocol::Resp2),
+        }
+    }
+
+    /// From here on `client` is sent everything in this protocol.
+    pub fn set_protocol(&mut self, client: ClientId, protocol: Protocol) {
+        if let Some(slot) = self.slot(client) {
+            self.by_slot[slot as usize].protocol = protocol;
+        }
+    }
+
+    /// While muted, replies to `client` are thrown away.
+    pub fn set_muted(&mut self, client: ClientId, muted: bool) {
+        if let Some(slot) = self.slot(client) {
+            self.by_slot[slot as usize].muted = muted;
+        }
+    }
+
+    /// `client` is in line for a job.
+    pub fn set_waiting(&mut self, client: ClientId) {
+        if let Some(slot) = self.slot(client) {
+            self.by_slot[slot as usize].waiting = true;
+        }
+    }
+
+    /// `client` waits no longer.
+    pub fn set_answered(&mut self, client: ClientId) {
+        if let Some(slot) = self.slot(client) {
+            let output = &mut self.by_slot[slot as usize];
+            if std::mem::take(&mut output.waiting) {
+                self.answered.push(slot);
+            }
+        }
+    }
+
+    /// Sees to it that the slot is looked at when replies are released.
+    pub fn mark_dirty(&mut self, slot: u32) {
+        let output = &mut self.by_slot[slot as usize];
+        if !output.dirty {
+            output.dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+
+    /// The slot was woken: what the kernel did not take before, it may take now.
+    pub fn try_again(&mut self, slot: u32) {
+        if !self.by_slot[slot as usize].bytes.is_empty() {
+            self.mark_dirty(slot);
+        }
+    }
+
+    /// The kernel took `count` bytes of a slot's output. Returns whether jobs began to leave with
+    /// them.
+    pub fn sent(&mut self, slot: u32, count: usize) -> bool {
+        let output = &mut self.by_slot[slot as usize];
+        output.bytes.advance(count);
+        if output.bytes.is_empty() {
+            self.pool.put(std::mem::take(&mut output.bytes));
+        }
+        let handed_at = output.handed_at.take();
+        output.handed_at = handed_at.and_then(|at| at.checked_sub(count));
+        handed_at.is_some() && output.handed_at.is_none()
+    }
+
+    /// The dirty slots' turn has come: they are listed anew when more is written.
+    pub fn take_dirty(&mut self, into: &mut Vec<u32>) {
+        for slot in self.dirty.drain(..) {
+            self.by_slot[slot as usize].dirty = false;
+            into.push(slot);
+        }
+    }
+
+    fn encoder_at(&mut self, slot: u32) -> Encoder<'_> {
+        let Output { muted, protocol, .. } = self.by_slot[slot as usize];
+        if muted {
+            return self.encoder_to_nowhere(protocol);
+        }
+        let output = &mut self.by_slot[slot as usize];
+        if !output.dirty {
+            output.dirty = true;
+            self.dirty.push(slot);
+        }
+        if output.bytes.capacity() == 0 {
+            output.bytes = self.pool.take();
+        }
+        Encoder::new(&mut output.bytes, output.protocol)
+    }
+
+    fn encoder_to_nowhere(&mut self, protocol: Protocol) -> Encoder<'_> {
+        self.nowhere = BytesMut::new();
+        Encoder::new(&mut self.nowhere, protocol)
+    }
+}
+
+impl Default for Outputs {
+    fn default() -> Outputs {
+        Outputs::new()
+    }
+}
+
+impl Output {
+    fn new() -> Output {
+        Output {
+            bytes: BytesMut::new(),
+            waiting: false,
+            handed_at: None,
+            waited: false,
+            protocol: Protocol::Resp2,
+            muted: false,
+            dirty: false,
+        }
+    }
+}
+
+impl Outbox for Outputs {
+    fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
+        let Some(slot) = self.slot(client) else { return };
+        let output = &mut self.by_slot[slot as usize];
+        if matches!(reply, Reply::Popped(_) | Reply::Reserved(_)) {
+            if output.muted {
+                self.unheard.push(slot);
+            } else if output.handed_at.is_none() {
+                output.handed_at = Some(output.bytes.len());
+                output.waited = output.waiting;
+            }
+        }
+        if output.waiting {
+            output.waiting = false;
+            self.answered.push(slot);
+        }
+        if let Reply::Error(error) = &reply {
+            self.errors.count(&error.to_string());
+        }
+        render(&reply, &mut self.encoder_at(slot));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::reply::Delivered;
+    use crate::engine::request::QueueName;
+    use crate::ids::Db;
+    use crate::time::Millis;
+
+    const CLIENT: ClientId = ClientId(9);
+    const SLOT: u32 = 2;
+
+    fn outputs() -> Outputs {
+        let mut outputs = Outputs::new();
+        outputs.open(CLIENT, SLOT);
+        outputs
+    }
+
+    fn hand(outputs: &mut Outputs) {
+        let queue = QueueName { db: Db(0), name: b"q" };
+        let (due, lease_end) = (Millis(1), Millis(0));
+        let job =
+            Delivered { queue, id: b"i", body: b"b", token: None, attempt: 1, due, lease_end };
+        outputs.reply(CLIENT, Reply::Popped(job));
+    }
+
+    /// `+OK` stands before the first job: a write that ends with it has handed nothing over.
+    #[test]
+    fn a_job_leaves_with_its_own_first_byte() {
+        let mut outputs = outputs();
+        outputs.encoder(CLIENT).ok();
+        hand(&mut outputs);
+        hand(&mut outputs);
+        assert!(!outputs.sent(SLOT, 3));
+        assert!(!outputs.sent(SLOT, 2));
+        assert!(outputs.at(SLOT).handed_at.is_some());
+        assert!(outputs.sent(SLOT, 1));
+        let left = outputs.unsent_bytes(SLOT);
+        assert!(!outputs.sent(SLOT, left), "known to have left");
+        hand(&mut outputs);
+        let left = outputs.unsent_bytes(SLOT);
+        assert!(outputs.sent(SLOT, left));
+    }
+
+    #[test]
+    fn a_muted_client_is_handed_its_job_at_once() {
+        let mut outputs = outputs();
+        outputs.set_muted(CLIENT, true);
+        hand(&mut outputs);
+        assert_eq!((outputs.unsent_bytes(SLOT), outputs.at(SLOT).handed_at), (0, None));
+        assert_eq!(outputs.unheard, [SLOT]);
+    }
+
+    #[test]
+    fn an_answer_ends_the_waiting_and_is_marked_as_late() {
+        let mut outputs = outputs();
+        outputs.set_waiting(CLIENT);
+        hand(&mut outputs);
+        assert!(!outputs.is_waiting(SLOT) && outputs.at(SLOT).waited);
+        assert_eq!(outputs.answered, [SLOT]);
+        let mut dirty = Vec::new();
+        outputs.take_dirty(&mut dirty);
+        assert_eq!(dirty, [SLOT]);
+        // One that is gone gets nothing, and nothing breaks.
+        outputs.close(CLIENT, SLOT);
+        hand(&mut outputs);
+        outputs.encoder(CLIENT).ok();
+        assert_eq!(outputs.unsent_bytes(SLOT), 0);
+    }
+}

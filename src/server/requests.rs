@@ -1,0 +1,221 @@
+//! From bytes that clients have sent to commands that run.
+
+use super::client::{Client, Read};
+use super::hall::{Hall, Running};
+use super::timer;
+use super::turn::Turns;
+use crate::limits::{
+    COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, INPUT_HOLD_BYTES, OUTPUT_HOLD_BYTES,
+    READ_BYTES_PER_TURN_ALL,
+};
+use crate::resp::{Arg, Args, Frame, FrameLimits};
+use crate::session::{Next, Session};
+use smallvec::SmallVec;
+
+/// Arguments of a command that need no allocation.
+const ARGS_INLINE: usize = 16;
+
+impl Turns {
+    /// Reads from the listed clients, as far as the turn's share goes; the rest stay listed, first
+    /// in line for the next turn.
+    pub(super) fn read_sockets(&mut self) {
+        let mut taken = 0;
+        let mut left = READ_BYTES_PER_TURN_ALL;
+        while taken < self.listed.len() && left > 0 {
+            let slot = self.listed[taken];
+            taken += 1;
+            left = left.saturating_sub(self.read_socket(slot));
+        }
+        self.batch.extend(self.listed.drain(..taken));
+    }
+
+    /// Reads from one client; returns how many bytes.
+    fn read_socket(&mut self, slot: u32) -> usize {
+        let Some(client) = self.clients.get_mut(slot) else { return 0 };
+        client.socket.listed = false;
+        self.core.outputs.try_again(slot);
+        client.socket.held = self.core.outputs.unsent_bytes(slot) > OUTPUT_HOLD_BYTES;
+        // What waits for its turn, or for a job, is not piled up without end.
+        let full = client.input.len() >= INPUT_HOLD_BYTES
+            && (client.socket.behind || self.core.outputs.is_waiting(slot));
+        if self.draining || full || !client.socket.wants_reading() {
+            return 0;
+        }
+        match client.read(&mut self.core.pool) {
+            Read::Bytes(count) => {
+                let counters = &mut self.core.counters;
+                counters.input_bytes += count as u64;
+                counters.input_bytes_largest = counters.input_bytes_largest.max(client.input.len());
+                count
+            }
+            Read::Broken(error) => {
+                tracing::debug!(%error, client = %client.id, "a connection broke");
+                self.close(slot);
+                0
+            }
+        }
+    }
+
+    /// Runs what was read, client after client, as far as the turn's share goes.
+    pub(super) fn run_commands(&mut self) {
+        let until_us = self.core.mono_us + COMMANDS_US_PER_TURN;
+        let mut batch = std::mem::take(&mut self.batch);
+        let mut ran = 0;
+        while ran < batch.len() {
+            if let Some(client) = self.clients.take(batch[ran]) {
+                self.run_client(batch[ran], client);
+            }
+            ran += 1;
+            if timer::mono_us() >= until_us {
+                break;
+            }
+        }
+        self.put_off(&batch[ran..]);
+        batch.clear();
+        self.batch = batch;
+        self.hear_unheard();
+        self.list_answered();
+    }
+
+    /// These have been read and did not come to run: they are first in the next turn.
+    fn put_off(&mut self, slots: &[u32]) {
+        for slot in slots {
+            if let Some(client) = self.clients.get_mut(*slot) {
+                client.socket.listed = true;
+                client.socket.behind = !client.input.is_empty();
+            }
+        }
+        self.listed.splice(..0, slots.iter().copied());
+    }
+
+    /// Runs a client's commands, up to its share of the turn.
+    fn run_client(&mut self, slot: u32, mut client: Box<Client>) {
+        self.core.outputs.set_current(client.id, slot);
+        let after = self.run_frames(slot, &mut client);
+        client.settle(&mut self.core.pool);
+        let waiting = self.core.outputs.is_waiting(slot);
+        let socket = &mut client.socket;
+        socket.behind = after == After::Behind;
+        let over = socket.ended && !socket.behind && !socket.held;
+        if after == After::Gone || (over && waiting) {
+            self.clients.put(slot, client);
+            self.close(slot);
+            return;
+        }
+        if (after == After::Closing || over) && socket.closing_us.is_none() {
+            socket.closing_us = Some(self.core.mono_us);
+            // So that it is closed even if nothing is to be written.
+            self.core.outputs.mark_dirty(slot);
+        }
+        // What was left unread for the sake of the others is read next turn. A client that is held or
+        // waits is listed when that ends.
+        let again = socket.behind || (socket.wants_reading() && !waiting && !self.draining);
+        self.clients.put(slot, client);
+        self.account(slot);
+        if again {
+            self.list(slot);
+        }
+    }
+
+    fn run_frames(&mut self, slot: u32, client: &mut Client) -> After {
+        if client.socket.closing_us.is_some() {
+            return After::Closing;
+        }
+        let Client { id, session, framer, input, socket } = client;
+        let (mut midway, mut ran) = (socket.midway, 0);
+        let limits = self.core.limits.frame;
+        let running = Running { id: *id, slot, socket, input_bytes: input.len() };
+        let mut hall = Hall::new(&mut self.core, &mut self.clients, running);
+        let after = loop {
+            if hall.is_waiting() {
+                break After::Idle;
+            }
+            if hall.unsent_bytes() > OUTPUT_HOLD_BYTES {
+                break After::Held;
+            }
+            if self.draining && !midway {
+                break After::Idle;
+            }
+            match framer.next(input, &limits) {
+                Frame::Incomplete => break After::Idle,
+                Frame::Attack => {
+                    let peer = socket.peer();
+                    tracing::warn!(%peer, "an HTTP request came in: possibly a browser under attack; closed");
+                    break After::Gone;
+                }
+                Frame::Error(error) => {
+                    hall.refuse_framing(&error.to_string());
+                    break After::Closing;
+                }
+                Frame::Command if ran == COMMANDS_PER_TURN => break After::Behind,
+                Frame::Command => {}
+            }
+            ran += 1;
+            let next = run_command(session, framer.args(input), &limits, &mut hall);
+            midway = next == Next::Again;
+            if midway {
+                break After::Behind;
+            }
+            framer.consume(input);
+            match next {
+                Next::Done | Next::Waiting => {}
+                Next::Again => unreachable!("left above"),
+                Next::CloseAfterReply => break After::Closing,
+            }
+        };
+        let slow = std::mem::take(&mut hall.slow);
+        drop(hall);
+        socket.midway = midway;
+        socket.held = after == After::Held;
+        if ran > 0 {
+            socket.active_us = self.core.mono_us;
+        }
+        for mut entry in slow {
+            entry.name = session.name().to_vec();
+            self.core.slow_log.add(entry, self.core.limits.slow_len_max);
+        }
+        after
+    }
+}
+
+/// Runs one command; one with an argument too long to be kept is refused.
+fn run_command(
+    session: &mut Session,
+    framed: Args<'_>,
+    limits: &FrameLimits,
+    hall: &mut Hall<'_>,
+) -> Next {
+    let mut oversized = None;
+    let mut args: SmallVec<[&[u8]; ARGS_INLINE]> = SmallVec::new();
+    for arg in framed.iter() {
+        args.push(match arg {
+            Arg::Bytes(bytes) => bytes,
+            Arg::Oversized { len } => {
+                oversized = oversized.or(Some(len));
+                &[]
+            }
+        });
+    }
+    match oversized {
+        None => session.execute(&args, hall),
+        Some(len) => {
+            let bytes_max = limits.argument_bytes_max.into();
+            session.refuse_oversized(&args, len.into(), bytes_max, hall)
+        }
+    }
+}
+
+/// Why a client's commands stopped running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum After {
+    /// There is none left, or the client waits.
+    Idle,
+    /// Its share of the turn is used up.
+    Behind,
+    /// It must read its replies first.
+    Held,
+    /// It gets its replies and is closed.
+    Closing,
+    /// It is closed at once.
+    Gone,
+}

@@ -1,0 +1,143 @@
+//! The loop around the turns: what wakes it, and how it ends.
+
+use super::Server;
+use super::core::Core;
+use super::timer::{self, Alarm, StepWatch};
+use super::turn::{TICK_US, Turns};
+use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::wake::Bell;
+
+/// Serves until a stop is asked for.
+pub fn run(server: Server) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    // Without this tokio would make the loop pause after 128 reads, as a task among others; there
+    // are no others, and the turn has its own budgets.
+    runtime.block_on(tokio::task::unconstrained(async { Loop::new(server)?.run().await }))
+}
+
+/// What the loop waits for.
+struct Loop {
+    turns: Turns,
+    listeners: Vec<TcpListener>,
+    alarm: Alarm,
+    step_watch: StepWatch,
+    signals: Vec<Signal>,
+    bell: Arc<Bell>,
+    woken: Vec<u32>,
+    /// How often a stop was asked for.
+    stops: u32,
+    /// A listener failed, as it does when there are no file descriptors: left alone until then.
+    accept_from_us: u64,
+}
+
+impl Loop {
+    fn new(server: Server) -> io::Result<Loop> {
+        let Server { config, listeners, addresses, bell, log_level, signals } = server;
+        let core = Core::new(config, addresses[0].port(), log_level);
+        let signals = match signals {
+            true => vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
+            false => Vec::new(),
+        };
+        Ok(Loop {
+            turns: Turns::new(core, Arc::clone(&bell)),
+            listeners: listeners
+                .into_iter()
+                .map(TcpListener::from_std)
+                .collect::<io::Result<_>>()?,
+            alarm: Alarm::new()?,
+            step_watch: StepWatch::new()?,
+            signals,
+            bell,
+            woken: Vec::new(),
+            stops: 0,
+            accept_from_us: 0,
+        })
+    }
+
+    async fn run(mut self) -> io::Result<()> {
+        while self.stops == 0 {
+            self.wait().await?;
+            self.turns.turn();
+            match self.turns.core.shutdown.take() {
+                Some(true) => return Ok(()),
+                Some(false) => self.stops += 1,
+                None => {}
+            }
+        }
+        self.drain().await
+    }
+
+    /// Finishes what is half done and sees the last replies out, within bounds.
+    async fn drain(mut self) -> io::Result<()> {
+        tracing::info!("stopping: no new commands are taken");
+        self.listeners.clear();
+        self.turns.drain();
+        let until_us = timer::mono_us() + SHUTDOWN_MS_MAX * 1_000;
+        while !self.turns.is_drained() && timer::mono_us() < until_us && self.stops < 2 {
+            self.wait().await?;
+            self.turns.turn();
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    async fn wait(&mut self) -> io::Result<()> {
+        if self.turns.is_behind() {
+            // Sockets get their chance all the same: the driver is asked without waiting.
+            tokio::task::yield_now().await;
+        } else {
+            self.alarm.wake_by(self.turns.wake_by_us())?;
+        }
+        poll_fn(|cx| self.poll_woken(cx)).await
+    }
+
+    /// Ready when the next turn has something to do. All that can wake the loop is asked each time,
+    /// so that each registers its waker.
+    fn poll_woken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stop = self.bell.take(&mut self.woken, cx.waker());
+        self.stops += u32::from(stop);
+        self.turns.woken(&mut self.woken);
+        self.accept(cx);
+        let rung = self.alarm.poll_rung(cx)?.is_ready();
+        while self.step_watch.poll_stepped(cx)?.is_ready() {
+            self.turns.stepped = true;
+        }
+        for signal in &mut self.signals {
+            while signal.poll_recv(cx).is_ready() {
+                self.stops += 1;
+            }
+        }
+        let ready = rung || self.turns.stepped || self.stops > 0 || self.turns.is_behind();
+        if ready { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    fn accept(&mut self, cx: &mut Context<'_>) {
+        let now_us = self.turns.core.mono_us;
+        if now_us < self.accept_from_us {
+            return;
+        }
+        for listener in &self.listeners {
+            while self.turns.accepted.len() < ACCEPTS_PER_TURN {
+                match listener.poll_accept(cx) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok((stream, _))) => self.turns.accepted.push(stream),
+                    // The peer gave up before it was its turn.
+                    Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {
+                    }
+                    Poll::Ready(Err(error)) => {
+                        tracing::warn!(%error, "no connection can be accepted for a second");
+                        self.accept_from_us = now_us + TICK_US;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}

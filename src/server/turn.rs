@@ -1,0 +1,183 @@
+//! The turn: everything the server does, in order, again and again.
+
+use super::client::Client;
+use super::clients::Clients;
+use super::clock::Compared;
+use super::core::Core;
+use super::timer;
+use super::wake::Bell;
+use crate::limits::ADVANCE_STEPS_PER_TURN;
+use crate::observe::{Counters, rates};
+use std::sync::Arc;
+use tokio::net::TcpStream;
+
+/// Least time between two comparisons with the wall clock, and between two looks at all clients, µs.
+pub const TICK_US: u64 = 1_000_000;
+
+/// The state of the loop.
+#[derive(Debug)]
+pub struct Turns {
+    /// Everything but the clients.
+    pub core: Core,
+    /// The connections.
+    pub clients: Clients,
+    /// Connections accepted since the last turn.
+    pub accepted: Vec<TcpStream>,
+    /// The wall clock was set since the last turn.
+    pub stepped: bool,
+    /// No new command is taken any more.
+    pub draining: bool,
+    /// Slots whose turn it is, in the order in which they came.
+    pub(super) listed: Vec<u32>,
+    /// Slots of this turn, in order.
+    pub(super) batch: Vec<u32>,
+    /// Passing time has more to do.
+    more: bool,
+    /// When all clients are looked at next; monotonic, µs.
+    tick_us: u64,
+    pub(super) next_id: u64,
+    pub(super) bell: Arc<Bell>,
+}
+
+impl Turns {
+    /// Before the first turn.
+    pub fn new(core: Core, bell: Arc<Bell>) -> Turns {
+        Turns {
+            tick_us: core.mono_us + TICK_US,
+            core,
+            clients: Clients::default(),
+            accepted: Vec::new(),
+            stepped: false,
+            draining: false,
+            listed: Vec::new(),
+            batch: Vec::new(),
+            more: true,
+            next_id: 1,
+            bell,
+        }
+    }
+
+    /// One turn. Before it, the loop has waited for sockets, the alarm or a signal.
+    pub fn turn(&mut self) {
+        // New connections first: their first request is read in this turn.
+        self.greet();
+        // Before the clock: what is read now was sent before `now`, so that no delay counts from
+        // before its request was made.
+        self.read_sockets();
+        // Once: everything in a turn happens at one instant.
+        self.read_clock();
+        // Before time passes: who asks at the instant at which a job falls due is in line for it.
+        self.run_commands();
+        // Before the journal: what falls due in this turn is in its batch.
+        self.advance();
+        // Before the release: no reply leaves before the facts it rests on are safe. There is no
+        // journal yet, so they are as safe as they will be.
+        self.core.facts.clear();
+        // One write per client. What was handed to a peer that is gone goes to the next in line and
+        // is released here too.
+        self.release();
+        // Last: the counters show whole turns.
+        self.count();
+    }
+
+    /// The slots that were woken have something to do.
+    pub fn woken(&mut self, slots: &mut Vec<u32>) {
+        for slot in slots.drain(..) {
+            if let Some(client) = self.clients.get_mut(slot) {
+                client.socket.unread = true;
+            }
+            self.list(slot);
+        }
+    }
+
+    /// Whether the next turn has work that nothing will wake the loop for.
+    pub fn is_behind(&self) -> bool {
+        self.more || !self.listed.is_empty() || !self.accepted.is_empty()
+    }
+
+    /// When the next turn must begin at the latest; monotonic, µs.
+    pub fn wake_by_us(&self) -> u64 {
+        let due = self.core.engine.next_wakeup();
+        let due_us = due.map_or(u64::MAX, |due| self.core.clock.mono_us_of(due.start()));
+        due_us.min(self.tick_us)
+    }
+
+    /// Whether every reply has left and nothing is half done.
+    pub fn is_drained(&self) -> bool {
+        let busy = |(slot, client): (u32, &Client)| {
+            client.socket.midway || self.core.outputs.unsent_bytes(slot) > 0
+        };
+        !self.clients.iter().any(busy)
+    }
+
+    /// From here on no new command is taken, and clients that wait are let go.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        let waiting = |(slot, _): &(u32, &Client)| self.core.outputs.is_waiting(*slot);
+        let slots: Vec<u32> = self.clients.iter().filter(waiting).map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.close(slot);
+        }
+    }
+
+    fn read_clock(&mut self) {
+        let mono_us = timer::mono_us();
+        if self.stepped || mono_us >= self.tick_us {
+            self.stepped = false;
+            let reading = timer::reading();
+            match self.core.clock.compare(reading) {
+                Compared::InStep => {}
+                Compared::Forward(us) => {
+                    tracing::warn!(us, "the wall clock was set forward; what is due now falls due");
+                }
+                Compared::Back(us) => {
+                    tracing::warn!(
+                        us,
+                        "the wall clock was set back; time runs at half speed meanwhile"
+                    );
+                }
+            }
+        }
+        self.core.mono_us = timer::mono_us();
+        let now = self.core.clock.at(self.core.mono_us);
+        // Checked where it is used, too: a time that went back would let a job come early.
+        assert!(now >= self.core.now, "the engine's clock went back");
+        self.core.now = now;
+    }
+
+    fn advance(&mut self) {
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        self.more = engine.advance(now, ADVANCE_STEPS_PER_TURN, &mut turn).more;
+        self.hear_unheard();
+        self.list_answered();
+    }
+
+    fn count(&mut self) {
+        let core = &mut self.core;
+        core.turns += 1;
+        core.memory_bytes_peak = core.memory_bytes_peak.max(core.memory_bytes());
+        let Counters { commands, input_bytes, output_bytes, .. } = core.counters;
+        core.rates.sample(core.mono_us, rates::Totals { commands, input_bytes, output_bytes });
+        if core.mono_us >= self.tick_us {
+            self.tick_us = core.mono_us + TICK_US;
+            self.close_overdue();
+        }
+    }
+
+    /// Closes a connection. What it was handed and never got goes to the next in line.
+    pub fn close(&mut self, slot: u32) {
+        let Some(client) = self.clients.take(slot) else { return };
+        self.core.forget(&mut self.clients, client.id, slot, client.socket.bytes);
+    }
+
+    /// Puts a slot on the list for the next turn.
+    pub(super) fn list(&mut self, slot: u32) {
+        if let Some(client) = self.clients.get_mut(slot)
+            && !client.socket.listed
+        {
+            client.socket.listed = true;
+            self.listed.push(slot);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Which clients' sockets have something to do: each client has a waker of its own, which puts the
+//! client's slot on one list and wakes the turn loop once.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+
+/// The slots woken since the last turn, and the loop to wake for them.
+///
+/// Wakers must be `Send`, so this is behind a mutex, which nobody ever waits for: sockets wake
+/// their clients from the loop's own thread, and only [`Bell::stop`] may come from another.
+#[derive(Debug, Default)]
+pub struct Bell {
+    rung: Mutex<Rung>,
+}
+
+#[derive(Debug, Default)]
+struct Rung {
+    slots: Vec<u32>,
+    stop: bool,
+    turn_loop: Option<Waker>,
+}
+
+impl Bell {
+    /// Takes the woken slots, in the order in which they were woken; one may stand there twice. If
+    /// there are none, `turn_loop` is woken when that changes. Returns whether a stop was asked for.
+    pub fn take(&self, slots: &mut Vec<u32>, turn_loop: &Waker) -> bool {
+        let mut rung = self.lock();
+        slots.append(&mut rung.slots);
+        if !rung.turn_loop.as_ref().is_some_and(|w| w.will_wake(turn_loop)) {
+            rung.turn_loop = Some(turn_loop.clone());
+        }
+        mem::take(&mut rung.stop)
+    }
+
+    /// Asks the loop to stop.
+    pub fn stop(&self) {
+        let mut rung = self.lock();
+        rung.stop = true;
+        if let Some(waker) = &rung.turn_loop {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// A waker for one slot. It may outlive the client: then it wakes whoever has the slot, who
+    /// finds nothing to do.
+    pub fn waker(self: &Arc<Bell>, slot: u32) -> Waker {
+        Waker::from(Arc::new(SlotWaker { slot, bell: Arc::clone(self) }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rung> {
+        self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+struct SlotWaker {
+    slot: u32,
+    bell: Arc<Bell>,
+}
+
+impl Wake for SlotWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut rung = self.bell.lock();
+        rung.slots.push(self.slot);
+        if rung.slots.len() == 1
+            && let Some(waker) = &rung.turn_loop
+        {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_loop_is_woken_once_for_all() {
+        let (bell, count) = (Arc::new(Bell::default()), Arc::new(Count::default()));
+        let turn_loop = Waker::from(Arc::clone(&count));
+        let mut slots = Vec::new();
+        assert!(!bell.take(&mut slots, &turn_loop));
+        for slot in [7, 3, 7] {
+            bell.waker(slot).wake();
+        }
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        assert!(!bell.take(&mut slots, &turn_loop));
+        assert_eq!(slots, [7, 3, 7]);
+        bell.waker(1).wake();
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        bell.stop();
+        assert!(bell.take(&mut slots, &turn_loop));
+        assert!(!bell.take(&mut slots, &turn_loop));
+    }
+}

@@ -1,0 +1,150 @@
+//! One connection as CLIENT LIST and CLIENT INFO show it, and the filters that choose among them.
+
+use std::fmt;
+
+use crate::command::action::{ClientFilter, ClientKind};
+use crate::ids::{ClientId, Db};
+use crate::resp::Protocol;
+
+/// One connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientLine {
+    /// What its session knows: `Session::facts`.
+    pub session: SessionFacts,
+    /// What the server knows.
+    pub socket: SocketFacts,
+}
+
+/// The session's part of a [`ClientLine`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFacts {
+    /// The connection's number.
+    pub id: ClientId,
+    /// What CLIENT SETNAME said; empty for none.
+    pub name: Vec<u8>,
+    /// The database.
+    pub db: Db,
+    /// How many commands its transaction holds; none outside of one.
+    pub multi_count: Option<usize>,
+    /// Bytes of those commands.
+    pub multi_bytes: usize,
+    /// The last command's full name, lower case; `NULL` before the first.
+    pub command: &'static str,
+    /// RESP2 or RESP3.
+    pub protocol: Protocol,
+    /// What CLIENT SETINFO LIB-NAME said.
+    pub lib_name: Vec<u8>,
+    /// What CLIENT SETINFO LIB-VER said.
+    pub lib_version: Vec<u8>,
+    /// CLIENT NO-EVICT ON.
+    pub no_evict: bool,
+    /// CLIENT NO-TOUCH ON.
+    pub no_touch: bool,
+}
+
+/// The server's part of a [`ClientLine`].
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct SocketFacts {
+    /// The peer, `ip:port`.
+    pub addr: String,
+    /// The address it connected to, `ip:port`.
+    pub laddr: String,
+    /// The file descriptor.
+    pub fd: i64,
+    /// Seconds since it connected.
+    pub age_s: u64,
+    /// Seconds since its last command.
+    pub idle_s: u64,
+    /// It waits for a job.
+    pub waiting: bool,
+    /// It is closed once its output has left.
+    pub closing: bool,
+    /// It came by a Unix socket.
+    pub unix: bool,
+    /// Bytes read and not yet consumed.
+    pub input_bytes: usize,
+    /// Room left in the read buffer.
+    pub input_free_bytes: usize,
+    /// Bytes of replies that have not left.
+    pub output_bytes: usize,
+    /// Everything held for the connection, bytes.
+    pub memory_bytes: usize,
+    /// It is being watched for reading.
+    pub readable: bool,
+    /// It is being watched for writing.
+    pub writable: bool,
+}
+
+impl fmt::Display for ClientLine {
+    /// As CLIENT LIST shows it: `name=value` parted by blanks, in Redis's order, without line end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (session, socket) = (&self.session, &self.socket);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        write!(
+            f,
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0",
+            session.id,
+            socket.addr,
+            socket.laddr,
+            socket.fd,
+            text(&session.name),
+            socket.age_s,
+            socket.idle_s,
+            self.flags(),
+            session.db,
+        )?;
+        let multi = session.multi_count.map_or(-1, |count| count as i64);
+        let (input, free) = (socket.input_bytes, socket.input_free_bytes);
+        write!(f, " multi={multi} qbuf={input} qbuf-free={free} argv-mem=0")?;
+        let (output, whole) = (socket.output_bytes, socket.memory_bytes);
+        write!(
+            f,
+            " multi-mem={} rbs={output} rbp={output} obl={output} oll=0 omem=0 tot-mem={whole}",
+            session.multi_bytes
+        )?;
+        let readable = if socket.readable { "r" } else { "" };
+        let writable = if socket.writable { "w" } else { "" };
+        let resp = match session.protocol {
+            Protocol::Resp2 => 2,
+            Protocol::Resp3 => 3,
+        };
+        write!(
+            f,
+            " events={readable}{writable} cmd={} user=default redir=-1 resp={resp} lib-name={} \
+             lib-ver={}",
+            session.command,
+            text(&session.lib_name),
+            text(&session.lib_version),
+        )
+    }
+}
+
+impl ClientLine {
+    /// A letter for each thing that holds; `N` if none does.
+    fn flags(&self) -> String {
+        let all = [
+            (self.socket.waiting, 'b'),
+            (self.session.multi_count.is_some(), 'x'),
+            (self.socket.closing, 'c'),
+            (self.socket.unix, 'U'),
+            (self.session.no_evict, 'e'),
+            (self.session.no_touch, 'T'),
+        ];
+        let flags: String = all.iter().filter(|(holds, _)| *holds).map(|(_, flag)| flag).collect();
+        if flags.is_empty() { "N".to_string() } else { flags }
+    }
+}
+
+impl ClientFilter<'_> {
+    /// Whether `line` is meant; `skip_me` is the asking session's to heed.
+    pub fn matches(&self, line: &ClientLine) -> bool {
+        let ids = self.ids.as_ref().is_none_or(|ids| ids.contains(&line.session.id));
+        let addr = self.addr.is_none_or(|addr| addr == line.socket.addr.as_bytes());
+        let laddr = self.laddr.is_none_or(|laddr| laddr == line.socket.laddr.as_bytes());
+        let user = self.user.is_none_or(|user| user == b"default");
+        let age = self.age_s_min.is_none_or(|age| line.socket.age_s >= age);
+        // Nobody subscribes and nobody replicates, so every connection is a normal one.
+        let kind = self.kind.is_none_or(|kind| kind == ClientKind::Normal);
+        ids && addr && laddr && user && age && kind
+    }
+}

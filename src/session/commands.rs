@@ -1,0 +1,91 @@
+//! COMMAND and HELP: what a command asks about the table of commands.
+
+use crate::command::action::{Commands, ListFilter};
+use crate::command::spec::{CATEGORIES, CommandSpec};
+use crate::command::{describe, help, table};
+use crate::glob;
+use crate::session::world::World;
+use crate::session::{Session, Step};
+
+impl Session {
+    pub(super) fn commands(&mut self, what: Commands<'_>, world: &mut dyn World) -> Step {
+        if let Commands::GetKeys(words) = what {
+            return self.get_keys(words, world);
+        }
+        let mut out = world.encoder(self.id);
+        match what {
+            Commands::GetKeys(_) => {}
+            Commands::Count => out.integer(table::all().count() as i64),
+            Commands::All | Commands::Info([]) => {
+                out.array(table::all().count());
+                table::all().for_each(|spec| describe::write_info(spec, &mut out));
+            }
+            Commands::Info(names) => {
+                out.array(names.len());
+                for name in names {
+                    match table::find(name) {
+                        Some(spec) => describe::write_info(spec, &mut out),
+                        None => out.null(),
+                    }
+                }
+            }
+            Commands::Docs(names) => {
+                let mut specs: Vec<&CommandSpec> = table::all().collect();
+                if !names.is_empty() {
+                    specs = names.iter().filter_map(|name| table::find(name)).collect();
+                }
+                out.map(specs.len());
+                specs.iter().for_each(|spec| describe::write_docs(spec, &mut out));
+            }
+            Commands::List(filter) => {
+                let listed = |spec: &&CommandSpec| match filter {
+                    ListFilter::All => true,
+                    ListFilter::Module => false,
+                    ListFilter::Pattern(pattern) => {
+                        glob::matches_any_case(pattern, spec.name.as_bytes())
+                    }
+                    ListFilter::Category(name) => CATEGORIES
+                        .iter()
+                        .filter(|category| name.eq_ignore_ascii_case(category.as_bytes()))
+                        .any(|category| spec.all_categories().contains(category)),
+                };
+                let specs: Vec<&CommandSpec> =
+                    table::all_with_subcommands().filter(listed).collect();
+                out.array(specs.len());
+                specs.iter().for_each(|spec| out.bulk(spec.name.as_bytes()));
+            }
+            Commands::Help(container) => {
+                let lines = help::lines(container);
+                out.array(lines.len());
+                lines.iter().for_each(|line| out.simple(line));
+            }
+        }
+        Step::Done
+    }
+
+    fn get_keys(&mut self, words: &[&[u8]], world: &mut dyn World) -> Step {
+        let name = words.first().copied().unwrap_or_default();
+        if table::find(name).is_none() {
+            return self.fail("ERR Invalid command specified", world);
+        }
+        let keys = match table::resolve(words) {
+            Ok(spec) => spec.find_keys(words),
+            Err(_) => {
+                let text = "ERR Invalid number of arguments specified for command";
+                return self.fail(text, world);
+            }
+        };
+        match keys {
+            None => self.fail("ERR The command has no key arguments", world),
+            Some(keys) if keys.is_empty() => {
+                self.fail("ERR Invalid arguments specified for command", world)
+            }
+            Some(keys) => {
+                let mut out = world.encoder(self.id);
+                out.array(keys.len());
+                words[keys].iter().for_each(|key| out.bulk(key));
+                Step::Done
+            }
+        }
+    }
+}

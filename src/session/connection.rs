@@ -1,0 +1,145 @@
+//! What a command asks of its own connection.
+
+use crate::command::action::{Connection, Hello, ReplyMode};
+use crate::ids::Db;
+use crate::resp::Protocol;
+use crate::session::world::World;
+use crate::session::{Session, Step};
+
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+impl Session {
+    pub(super) fn connection(&mut self, what: Connection<'_>, world: &mut dyn World) -> Step {
+        match what {
+            Connection::Hello(hello) => return self.hello(hello, world),
+            Connection::Auth { user: None, .. } => {
+                let text = "ERR AUTH <password> called without any password configured for the \
+                            default user. Are you sure your configuration is correct?";
+                return self.fail(text, world);
+            }
+            // The one user there is has no password, so any is right.
+            Connection::Auth { user: Some(b"default"), .. } => {}
+            Connection::Auth { .. } => return self.fail(WRONG_PASSWORD, world),
+            Connection::Select(db) => self.db = db,
+            Connection::SetName(name) => self.name = name.to_vec(),
+            Connection::SetLibName(name) => self.lib_name = name.to_vec(),
+            Connection::SetLibVersion(version) => self.lib_version = version.to_vec(),
+            Connection::NoEvict(on) => self.no_evict = on,
+            Connection::NoTouch(on) => self.no_touch = on,
+            Connection::TrackingOff => {}
+            Connection::Reply(mode) => return self.choose_replies(mode, world),
+            Connection::Reset => return self.reset(world),
+            Connection::Quit => {
+                self.ok(world);
+                return Step::Close;
+            }
+            Connection::Info => {
+                let line = self.own_line(world);
+                world.encoder(self.id).verbatim_txt(&line);
+                return Step::Done;
+            }
+            shown => {
+                self.show(shown, world);
+                return Step::Done;
+            }
+        }
+        self.ok(world)
+    }
+
+    fn show(&mut self, what: Connection<'_>, world: &mut dyn World) {
+        let mut out = world.encoder(self.id);
+        match what {
+            Connection::Ping(None) => out.simple("PONG"),
+            Connection::Ping(Some(message)) | Connection::Echo(message) => out.bulk(message),
+            Connection::GetName if self.name.is_empty() => out.null(),
+            Connection::GetName => out.bulk(&self.name),
+            Connection::Id => out.integer(self.id.0 as i64),
+            Connection::GetRedir => out.integer(-1),
+            Connection::TrackingInfo => {
+                out.map(3);
+                out.bulk(b"flags");
+                out.set(1);
+                out.bulk(b"off");
+                out.bulk(b"redirect");
+                out.integer(-1);
+                out.bulk(b"prefixes");
+                out.array(0);
+            }
+            // All others answer OK.
+            _ => out.bulk(b"default"),
+        }
+    }
+
+    /// Nothing is changed by a HELLO that fails; the reply is in the protocol it chose.
+    fn hello(&mut self, hello: Hello<'_>, world: &mut dyn World) -> Step {
+        if hello.auth.is_some_and(|(user, _)| user != b"default") {
+            return self.fail(WRONG_PASSWORD, world);
+        }
+        if let Some(name) = hello.name {
+            self.name = name.to_vec();
+        }
+        if let Some(protocol) = hello.protocol {
+            self.speak(protocol, world);
+        }
+        let version = match self.protocol {
+            Protocol::Resp2 => 2,
+            Protocol::Resp3 => 3,
+        };
+        let mut out = world.encoder(self.id);
+        out.map(7);
+        out.bulk(b"server");
+        out.bulk(b"redis");
+        out.bulk(b"version");
+        out.bulk(crate::REDIS_VERSION.as_bytes());
+        out.bulk(b"proto");
+        out.integer(version);
+        out.bulk(b"id");
+        out.integer(self.id.0 as i64);
+        out.bulk(b"mode");
+        out.bulk(b"standalone");
+        out.bulk(b"role");
+        out.bulk(b"master");
+        out.bulk(b"modules");
+        out.array(0);
+        Step::Done
+    }
+
+    /// As new, but for the number and the library's name.
+    fn reset(&mut self, world: &mut dyn World) -> Step {
+        self.transaction = None;
+        self.db = Db(0);
+        self.name.clear();
+        self.no_evict = false;
+        self.no_touch = false;
+        self.replies = ReplyMode::On;
+        self.replies_chosen = true;
+        self.mute(false, world);
+        self.speak(Protocol::Resp2, world);
+        world.release(self.id);
+        world.encoder(self.id).simple("RESET");
+        Step::Done
+    }
+
+    fn choose_replies(&mut self, mode: ReplyMode, world: &mut dyn World) -> Step {
+        self.replies_chosen = true;
+        match mode {
+            ReplyMode::On => {
+                self.replies = ReplyMode::On;
+                self.mute(false, world);
+                self.ok(world);
+            }
+            ReplyMode::Off => self.replies = ReplyMode::Off,
+            // There is nothing to skip while it is off.
+            ReplyMode::Skip if self.replies == ReplyMode::Off => {}
+            ReplyMode::Skip => self.replies = ReplyMode::Skip,
+        }
+        Step::Done
+    }
+
+    fn speak(&mut self, protocol: Protocol, world: &mut dyn World) {
+        if self.protocol != protocol {
+            self.protocol = protocol;
+            world.set_protocol(self.id, protocol);
+        }
+    }
+}

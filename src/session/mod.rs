@@ -1,0 +1,321 @@
+//! One connection's state machine, from a framed command to its reply, without a socket.
+//!
+//! The server frames a command, calls [`Session::execute`], and does what [`Next`] says. Everything
+//! a session needs besides its own few fields comes through [`World`], so it runs as it stands in
+//! tests, with a world that is scripted.
+
+pub mod client_line;
+pub mod world;
+
+mod clients;
+mod commands;
+mod connection;
+mod server;
+mod transaction;
+
+pub use client_line::{ClientLine, SessionFacts, SocketFacts};
+pub use world::World;
+
+use crate::command::action::{Action, Probe, ReplyMode, Transaction};
+use crate::command::{self, CommandSpec, table};
+use crate::engine::Outcome;
+use crate::engine::request::{QueueName, Request};
+use crate::error::Error;
+use crate::ids::{ClientId, Db};
+use crate::resp::Protocol;
+use transaction::Queue;
+use world::Ended;
+
+/// What the server does after a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// It is over: take the next one.
+    Done,
+    /// The client waits in line: hold back its further bytes until it is answered.
+    Waiting,
+    /// Nothing visible happened: call [`Session::execute`] with the same in the next turn, before
+    /// anything else of this client.
+    Again,
+    /// Close once what was written has left; further bytes are not read.
+    CloseAfterReply,
+}
+
+/// One connection: what it chose (protocol, database, name) and the transaction it collects.
+#[derive(Debug)]
+pub struct Session {
+    id: ClientId,
+    protocol: Protocol,
+    db: Db,
+    name: Vec<u8>,
+    lib_name: Vec<u8>,
+    lib_version: Vec<u8>,
+    no_evict: bool,
+    no_touch: bool,
+    /// CLIENT REPLY: what becomes of the next command's reply.
+    replies: ReplyMode,
+    /// What the world was last told.
+    muted: bool,
+    /// CLIENT REPLY was among the commands of this call.
+    replies_chosen: bool,
+    /// CLIENT KILL met this connection.
+    closing: bool,
+    last: Option<&'static CommandSpec>,
+    transaction: Option<Queue>,
+}
+
+/// How one command went, inside or outside of a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Done,
+    Failed,
+    Waiting,
+    Again,
+    Close,
+}
+
+/// Whether a command runs by itself or in EXEC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Alone,
+    InExec,
+}
+
+impl Session {
+    /// A fresh connection: RESP2, database 0, no name.
+    pub fn new(id: ClientId) -> Session {
+        Session {
+            id,
+            protocol: Protocol::Resp2,
+            db: Db(0),
+            name: Vec::new(),
+            lib_name: Vec::new(),
+            lib_version: Vec::new(),
+            no_evict: false,
+            no_touch: false,
+            replies: ReplyMode::On,
+            muted: false,
+            replies_chosen: false,
+            closing: false,
+            last: None,
+            transaction: None,
+        }
+    }
+
+    /// Runs one command. `args` begins with its name and is not empty. The reply, if there is one
+    /// now, is in the client's output when this returns.
+    pub fn execute(&mut self, args: &[&[u8]], world: &mut dyn World) -> Next {
+        self.settle_muting(world);
+        let skipped = self.replies == ReplyMode::Skip;
+        self.replies_chosen = false;
+        let step = match table::resolve(args) {
+            Ok(spec) => self.begin(spec, args, world),
+            Err(error) => self.reject(args, error, world),
+        };
+        if step == Step::Again {
+            return Next::Again;
+        }
+        // SKIP is for one command. Its world stays muted till the next begins, as the reply of a
+        // waiter comes later.
+        if skipped && !self.replies_chosen {
+            self.replies = ReplyMode::On;
+        }
+        match step {
+            Step::Close => Next::CloseAfterReply,
+            _ if self.closing => Next::CloseAfterReply,
+            Step::Waiting => Next::Waiting,
+            _ => Next::Done,
+        }
+    }
+
+    /// Refuses a command of which an argument was too long to be kept: `args` holds it as empty.
+    /// Inside MULTI the transaction is lost, as with any command refused when queued.
+    pub fn refuse_oversized(
+        &mut self,
+        args: &[&[u8]],
+        bytes: u64,
+        bytes_max: u64,
+        world: &mut dyn World,
+    ) -> Next {
+        self.settle_muting(world);
+        let name = table::find(args.first().copied().unwrap_or_default());
+        let name = name.map_or("command", |spec| spec.name);
+        let error = Error::text(format!(
+            "ERR an argument of '{name}' has {bytes} bytes; max-body-size is {bytes_max}"
+        ));
+        self.reject(args, error, world);
+        if self.replies == ReplyMode::Skip {
+            self.replies = ReplyMode::On;
+        }
+        Next::Done
+    }
+
+    /// What CLIENT LIST shows of it.
+    pub fn facts(&self) -> SessionFacts {
+        SessionFacts {
+            id: self.id,
+            name: self.name.clone(),
+            db: self.db,
+            multi_count: self.transaction.as_ref().map(Queue::len),
+            multi_bytes: self.transaction.as_ref().map_or(0, Queue::bytes),
+            command: self.last.map_or("NULL", |spec| spec.name),
+            protocol: self.protocol,
+            lib_name: self.lib_name.clone(),
+            lib_version: self.lib_version.clone(),
+            no_evict: self.no_evict,
+            no_touch: self.no_touch,
+        }
+    }
+
+    /// The protocol it speaks.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Its database.
+    pub fn db(&self) -> Db {
+        self.db
+    }
+
+    /// Its number.
+    pub fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// What CLIENT SETNAME said; empty for none.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Bytes held for its transaction.
+    pub fn memory_bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, Queue::bytes)
+    }
+
+    fn settle_muting(&mut self, world: &mut dyn World) {
+        self.mute(self.replies != ReplyMode::On, world);
+    }
+
+    fn mute(&mut self, muted: bool, world: &mut dyn World) {
+        if self.muted != muted {
+            self.muted = muted;
+            world.set_muted(self.id, muted);
+        }
+    }
+
+    /// A command that never ran.
+    fn reject(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Step {
+        let mut text = error.to_string();
+        if args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
+            self.transaction = None;
+            let why = text.strip_prefix("ERR ").unwrap_or(&text);
+            text = format!("EXECABORT Transaction discarded because of: {why}");
+        } else if let Some(queue) = &mut self.transaction {
+            queue.spoil();
+        }
+        self.fail(&text, world)
+    }
+
+    /// Runs a command, or queues it.
+    fn begin(&mut self, spec: &'static CommandSpec, args: &[&[u8]], world: &mut dyn World) -> Step {
+        self.last = Some(spec);
+        if self.transaction.is_some() && !transaction::runs_at_once(spec) {
+            return self.enqueue(spec, args, world);
+        }
+        self.run(spec, args, Place::Alone, world)
+    }
+
+    fn run(
+        &mut self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        place: Place,
+        world: &mut dyn World,
+    ) -> Step {
+        world.began(self.id, spec);
+        let step = match command::parse(spec, args, self.db) {
+            Ok(action) => self.act(action, place, world),
+            Err(error) => self.fail(&error.to_string(), world),
+        };
+        let how = match step {
+            Step::Done | Step::Close => Ended::Replied,
+            Step::Failed => Ended::Failed,
+            Step::Waiting => Ended::Waiting,
+            Step::Again => Ended::Again,
+        };
+        world.ended(self.id, spec, args, how);
+        step
+    }
+
+    fn act(&mut self, action: Action<'_>, place: Place, world: &mut dyn World) -> Step {
+        match action {
+            Action::Engine(request) => self.ask_engine(&request, place, world),
+            Action::Probe(queue, probe) => self.probe(queue, probe, world),
+            Action::Connection(what) => self.connection(what, world),
+            Action::Transaction(Transaction::Multi) => self.multi(world),
+            Action::Transaction(Transaction::Exec) => self.exec(world),
+            Action::Transaction(Transaction::Discard) => self.discard(world),
+            Action::Clients(what) => self.clients(what, world),
+            Action::Commands(what) => self.commands(what, world),
+            Action::Server(what) => self.server(what, place, world),
+        }
+    }
+
+    fn ask_engine(&mut self, request: &Request<'_>, place: Place, world: &mut dyn World) -> Step {
+        let outcome = match place {
+            Place::Alone => world.handle(self.id, request),
+            // Earlier commands of the transaction may have left a slice to do, even after all of
+            // them were prepared.
+            Place::InExec => loop {
+                match world.handle_in_transaction(self.id, request) {
+                    Outcome::Again => while !world.prepare(request) {},
+                    outcome => break outcome,
+                }
+            },
+        };
+        match outcome {
+            Outcome::Replied => Step::Done,
+            Outcome::Waiting => Step::Waiting,
+            Outcome::Again => Step::Again,
+        }
+    }
+
+    /// Answers a question about a key of any type.
+    fn probe(&mut self, queue: QueueName<'_>, probe: Probe, world: &mut dyn World) -> Step {
+        let exists = Request::Exists { db: queue.db, queues: &[queue.name] };
+        let exists = match world.ask(self.id, &exists) {
+            Ok(count) => count > 0,
+            Err(error) => return self.fail(&error.to_string(), world),
+        };
+        let wrong_type = "WRONGTYPE Operation against a key holding the wrong kind of value";
+        let mut out = world.encoder(self.id);
+        match (probe, exists) {
+            (Probe::Type, true) => out.simple("list"),
+            (Probe::Type, false) => out.simple("none"),
+            (Probe::Ttl, true) => out.integer(-1),
+            (Probe::Ttl, false) => out.integer(-2),
+            (Probe::Persist, _) | (Probe::OtherCount, false) => out.integer(0),
+            (Probe::Encoding, true) => out.bulk(b"delayqueue"),
+            (Probe::IdleTime, true) => out.integer(0),
+            (Probe::RefCount, true) => out.integer(1),
+            (Probe::Frequency, true) => {
+                let text = "ERR An LFU maxmemory policy is not selected, access frequency not \
+                            tracked. How often a queue is used is not counted.";
+                return self.fail(text, world);
+            }
+            (Probe::OtherValue | Probe::OtherCount, true) => return self.fail(wrong_type, world),
+            (_, false) => out.null(),
+        }
+        Step::Done
+    }
+
+    fn fail(&mut self, text: &str, world: &mut dyn World) -> Step {
+        world.refused(self.id, text);
+        world.encoder(self.id).error(text);
+        Step::Failed
+    }
+
+    fn ok(&mut self, world: &mut dyn World) -> Step {
+        world.encoder(self.id).ok();
+        Step::Done
+    }
+}

@@ -1,0 +1,162 @@
+//! What a command asks of the server as a whole.
+
+use crate::command::action::Server;
+use crate::engine::request::Request;
+use crate::glob;
+use crate::session::world::{ConfigError, SlowEntry, World};
+use crate::session::{Place, Session, Step};
+
+const LATENCY_DOCTOR: &str = "Latency events are not recorded. DELAY.STATS shows the lateness of a \
+    queue's deliveries, SLOWLOG GET the commands that took long, INFO commandstats what each costs.\n";
+
+impl Session {
+    pub(super) fn server(&mut self, what: Server<'_>, place: Place, world: &mut dyn World) -> Step {
+        match what {
+            Server::ConfigGet(patterns) => self.config_get(patterns, world),
+            Server::ConfigSet(words) => self.config_set(words, world),
+            Server::ConfigRewrite => match world.config_rewrite() {
+                Ok(()) => self.ok(world),
+                Err(why) => self.fail(&format!("ERR {why}"), world),
+            },
+            Server::ConfigResetStat => {
+                world.reset_stats();
+                self.ok(world)
+            }
+            Server::Info(sections) => {
+                let text = world.info(sections);
+                world.encoder(self.id).verbatim_txt(&text);
+                Step::Done
+            }
+            Server::SlowlogGet(count) => {
+                let entries = world.slowlog(count);
+                self.write_slowlog(&entries, world);
+                Step::Done
+            }
+            Server::SlowlogLen => {
+                let len = world.slowlog_len();
+                self.integer(len as u64, world)
+            }
+            Server::SlowlogReset => {
+                world.slowlog_reset();
+                self.ok(world)
+            }
+            Server::LastSave => {
+                let at_s = world.last_save_s();
+                self.integer(at_s, world)
+            }
+            Server::Shutdown(how) => match world.shutdown(how) {
+                // No reply: the connection ends with the server.
+                Ok(()) => Step::Done,
+                Err(why) => self.fail(&format!("ERR {why}"), world),
+            },
+            Server::ShutdownAbort => {
+                if world.shutdown_abort() {
+                    return self.ok(world);
+                }
+                self.fail("ERR No shutdown in progress.", world)
+            }
+            Server::RandomQueue(db) => {
+                let draw = world.random();
+                self.ask_engine(&Request::RandomQueue { db, draw }, place, world)
+            }
+            Server::LatencyReset | Server::Wait => self.integer(0, world),
+            shown => {
+                self.write_fixed(shown, world);
+                Step::Done
+            }
+        }
+    }
+
+    fn integer(&mut self, value: u64, world: &mut dyn World) -> Step {
+        world.encoder(self.id).integer(i64::try_from(value).unwrap_or(i64::MAX));
+        Step::Done
+    }
+
+    fn write_fixed(&mut self, what: Server<'_>, world: &mut dyn World) {
+        let (now, offset) = (world.now(), world.journal_offset());
+        let mut out = world.encoder(self.id);
+        match what {
+            Server::LatencyHistogram => out.map(0),
+            Server::LatencyDoctor => out.verbatim_txt(LATENCY_DOCTOR),
+            Server::Lolwut => out.verbatim_txt(&format!("delayd ver. {}\n", crate::VERSION)),
+            Server::ScanNothing => {
+                out.array(2);
+                out.bulk(b"0");
+                out.array(0);
+            }
+            Server::Time => {
+                out.array(2);
+                out.bulk_unsigned(now.0 / 1_000_000);
+                out.bulk_unsigned(now.0 % 1_000_000);
+            }
+            Server::Role => {
+                out.array(3);
+                out.bulk(b"master");
+                out.integer(i64::try_from(offset).unwrap_or(i64::MAX));
+                out.array(0);
+            }
+            // LATENCY LATEST and HISTORY, MODULE LIST: there are none.
+            _ => out.array(0),
+        }
+    }
+
+    fn write_slowlog(&mut self, entries: &[SlowEntry], world: &mut dyn World) {
+        let mut out = world.encoder(self.id);
+        let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        out.array(entries.len());
+        for entry in entries {
+            out.array(6);
+            out.integer(integer(entry.id));
+            out.integer(integer(entry.at_s));
+            out.integer(integer(entry.took_us));
+            out.array(entry.args.len());
+            entry.args.iter().for_each(|arg| out.bulk(arg));
+            out.bulk(entry.addr.as_bytes());
+            out.bulk(&entry.name);
+        }
+    }
+
+    fn config_get(&mut self, patterns: &[&[u8]], world: &mut dyn World) -> Step {
+        let mut settings = world.config();
+        settings.retain(|(name, _)| {
+            patterns.iter().any(|pattern| glob::matches_any_case(pattern, name.as_bytes()))
+        });
+        let mut out = world.encoder(self.id);
+        out.map(settings.len());
+        for (name, value) in settings {
+            out.bulk(name.as_bytes());
+            out.bulk(value.as_bytes());
+        }
+        Step::Done
+    }
+
+    fn config_set(&mut self, words: &[&[u8]], world: &mut dyn World) -> Step {
+        let names: Vec<String> = words
+            .chunks_exact(2)
+            .map(|pair| String::from_utf8_lossy(pair[0]).to_ascii_lowercase())
+            .collect();
+        let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+        let set = match twice {
+            Some((_, name)) => {
+                let reason = "duplicate parameter".to_string();
+                Err(ConfigError::Refused { name: name.clone(), reason })
+            }
+            None => {
+                let values = words.chunks_exact(2).map(|pair| pair[1]);
+                let settings: Vec<(&str, &[u8])> =
+                    names.iter().map(String::as_str).zip(values).collect();
+                world.config_set(&settings)
+            }
+        };
+        let text = match set {
+            Ok(()) => return self.ok(world),
+            Err(ConfigError::Unknown { name }) => {
+                format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+            }
+            Err(ConfigError::Refused { name, reason }) => {
+                format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+            }
+        };
+        self.fail(&text, world)
+    }
+}

@@ -1,0 +1,160 @@
+//! MULTI: commands are copied and queued, EXEC runs them as one step.
+
+use crate::command::action::{Action, Connection};
+use crate::command::spec::{Flag, Group};
+use crate::command::{self, CommandSpec};
+use crate::error::Error;
+use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
+use crate::session::world::{Ended, World};
+use crate::session::{Place, Session, Step};
+
+/// The commands of one transaction.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    commands: Vec<Queued>,
+    bytes: usize,
+    /// A command was refused when it was to be queued: EXEC will refuse the whole.
+    spoilt: bool,
+}
+
+/// One queued command: its words one behind another, and where each ends.
+#[derive(Debug)]
+struct Queued {
+    spec: &'static CommandSpec,
+    words: Box<[u8]>,
+    ends: Box<[u32]>,
+}
+
+impl Queued {
+    fn copy(spec: &'static CommandSpec, args: &[&[u8]]) -> Queued {
+        let words = args.concat().into_boxed_slice();
+        let mut end = 0;
+        // A transaction's bytes are limited far below 2^32.
+        let ends = args.iter().map(|arg| {
+            end += arg.len() as u32;
+            end
+        });
+        Queued { spec, ends: ends.collect(), words }
+    }
+
+    fn args(&self) -> Vec<&[u8]> {
+        let starts = std::iter::once(&0).chain(self.ends.iter());
+        let spans = starts.zip(self.ends.iter());
+        spans.map(|(start, end)| &self.words[*start as usize..*end as usize]).collect()
+    }
+
+    /// What is held for it, bytes.
+    fn cost(args: &[&[u8]]) -> usize {
+        let words: usize = args.iter().map(|arg| arg.len() + size_of::<u32>()).sum();
+        words + size_of::<Queued>()
+    }
+}
+
+impl Queue {
+    /// How many commands.
+    pub(super) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Bytes held for them.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// EXEC will refuse the whole.
+    pub(super) fn spoil(&mut self) {
+        self.spoilt = true;
+        // Nothing of it will run, so nothing of it is kept.
+        self.commands = Vec::new();
+        self.bytes = 0;
+    }
+}
+
+/// Whether `spec` runs inside MULTI instead of being queued.
+pub(super) fn runs_at_once(spec: &CommandSpec) -> bool {
+    spec.group == Group::Transactions || matches!(spec.name, "quit" | "reset")
+}
+
+impl Session {
+    pub(super) fn multi(&mut self, world: &mut dyn World) -> Step {
+        if self.transaction.is_some() {
+            return self.fail("ERR MULTI calls can not be nested", world);
+        }
+        self.transaction = Some(Queue::default());
+        self.ok(world)
+    }
+
+    pub(super) fn discard(&mut self, world: &mut dyn World) -> Step {
+        match self.transaction.take() {
+            Some(_) => self.ok(world),
+            None => self.fail("ERR DISCARD without MULTI", world),
+        }
+    }
+
+    pub(super) fn enqueue(
+        &mut self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        world: &mut dyn World,
+    ) -> Step {
+        let Some(queue) = &mut self.transaction else { return Step::Failed };
+        let bytes = Queued::cost(args);
+        let refused = if spec.has(Flag::NoMulti) {
+            Some("ERR Command not allowed inside a transaction".to_string())
+        } else if queue.commands.len() >= TRANSACTION_COMMANDS_MAX {
+            Some(format!("ERR a transaction holds at most {TRANSACTION_COMMANDS_MAX} commands"))
+        } else if queue.bytes + bytes > TRANSACTION_BYTES_MAX {
+            Some(format!("ERR a transaction holds at most {TRANSACTION_BYTES_MAX} bytes"))
+        } else {
+            None
+        };
+        if let Some(text) = refused {
+            world.began(self.id, spec);
+            let step = self.reject(args, Error::text(text), world);
+            world.ended(self.id, spec, args, Ended::Rejected);
+            return step;
+        }
+        // Once it is spoilt the rest is answered as if queued, but not kept.
+        if !queue.spoilt {
+            queue.bytes += bytes;
+            queue.commands.push(Queued::copy(spec, args));
+        }
+        world.encoder(self.id).simple("QUEUED");
+        Step::Done
+    }
+
+    pub(super) fn exec(&mut self, world: &mut dyn World) -> Step {
+        let Some(queue) = self.transaction.take() else {
+            return self.fail("ERR EXEC without MULTI", world);
+        };
+        if queue.spoilt {
+            let text = "EXECABORT Transaction discarded because of previous errors.";
+            return self.fail(text, world);
+        }
+        if !self.prepared(&queue, world) {
+            self.transaction = Some(queue);
+            return Step::Again;
+        }
+        world.encoder(self.id).array(queue.commands.len());
+        for queued in &queue.commands {
+            self.last = Some(queued.spec);
+            self.run(queued.spec, &queued.args(), Place::InExec, world);
+        }
+        world.hand_off();
+        Step::Done
+    }
+
+    /// Whether every request of the transaction can be answered in one go. All are asked in the
+    /// same turn, as what one needs may come back while another is prepared in a later turn.
+    fn prepared(&self, queue: &Queue, world: &mut dyn World) -> bool {
+        let mut db = self.db;
+        queue.commands.iter().all(|queued| match command::parse(queued.spec, &queued.args(), db) {
+            Ok(Action::Engine(request)) => world.prepare(&request),
+            Ok(Action::Connection(Connection::Select(chosen))) => {
+                db = chosen;
+                true
+            }
+            _ => true,
+        })
+    }
+}
