@@ -131,6 +131,8 @@ pub struct Workload {
     pub options: Options,
     /// Tokens of others and of former days.
     pub old: Vec<Held>,
+    /// The lease whose job was last asked for by other means.
+    pub meddled: Option<Held>,
     /// Without what depends on the hash seed.
     pub ordered_only: bool,
 }
@@ -209,8 +211,9 @@ impl Workload {
     /// An id that may well be there.
     fn some_id(&mut self, held: &[Held]) -> (QueueName<'static>, Kept) {
         if !held.is_empty() && self.percent(30) {
-            let (queue, id, _) = held[self.rng.random_range(0..held.len())];
-            return (queue, id);
+            let lease = held[self.rng.random_range(0..held.len())];
+            self.meddled = Some(lease);
+            return (lease.0, lease.1);
         }
         if !self.old.is_empty() && self.percent(30) {
             let (queue, id, _) = self.old[self.rng.random_range(0..self.old.len())];
@@ -278,6 +281,10 @@ impl Workload {
     /// A lease: mostly one of the client's own, taken from `held`.
     fn lease(&mut self, held: &mut Vec<Held>) -> Held {
         let all = held.len();
+        let likely = self.one_in(2);
+        if let Some(lease) = self.meddled.take().filter(|_| likely) {
+            return lease;
+        }
         match self.pick(8) {
             0 if !self.old.is_empty() => self.old[self.rng.random_range(0..self.old.len())],
             1 if all > 0 => {

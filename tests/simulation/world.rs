@@ -69,7 +69,8 @@ impl World {
         let replica = Settings { hash_seed: !seed, ..settings.clone() };
         let now = Micros(BEGIN_US + rng.random_range(0..2_000));
         let count = options.clients;
-        let workload = Workload { rng, options, old: Vec::new(), ordered_only: false };
+        let workload =
+            Workload { rng, options, old: Vec::new(), meddled: None, ordered_only: false };
         let mut world = World {
             engine: Engine::new(settings),
             replica: Engine::new(replica),
