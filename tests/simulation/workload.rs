@@ -272,6 +272,9 @@ impl Workload {
 
     fn wait(&mut self) -> Wait {
         match self.pick(4) {
+            // In which order queues are swept, and so which of two waiters gets the smaller token,
+            // is in no fact.
+            _ if self.ordered_only => Wait::No,
             0 => Wait::No,
             1 => Wait::Forever,
             _ => Wait::For(self.short_ms()),
