@@ -127,8 +127,8 @@ fn subcommand(container: &'static Entry, word: &[u8]) -> Option<(&'static Comman
     subcommands.find(|(spec, _)| is_word(spec)).copied()
 }
 
-/// Redis's text: the name, then arguments until about 128 bytes are full.
-fn unknown(args: &[&[u8]]) -> Error {
+/// No command has this name. Redis's text: the name, then arguments until about 128 bytes are full.
+pub fn unknown(args: &[&[u8]]) -> Error {
     let name = args.first().copied().unwrap_or_default();
     let mut shown = String::new();
     for arg in &args[1.min(args.len())..] {

@@ -137,11 +137,18 @@ impl Session {
         world: &mut dyn World,
     ) -> Next {
         self.settle_muting(world);
-        let name = table::find(args.first().copied().unwrap_or_default());
-        let name = name.map_or("command", |spec| spec.name);
-        let error = Error::text(format!(
-            "ERR an argument of '{name}' has {bytes} bytes; max-body-size is {bytes_max}"
-        ));
+        let name = args.first().copied().unwrap_or_default();
+        let error = match table::find(name) {
+            Some(spec) => Error::text(format!(
+                "ERR an argument of '{}' has {bytes} bytes; max-body-size is {bytes_max}",
+                spec.name
+            )),
+            None if name.is_empty() => Error::text(format!(
+                "ERR the command's name has {bytes} bytes; max-body-size is {bytes_max}"
+            )),
+            // It would not run with a short argument either.
+            None => table::unknown(args),
+        };
         self.reject(args, error, world);
         if self.replies == ReplyMode::Skip {
             self.replies = ReplyMode::On;

@@ -1,0 +1,360 @@
+//! A transcript: what the script says, run against a server, with what came back written under it.
+//!
+//! ```text
+//! == A section; each begins with a fresh server
+//! # A remark.
+//! a> DELAY.ADD mail 30s hello        client a sends a command, as an array of bulk strings
+//! a>> PING\r\n                       client a sends these very bytes
+//! a+> PING                           the same as >, but sent together with what a sends next
+//! a*3> PING                          the same three times, sent together
+//! a closes                           client a hangs up
+//! @ +30s                             the clock moves
+//! % head 3                           of the next answer only three lines are shown
+//!     a< $5 hello                    what client a received; indented lines are the answers
+//! ```
+//!
+//! Words are parted by blanks; `"..."` holds blanks and takes `\r \n \t \" \\ \xNN`; `{x*600}` are 600
+//! times x. A client connects when it is first named.
+//!
+//! A section runs twice, with clients that speak RESP2 and with clients that began with HELLO 3.
+//! Where they differ, `a[2]<` and `a[3]<` show both. One whose title ends with `[once]` runs once,
+//! and its clients choose for themselves.
+
+use std::collections::BTreeSet;
+
+use delayd::time::Micros;
+
+use crate::shown;
+use crate::world::Server;
+
+/// What a run found besides the text.
+#[derive(Default)]
+pub struct Seen {
+    /// Commands that ran, by name.
+    pub commands: BTreeSet<&'static str>,
+    /// Error replies, without the leading `-`.
+    pub errors: BTreeSet<String>,
+}
+
+/// The lines of one client, or of the clock, that one step brought.
+#[derive(PartialEq, Eq)]
+struct Block {
+    /// None: the clock's.
+    client: Option<String>,
+    lines: Vec<String>,
+}
+
+/// Runs a file's script and returns its text with the answers that came.
+pub fn run(file: &str, text: &str, seen: &mut Seen) -> String {
+    let mut sections: Vec<Vec<(usize, &str)>> = vec![Vec::new()];
+    for (at, line) in text.lines().enumerate() {
+        if line.starts_with("== ") {
+            sections.push(Vec::new());
+        }
+        if !line.starts_with("    ") {
+            sections.last_mut().expect("begun with one").push((at + 1, line));
+        }
+    }
+    let mut out = String::new();
+    for section in sections {
+        let once = section.first().is_some_and(|(_, title)| title.ends_with("[once]"));
+        let mut both = vec![Play::new(file, false)];
+        if !once {
+            both.push(Play::new(file, true));
+        }
+        for (number, line) in section {
+            let mut steps: Vec<Vec<Block>> =
+                both.iter_mut().map(|play| play.step(number, line)).collect();
+            out.push_str(line.trim_end());
+            out.push('\n');
+            let second = steps.pop().expect("one play at least");
+            write_blocks(steps.pop().as_deref(), &second, &mut out);
+        }
+        for play in both {
+            seen.commands.extend(play.server.ran.iter());
+            seen.errors.extend(play.errors);
+        }
+    }
+    out
+}
+
+fn write_blocks(resp2: Option<&[Block]>, resp3: &[Block], out: &mut String) {
+    let names = |blocks: &[Block]| blocks.iter().map(|b| b.client.clone()).collect::<Vec<_>>();
+    let mut write = |block: &Block, mark: &str| {
+        for line in &block.lines {
+            match &block.client {
+                None => out.push_str(&format!("    {line}\n")),
+                Some(client) => out.push_str(&format!("    {client}{mark}< {line}\n")),
+            }
+        }
+    };
+    let Some(resp2) = resp2 else {
+        resp3.iter().for_each(|block| write(block, ""));
+        return;
+    };
+    if names(resp2) != names(resp3) {
+        resp2.iter().for_each(|block| write(block, "[2]"));
+        resp3.iter().for_each(|block| write(block, "[3]"));
+        return;
+    }
+    for (two, three) in resp2.iter().zip(resp3) {
+        if two.lines.len() != three.lines.len() {
+            write(two, "[2]");
+            write(three, "[3]");
+            continue;
+        }
+        for (line2, line3) in two.lines.iter().zip(&three.lines) {
+            let of =
+                |line: &String| Block { client: two.client.clone(), lines: vec![line.clone()] };
+            if line2 == line3 {
+                write(&of(line2), "");
+            } else {
+                write(&of(line2), "[2]");
+                write(&of(line3), "[3]");
+            }
+        }
+    }
+}
+
+/// One run of one section.
+struct Play<'f> {
+    file: &'f str,
+    number: usize,
+    server: Server,
+    resp3: bool,
+    /// Names in the order in which they connected, which is the server's.
+    clients: Vec<String>,
+    /// What each holds back until it sends next.
+    held: Vec<Vec<u8>>,
+    known_closed: Vec<bool>,
+    head: Option<usize>,
+    errors: Vec<String>,
+}
+
+impl<'f> Play<'f> {
+    fn new(file: &'f str, resp3: bool) -> Play<'f> {
+        Play {
+            file,
+            number: 0,
+            server: Server::new(),
+            resp3,
+            clients: Vec::new(),
+            held: Vec::new(),
+            known_closed: Vec::new(),
+            head: None,
+            errors: Vec::new(),
+        }
+    }
+
+    fn fail(&self, why: &str) -> ! {
+        panic!("tests/golden/{}:{}: {why}", self.file, self.number);
+    }
+
+    fn step(&mut self, number: usize, line: &str) -> Vec<Block> {
+        self.number = number;
+        if line.is_empty() || line.starts_with('#') || line.starts_with("==") {
+            return Vec::new();
+        }
+        if let Some(count) = line.strip_prefix("% head ") {
+            self.head = Some(count.parse().unwrap_or_else(|_| self.fail("head needs a number")));
+            return Vec::new();
+        }
+        if let Some(span) = line.strip_prefix("@ +") {
+            let us = span_us(span).unwrap_or_else(|| self.fail("the clock moves by +30s, +5ms"));
+            return self.pass(us);
+        }
+        if let Some(name) = line.strip_suffix(" closes") {
+            let client = self.client(name);
+            self.known_closed[client] = true;
+            self.server.hang_up(client);
+            return self.received(None);
+        }
+        let Some((who, what)) = line.split_once('>') else {
+            self.fail("a script line is none of these: == # % @ 'a> ' 'a closes'")
+        };
+        let (who, hold) = match who.strip_suffix('+') {
+            Some(who) => (who, true),
+            None => (who, false),
+        };
+        let (who, times) = match who.split_once('*') {
+            Some((who, times)) => (who, times.parse().unwrap_or_else(|_| self.fail("how often?"))),
+            None => (who, 1),
+        };
+        let client = self.client(who);
+        if self.server.is_closed(client) {
+            self.fail("this client is closed");
+        }
+        let bytes = match what.strip_prefix("> ") {
+            Some(raw) => unescaped(raw).unwrap_or_else(|| self.fail("an open escape")),
+            None => {
+                let words = words(what).unwrap_or_else(|| self.fail("an open quote or brace"));
+                as_array(&words)
+            }
+        };
+        self.held[client].extend(bytes.repeat(times));
+        if hold {
+            return Vec::new();
+        }
+        let bytes = std::mem::take(&mut self.held[client]);
+        self.server.send(client, &bytes);
+        self.received(Some(client))
+    }
+
+    fn client(&mut self, name: &str) -> usize {
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_lowercase()) {
+            self.fail("a client's name has small letters");
+        }
+        if let Some(at) = self.clients.iter().position(|known| known == name) {
+            return at;
+        }
+        let at = self.server.connect();
+        if self.resp3 {
+            self.server.speak_resp3(at);
+        }
+        self.clients.push(name.to_owned());
+        self.held.push(Vec::new());
+        self.known_closed.push(false);
+        at
+    }
+
+    /// Time passes; what comes before its end is marked with when.
+    fn pass(&mut self, us: u64) -> Vec<Block> {
+        let begin = self.server.now();
+        let until = Micros(begin.0 + us);
+        let mut blocks = Vec::new();
+        let mut last = None;
+        while let Some(at) = self.server.next_event(until) {
+            if last == Some(at) {
+                self.fail("the engine asks to be woken at an instant that has passed");
+            }
+            last = Some(at);
+            self.server.go_to(at);
+            let came = self.received(None);
+            if !came.is_empty() && at < until {
+                let after = format!("after {}:", written(at.0 - begin.0));
+                blocks.push(Block { client: None, lines: vec![after] });
+            }
+            blocks.extend(came);
+        }
+        self.server.go_to(until);
+        blocks.extend(self.received(None));
+        blocks
+    }
+
+    /// What came to everybody, the one who acted first.
+    fn received(&mut self, acting: Option<usize>) -> Vec<Block> {
+        let mut order: Vec<usize> = (0..self.clients.len()).collect();
+        order.sort_by_key(|client| Some(*client) != acting);
+        let mut blocks = Vec::new();
+        for client in order {
+            let received = self.server.receive(client);
+            let mut lines = shown::lines(&received.bytes);
+            let errors = lines.iter().filter_map(|line| line.trim_start().strip_prefix('-'));
+            self.errors.extend(errors.map(str::to_owned));
+            if let Some(head) = self.head
+                && lines.len() > head
+            {
+                lines.truncate(head);
+                lines.push("...".to_owned());
+            }
+            if received.closed && !std::mem::replace(&mut self.known_closed[client], true) {
+                lines.push("(closed)".to_owned());
+            }
+            if Some(client) == acting {
+                if received.waiting {
+                    lines.push("(waits)".to_owned());
+                } else if lines.is_empty() {
+                    lines.push("(nothing)".to_owned());
+                }
+            }
+            if !lines.is_empty() {
+                blocks.push(Block { client: Some(self.clients[client].clone()), lines });
+            }
+        }
+        if !blocks.is_empty() {
+            self.head = None;
+        }
+        blocks
+    }
+}
+
+/// `30s`, `1h30m`, `250us`.
+fn span_us(text: &str) -> Option<u64> {
+    if let Some(us) = text.strip_suffix("us") {
+        return us.parse().ok();
+    }
+    match delayd::command::duration::parse(text.as_bytes())? {
+        delayd::command::number::Whole::Fits(ms) => Some(ms * 1_000),
+        delayd::command::number::Whole::TooLarge => None,
+    }
+}
+
+fn written(us: u64) -> String {
+    match us % 1_000 {
+        0 => delayd::time::Written(us / 1_000).to_string(),
+        _ => format!("{us}us"),
+    }
+}
+
+fn as_array(words: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend(format!("${}\r\n", word.len()).into_bytes());
+        bytes.extend(word);
+        bytes.extend(b"\r\n");
+    }
+    bytes
+}
+
+fn words(line: &str) -> Option<Vec<Vec<u8>>> {
+    let mut words = Vec::new();
+    let mut rest = line.trim();
+    while !rest.is_empty() {
+        let end = match rest.strip_prefix('"') {
+            Some(inside) => 2 + closing_quote(inside)?,
+            None => rest.find(' ').unwrap_or(rest.len()),
+        };
+        let (word, after) = rest.split_at(end);
+        let quoted = word.strip_prefix('"').and_then(|word| word.strip_suffix('"'));
+        words.push(unescaped(quoted.unwrap_or(word))?);
+        rest = after.trim_start();
+    }
+    Some(words)
+}
+
+fn closing_quote(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.bytes().position(|byte| {
+        let closes = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        closes
+    })
+}
+
+/// Resolves `\r`, `\xNN` and `{x*600}`.
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if let Some(run) = rest.strip_prefix('{') {
+            let (inside, after) = run.split_once('}')?;
+            let (what, times) = inside.rsplit_once('*')?;
+            bytes.extend(unescaped(what)?.repeat(times.parse().ok()?));
+            rest = after;
+        } else if let Some(escape) = rest.strip_prefix('\\') {
+            let (byte, length) = match escape.bytes().next()? {
+                b'r' => (b'\r', 1),
+                b'n' => (b'\n', 1),
+                b't' => (b'\t', 1),
+                b'x' => (u8::from_str_radix(escape.get(1..3)?, 16).ok()?, 3),
+                itself => (itself, 1),
+            };
+            bytes.push(byte);
+            rest = &escape[length..];
+        } else {
+            bytes.extend(first.encode_utf8(&mut [0; 4]).bytes());
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    Some(bytes)
+}

@@ -1,0 +1,530 @@
+//! A server without sockets: the real framer, sessions, engine, outputs and counters, under a clock
+//! that the script moves.
+
+use std::collections::BTreeSet;
+
+use bytes::BytesMut;
+use delayd::command::CommandSpec;
+use delayd::command::action::Shutdown;
+use delayd::command::render::render;
+use delayd::config::{Config, Refused};
+use delayd::engine::reply::{Outbox, Reply};
+use delayd::engine::request::Request;
+use delayd::engine::{Engine, Outcome, Settings, Turn, number};
+use delayd::error::Error;
+use delayd::ids::ClientId;
+use delayd::limits::ADVANCE_STEPS_PER_TURN;
+use delayd::observe::{Counters, commands::CommandTotals, errors::ErrorCounts, slowlog};
+use delayd::resp::{Arg, Encoder, Frame, Framer, Protocol};
+use delayd::server::clients::Clients;
+use delayd::server::clock::{Clock, Reading};
+use delayd::server::core::Core;
+use delayd::server::logs::LogLevel;
+use delayd::session::world::{ConfigError, Ended, SlowEntry, UNBLOCKED, Unblock, World};
+use delayd::session::{ClientLine, Next, Session, SocketFacts};
+use delayd::time::{Micros, Millis};
+
+/// 2030-01-01T00:00:00Z: when every transcript begins.
+pub const START_MS: u64 = 1_893_456_000_000;
+
+/// What each command takes, so that INFO and the slow log show the same in every run.
+const COMMAND_NS: u64 = 12_000;
+
+/// A server and its clients.
+pub struct Server {
+    core: Core,
+    /// Gives out slots; the clients themselves are here.
+    slots: Clients,
+    clients: Vec<Client>,
+    /// Slow commands of the running client, whose session, which knows its name, is not at hand.
+    slow: Vec<slowlog::Entry>,
+    /// Commands that ran, by name.
+    pub ran: BTreeSet<&'static str>,
+}
+
+struct Client {
+    id: ClientId,
+    slot: u32,
+    session: Option<Session>,
+    framer: Framer,
+    input: BytesMut,
+    output: Vec<u8>,
+    midway: bool,
+    closing: bool,
+    closed: bool,
+}
+
+/// What a client has received since it was last asked.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Received {
+    pub bytes: Vec<u8>,
+    pub waiting: bool,
+    pub closed: bool,
+}
+
+impl Server {
+    pub fn new() -> Server {
+        let mut config = Config::default();
+        config.machine_bytes = 8 << 30;
+        config.set("maxclients", &["100".to_owned()]).expect("a fitting value");
+        let mut core = Core::new(config, 9248, LogLevel::default());
+        let now = Millis(START_MS).start();
+        let settings = Settings {
+            hash_seed: 7,
+            token_floor: number::floor_at(START_MS),
+            ..core.engine.settings().clone()
+        };
+        core.engine = Engine::new(settings);
+        core.clock = Clock::new(Reading { mono_us: 0, wall_us: now.0 }, Micros(0));
+        (core.now, core.start) = (now, now);
+        (core.mono_us, core.start_mono_us) = (0, 0);
+        core.run_id = "0123456789abcdef0123456789abcdef01234567".to_owned();
+        core.chance = 7;
+        Server {
+            core,
+            slots: Clients::default(),
+            clients: Vec::new(),
+            slow: Vec::new(),
+            ran: BTreeSet::new(),
+        }
+    }
+
+    /// A new connection; its number counts from 0.
+    pub fn connect(&mut self) -> usize {
+        let slot = self.slots.reserve();
+        let id = ClientId(self.clients.len() as u64 + 1);
+        self.core.outputs.open(id, slot);
+        self.core.counters.connections += 1;
+        self.clients.push(Client {
+            id,
+            slot,
+            session: Some(Session::new(id)),
+            framer: Framer::new(),
+            input: BytesMut::new(),
+            output: Vec::new(),
+            midway: false,
+            closing: false,
+            closed: false,
+        });
+        self.clients.len() - 1
+    }
+
+    /// As a client that begins with HELLO 3.
+    pub fn speak_resp3(&mut self, client: usize) {
+        self.send(client, b"HELLO 3\r\n");
+        let received = self.receive(client);
+        assert!(received.bytes.starts_with(b"%7\r\n"), "{received:?}");
+        // As if it had never been said, so that both protocols are counted alike.
+        self.core.commands = CommandTotals::default();
+        self.core.counters.commands = 0;
+    }
+
+    /// Bytes arrive from a client; everything that can happen at this instant happens.
+    pub fn send(&mut self, client: usize, bytes: &[u8]) {
+        self.clients[client].input.extend_from_slice(bytes);
+        self.settle();
+    }
+
+    /// A client hangs up.
+    pub fn hang_up(&mut self, client: usize) {
+        self.close(client);
+        self.settle();
+    }
+
+    /// What a client received, taken.
+    pub fn receive(&mut self, client: usize) -> Received {
+        let client = &mut self.clients[client];
+        let bytes = std::mem::take(&mut client.output);
+        let waiting = !client.closed && self.core.outputs.is_waiting(client.slot);
+        Received { bytes, waiting, closed: client.closed }
+    }
+
+    pub fn is_closed(&self, client: usize) -> bool {
+        self.clients[client].closed
+    }
+
+    pub fn now(&self) -> Micros {
+        self.core.now
+    }
+
+    /// When something happens by itself, if that is before `until`.
+    pub fn next_event(&self, until: Micros) -> Option<Micros> {
+        let at = self.core.engine.next_wakeup()?.start().max(self.core.now);
+        (at <= until).then_some(at)
+    }
+
+    /// Moves the clock there, and lets what is due then happen.
+    pub fn go_to(&mut self, at: Micros) {
+        assert!(at >= self.core.now, "the clock went back");
+        self.core.mono_us += at.0 - self.core.now.0;
+        self.core.now = at;
+        self.settle();
+    }
+
+    /// Turns at this instant, until nothing is left to do.
+    fn settle(&mut self) {
+        loop {
+            let mut worked = false;
+            for client in 0..self.clients.len() {
+                worked |= self.run_frames(client);
+            }
+            let now = self.core.now;
+            let (engine, mut turn) = self.core.engine();
+            worked |= engine.advance(now, ADVANCE_STEPS_PER_TURN, &mut turn).more;
+            self.core.facts.clear();
+            worked |= self.release();
+            if !worked {
+                return;
+            }
+        }
+    }
+
+    /// Runs what a client has sent, as `server::requests` does.
+    fn run_frames(&mut self, at: usize) -> bool {
+        let mut worked = false;
+        let client = &mut self.clients[at];
+        let (id, slot) = (client.id, client.slot);
+        if client.closed {
+            return false;
+        }
+        self.core.outputs.set_current(id, slot);
+        loop {
+            let limits = self.core.limits.frame;
+            let client = &mut self.clients[at];
+            if client.closing || self.core.outputs.is_waiting(slot) {
+                break;
+            }
+            match client.framer.next(&mut client.input, &limits) {
+                Frame::Incomplete => break,
+                Frame::Attack => {
+                    self.close(at);
+                    return true;
+                }
+                Frame::Error(error) => {
+                    let text = error.to_string();
+                    self.core.outputs.errors.count(&text);
+                    self.core.outputs.encoder(id).error(&text);
+                    self.clients[at].closing = true;
+                    break;
+                }
+                Frame::Command => {}
+            }
+            // While it runs, a client is reached by others through its output alone.
+            let input = std::mem::take(&mut client.input);
+            let framer = std::mem::take(&mut client.framer);
+            let mut session = client.session.take().expect("only here is it taken");
+            let mut oversized = None;
+            let mut args: Vec<&[u8]> = Vec::new();
+            for arg in framer.args(&input).iter() {
+                args.push(match arg {
+                    Arg::Bytes(bytes) => bytes,
+                    Arg::Oversized { len } => {
+                        oversized = oversized.or(Some(len));
+                        b""
+                    }
+                });
+            }
+            let mut hall = Hall { server: self, running: at };
+            let next = match oversized {
+                None => session.execute(&args, &mut hall),
+                Some(len) => {
+                    let bytes_max = limits.argument_bytes_max.into();
+                    session.refuse_oversized(&args, len.into(), bytes_max, &mut hall)
+                }
+            };
+            let client = &mut self.clients[at];
+            (client.input, client.framer) = (input, framer);
+            for mut entry in self.slow.drain(..) {
+                entry.name = session.name().to_vec();
+                self.core.slow_log.add(entry, self.core.limits.slow_len_max);
+            }
+            client.session = Some(session);
+            client.midway = next == Next::Again;
+            worked = true;
+            if client.midway {
+                break;
+            }
+            client.framer.consume(&mut client.input);
+            client.closing = next == Next::CloseAfterReply;
+            if self.core.shutdown.take().is_some() {
+                self.clients[at].closing = true;
+            }
+        }
+        worked
+    }
+
+    /// Hands over the replies, as `server::release` does.
+    fn release(&mut self) -> bool {
+        let mut worked = false;
+        loop {
+            for slot in std::mem::take(&mut self.core.outputs.unheard) {
+                let heard = self.clients.iter().find(|c| c.slot == slot && !c.closed);
+                if let Some(client) = heard {
+                    self.core.engine.sent(client.id);
+                }
+            }
+            let mut dirty = Vec::new();
+            self.core.outputs.take_dirty(&mut dirty);
+            for slot in &dirty {
+                let client = self.clients.iter_mut().find(|c| c.slot == *slot && !c.closed);
+                let Some(client) = client else { continue };
+                let bytes = self.core.outputs.at(*slot).bytes.to_vec();
+                client.output.extend_from_slice(&bytes);
+                if !bytes.is_empty() && self.core.outputs.sent(*slot, bytes.len()) {
+                    self.core.engine.sent(client.id);
+                }
+            }
+            let leaving = |client: &Client| client.closing && !client.closed;
+            let closing: Vec<usize> =
+                (0..self.clients.len()).filter(|at| leaving(&self.clients[*at])).collect();
+            closing.iter().for_each(|at| self.close(*at));
+            if dirty.is_empty() && closing.is_empty() {
+                break;
+            }
+            worked = true;
+        }
+        self.core.outputs.answered.clear();
+        worked
+    }
+
+    fn close(&mut self, at: usize) {
+        let client = &mut self.clients[at];
+        if !std::mem::replace(&mut client.closed, true) {
+            let (id, slot) = (client.id, client.slot);
+            self.core.forget(&mut self.slots, id, slot, 0);
+        }
+    }
+}
+
+/// The server as the running session sees it.
+struct Hall<'a> {
+    server: &'a mut Server,
+    running: usize,
+}
+
+impl Hall<'_> {
+    fn place(&self, id: ClientId) -> Option<usize> {
+        self.server.clients.iter().position(|client| client.id == id && !client.closed)
+    }
+
+    fn socket_facts(&self, client: &Client) -> SocketFacts {
+        SocketFacts {
+            addr: format!("127.0.0.1:{}", 50_000 + client.id.0),
+            laddr: "127.0.0.1:9248".to_owned(),
+            fd: 10 + client.id.0 as i64,
+            age_s: self.server.core.mono_us / 1_000_000,
+            waiting: self.server.core.outputs.is_waiting(client.slot),
+            readable: true,
+            ..SocketFacts::default()
+        }
+    }
+}
+
+impl World for Hall<'_> {
+    fn now(&self) -> Micros {
+        self.server.core.now
+    }
+
+    fn random(&mut self) -> u64 {
+        self.server.core.random()
+    }
+
+    fn encoder(&mut self, client: ClientId) -> Encoder<'_> {
+        self.server.core.outputs.encoder(client)
+    }
+
+    fn set_protocol(&mut self, client: ClientId, protocol: Protocol) {
+        self.server.core.outputs.set_protocol(client, protocol);
+    }
+
+    fn set_muted(&mut self, client: ClientId, muted: bool) {
+        self.server.core.outputs.set_muted(client, muted);
+    }
+
+    fn handle(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
+        let now = self.server.core.now;
+        let (engine, mut turn) = self.server.core.engine();
+        let outcome = engine.handle(now, client, request, &mut turn);
+        if outcome == Outcome::Waiting {
+            self.server.core.outputs.set_waiting(client);
+        }
+        outcome
+    }
+
+    fn handle_in_transaction(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
+        let now = self.server.core.now;
+        let (engine, mut turn) = self.server.core.engine();
+        engine.handle_in_transaction(now, client, request, &mut turn)
+    }
+
+    fn prepare(&mut self, request: &Request<'_>) -> bool {
+        self.server.core.engine.prepare(request)
+    }
+
+    fn hand_off(&mut self) {
+        let now = self.server.core.now;
+        let (engine, mut turn) = self.server.core.engine();
+        engine.hand_off(now, &mut turn);
+    }
+
+    fn ask(&mut self, client: ClientId, request: &Request<'_>) -> Result<i64, Error> {
+        let core = &mut self.server.core;
+        let mut answer = Answer(None);
+        let turn = &mut Turn { facts: &mut core.facts, outbox: &mut answer };
+        core.engine.handle_in_transaction(core.now, client, request, turn);
+        answer.0.expect("the engine answers a reading request at once")
+    }
+
+    fn release(&mut self, client: ClientId) {
+        let now = self.server.core.now;
+        let (engine, mut turn) = self.server.core.engine();
+        engine.closed(now, client, &mut turn);
+    }
+
+    fn clients(&self) -> Vec<ClientLine> {
+        // The running one's session is not at hand; it fills in itself.
+        let facts = |client: &Client| match &client.session {
+            Some(session) => session.facts(),
+            None => Session::new(client.id).facts(),
+        };
+        let open = self.server.clients.iter().filter(|client| !client.closed);
+        open.map(|client| ClientLine { session: facts(client), socket: self.socket_facts(client) })
+            .collect()
+    }
+
+    fn kill(&mut self, client: ClientId) -> bool {
+        let Some(at) = self.place(client) else { return false };
+        self.server.close(at);
+        true
+    }
+
+    fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
+        let core = &mut self.server.core;
+        if !core.engine.stop_waiting(client) {
+            return false;
+        }
+        core.outputs.set_answered(client);
+        match how {
+            Unblock::Timeout => render(&Engine::TIMED_OUT, &mut core.outputs.encoder(client)),
+            Unblock::Error => {
+                core.outputs.errors.count(UNBLOCKED);
+                core.outputs.encoder(client).error(UNBLOCKED);
+            }
+        }
+        true
+    }
+
+    fn config(&self) -> Vec<(&'static str, String)> {
+        let mut all = self.server.core.config.shown_all();
+        all.sort_unstable_by_key(|(name, _)| *name);
+        all
+    }
+
+    fn config_set(&mut self, settings: &[(&str, &[u8])]) -> Result<(), ConfigError> {
+        let pairs: Vec<(String, String)> = settings
+            .iter()
+            .map(|(name, value)| {
+                ((*name).to_owned(), String::from_utf8(value.to_vec()).expect("ASCII scripts"))
+            })
+            .collect();
+        self.server.core.config.set_live(&pairs).map_err(|refused| match refused {
+            Refused::Unknown(name) => ConfigError::Unknown { name },
+            Refused::Value { option, reason, .. } => ConfigError::Refused { name: option, reason },
+        })?;
+        self.server.core.reconfigure();
+        Ok(())
+    }
+
+    fn config_rewrite(&mut self) -> Result<(), String> {
+        Err("The server is running without a config file".to_owned())
+    }
+
+    fn reset_stats(&mut self) {
+        self.server.core.counters = Counters::default();
+        self.server.core.commands = CommandTotals::default();
+        self.server.core.outputs.errors = ErrorCounts::default();
+    }
+
+    fn info(&mut self, sections: &[&[u8]]) -> String {
+        self.server.core.info(self.server.slots.count(), sections)
+    }
+
+    fn slowlog(&self, count: usize) -> Vec<SlowEntry> {
+        let shown = |entry: &slowlog::Entry| SlowEntry {
+            id: entry.id,
+            at_s: entry.at_s,
+            took_us: entry.took_us,
+            args: entry.args.clone(),
+            addr: entry.addr.clone(),
+            name: entry.name.clone(),
+        };
+        self.server.core.slow_log.newest(count).map(shown).collect()
+    }
+
+    fn slowlog_len(&self) -> usize {
+        self.server.core.slow_log.len()
+    }
+
+    fn slowlog_reset(&mut self) {
+        self.server.core.slow_log.clear();
+    }
+
+    fn last_save_s(&self) -> u64 {
+        self.server.core.start.0 / 1_000_000
+    }
+
+    fn journal_offset(&self) -> u64 {
+        0
+    }
+
+    fn shutdown(&mut self, how: Shutdown) -> Result<(), String> {
+        self.server.core.shutdown = Some(how.now);
+        Ok(())
+    }
+
+    fn shutdown_abort(&mut self) -> bool {
+        self.server.core.shutdown.take().is_some()
+    }
+
+    fn ended(&mut self, _client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
+        let core = &mut self.server.core;
+        let failed = match how {
+            Ended::Again => return,
+            Ended::Rejected => return core.commands.rejected(spec),
+            Ended::Failed => true,
+            Ended::Replied | Ended::Waiting => false,
+        };
+        self.server.ran.insert(spec.name);
+        core.counters.commands += 1;
+        core.commands.ran(spec, COMMAND_NS, failed);
+        if core.limits.slow_ns.is_some_and(|slow_ns| COMMAND_NS > slow_ns) {
+            let client = &self.server.clients[self.running];
+            let entry = slowlog::Entry {
+                id: 0,
+                at_s: core.now.0 / 1_000_000,
+                took_us: COMMAND_NS / 1_000,
+                args: slowlog::cut(args),
+                addr: format!("127.0.0.1:{}", 50_000 + client.id.0),
+                name: Vec::new(),
+            };
+            self.server.slow.push(entry);
+        }
+    }
+
+    fn refused(&mut self, _client: ClientId, text: &str) {
+        self.server.core.outputs.errors.count(text);
+    }
+}
+
+/// Takes an integer reply instead of a client.
+struct Answer(Option<Result<i64, Error>>);
+
+impl Outbox for Answer {
+    fn reply(&mut self, _client: ClientId, reply: Reply<'_>) {
+        self.0 = Some(match reply {
+            Reply::Integer(number) => Ok(number),
+            Reply::Error(error) => Err(error.clone()),
+            other => panic!("not an integer: {other:?}"),
+        });
+    }
+}
