@@ -5,8 +5,7 @@
 
 use std::collections::VecDeque;
 
-use ahash::RandomState;
-
+use crate::engine::hash::{Hasher, wide};
 use crate::engine::job::{History, Job, JobIndex, Jobs, Stage};
 use crate::engine::policies::Policies;
 use crate::engine::policy::Policy;
@@ -36,7 +35,7 @@ pub struct Store {
     free_queues: Vec<QueueNo>,
     /// Queue numbers by name, one table a database.
     names: [Table; DATABASES as usize],
-    hasher: RandomState,
+    hasher: Hasher,
     /// One timer per queue, for its next wake-up.
     wakes: Timers,
     wake_wheel: Wheel,
@@ -65,20 +64,15 @@ pub struct Located {
     pub index: Option<JobIndex>,
 }
 
-/// Spreads the 32 bits that a job keeps of its id's hash over the 64 that the index wants.
-fn wide(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
 impl Store {
     /// Nothing in it.
     pub fn new(hash_seed: u64) -> Store {
-        let hasher = RandomState::with_seeds(hash_seed, !hash_seed, 0x6a09_e667, 0xbb67_ae85);
+        let hasher = Hasher::new(hash_seed);
         Store {
             jobs: Jobs::default(),
             timers: Timers::new(),
             chunks: Chunks::new(),
-            policies: Policies::new(hasher.clone()),
+            policies: Policies::new(hasher.state()),
             queues: Vec::new(),
             free_queues: Vec::new(),
             names: Default::default(),
@@ -97,7 +91,7 @@ impl Store {
 
     /// The number of the queue with this name.
     pub fn queue_no(&self, db: Db, name: &[u8]) -> Option<QueueNo> {
-        let hash = self.hash(name);
+        let hash = self.hasher.name(name);
         let found = self.names[usize::from(db.0)].find(wide(hash), |number| {
             self.queues[number as usize].as_ref().is_some_and(|queue| *queue.name == *name)
         });
@@ -138,7 +132,7 @@ impl Store {
         count: usize,
         mut visit: impl FnMut(&'s Queue),
     ) -> u64 {
-        let hash_of = |number| wide(self.hash(&self.queue(QueueNo(number)).name));
+        let hash_of = |number| wide(self.hasher.name(&self.queue(QueueNo(number)).name));
         let names = &self.names[usize::from(db.0)];
         names.scan(cursor, count, hash_of, |number| visit(self.queue(QueueNo(number))))
     }
@@ -154,9 +148,14 @@ impl Store {
         queue.table.scan(cursor, count, |index| wide(self.jobs.get(index).hash), visit)
     }
 
+    /// How ids and names are hashed.
+    pub fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
     /// Looks an id up. Cost: one hash, three cache misses when it is there.
     pub fn locate(&self, queue: QueueNo, id: &[u8]) -> Located {
-        let hash = self.hash(id);
+        let hash = self.hasher.id(id);
         let index = self.queue(queue).table.find(wide(hash), |index| {
             let job = self.jobs.get(index);
             job.hash == hash && job.id() == id
@@ -237,10 +236,6 @@ impl Store {
         }
     }
 
-    pub(super) fn hash(&self, bytes: &[u8]) -> u32 {
-        self.hasher.hash_one(bytes) as u32
-    }
-
     pub(super) fn bind_queue(&mut self, number: QueueNo, db: Db, name: &[u8]) {
         if self.free_queues.last() == Some(&number) {
             self.free_queues.pop();
@@ -252,7 +247,7 @@ impl Store {
         assert!(slot.is_none(), "a queue's number is bound once");
         self.births += 1;
         *slot = Some(Box::new(Queue::new(db, name, self.births)));
-        let hash = self.hash(name);
+        let hash = self.hasher.name(name);
         let names = &mut self.names[usize::from(db.0)];
         let (queues, hasher) = (&self.queues, &self.hasher);
         names.insert(wide(hash), number.0, |number| wide(name_hash(queues, hasher, number)));
@@ -263,7 +258,7 @@ impl Store {
     pub(super) fn unbind_queue(&mut self, number: QueueNo) {
         self.set_wake(number, NEVER);
         let queue = self.queue(number);
-        let (db, hash) = (usize::from(queue.db.0), self.hash(&queue.name));
+        let (db, hash) = (usize::from(queue.db.0), self.hasher.name(&queue.name));
         let (existed, counts) = (queue.exists(), queue.counts);
         self.existing[db] -= u64::from(existed);
         for (all, own) in self.counts.iter_mut().zip(counts) {
@@ -321,9 +316,9 @@ impl Store {
     }
 }
 
-fn name_hash(queues: &[Option<Box<Queue>>], hasher: &RandomState, number: u32) -> u32 {
+fn name_hash(queues: &[Option<Box<Queue>>], hasher: &Hasher, number: u32) -> u32 {
     let queue = queues[number as usize].as_ref().expect("a listed queue is bound");
-    hasher.hash_one(&*queue.name) as u32
+    hasher.name(&queue.name)
 }
 
 /// Bytes counted for a job.
