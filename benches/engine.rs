@@ -222,20 +222,23 @@ fn reserve_and_ack(c: &mut Criterion, count: u32) {
     });
 }
 
-/// A million jobs fall due in one ms: how long a slice of the turn loop's budget takes.
+/// Many jobs fall due in one ms: how long a turn's slice takes. `DELAYD_BENCH_HERD` (default 1000000).
 fn herd_slices(c: &mut Criterion) {
-    c.bench_function("advance/slice of 1024 in a herd of 1 M", |b| {
+    let herd = std::env::var("DELAYD_BENCH_HERD")
+        .map_or(PENDING, |value| value.parse().expect("a whole number"));
+    let steps = delayd::limits::ADVANCE_STEPS_PER_TURN;
+    c.bench_function(&format!("advance/slice of {steps} in a herd of {herd}"), |b| {
         b.iter_custom(|times| {
             let mut spent = Duration::ZERO;
             let mut slices = Vec::new();
             while (slices.len() as u64) < times {
                 let mut bench = Bench::new();
                 let due = When::At(START.0 / 1000 + DAY_MS);
-                (0..PENDING).for_each(|_| bench.add(None, Some(due)));
+                (0..herd).for_each(|_| bench.add(None, Some(due)));
                 bench.now = Micros(START.0 + DAY_MS * 1000);
                 loop {
                     let start = Instant::now();
-                    let more = bench.advance(1_024);
+                    let more = bench.advance(steps);
                     slices.push(start.elapsed());
                     if !more {
                         break;

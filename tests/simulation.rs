@@ -6,6 +6,12 @@
 mod auditor;
 #[path = "simulation/decide.rs"]
 mod decide;
+#[path = "simulation/facts.rs"]
+mod facts;
+#[path = "simulation/handing.rs"]
+mod handing;
+#[path = "simulation/look.rs"]
+mod look;
 #[path = "simulation/model.rs"]
 mod model;
 #[path = "simulation/trace.rs"]

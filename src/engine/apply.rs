@@ -130,14 +130,15 @@ impl Store {
         let Fact::Added { id, policy, priority, ready, due, body, .. } = *fact else {
             unreachable!("called for a new job");
         };
+        let written;
         let (made, id, hash) = match id {
-            FactId::Given(id) => (None, id, hash),
+            FactId::Given(id) => (false, id, hash),
             FactId::Made(number) => {
                 self.number = self.number.max(number);
-                (Some(number::written(number)), &[][..], 0)
+                written = number::written(number);
+                (true, &written[..], self.hasher().number(number))
             }
         };
-        let (id, hash) = made.as_ref().map_or((id, hash), |made| (&made[..], self.hash(made)));
         let mut job = Job::with(id, body, policy);
         (job.priority, job.added, job.hash) = (priority, added, hash);
         let bytes = job_bytes(&job, None);
@@ -147,7 +148,7 @@ impl Store {
         self.hold(queue, bytes);
         let queue_ref = self.queue_mut(queue);
         queue_ref.totals.added += 1;
-        queue_ref.lookalikes |= made.is_none() && id.len() == number::ID_BYTES;
+        queue_ref.lookalikes |= !made && id.len() == number::ID_BYTES;
         if ready {
             self.make_ready(queue, index, due);
         } else {

@@ -10,6 +10,7 @@ mod change;
 mod digest;
 pub mod fact;
 mod hand;
+mod hash;
 mod histogram;
 mod job;
 mod keyspace;

@@ -25,6 +25,34 @@ pub fn written(number: u64) -> [u8; ID_BYTES] {
     id
 }
 
+/// The number from which `id` would have been made, if any; clients may choose such ids too.
+pub fn read(id: &[u8]) -> Option<u64> {
+    let id: &[u8; ID_BYTES] = id.try_into().ok()?;
+    let mut number = 0u64;
+    let mut seen = 0;
+    for byte in id {
+        let value = VALUES[usize::from(*byte)];
+        seen |= value;
+        number = (number << 5) | u64::from(value & 31);
+    }
+    // The first digit of 13 has 4 bits only: 64 = 4 + 12 × 5.
+    (seen & NO_DIGIT == 0 && VALUES[usize::from(id[0])] < 16).then_some(number)
+}
+
+/// Marks bytes that are no digit.
+const NO_DIGIT: u8 = 0x80;
+
+/// The value of each digit.
+const VALUES: [u8; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < DIGITS.len() {
+        values[DIGITS[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +63,12 @@ mod tests {
         let ids = numbers.map(written);
         assert!(ids.is_sorted(), "{ids:?}");
         assert_eq!(&written(33), b"0000000000011");
+        for (number, id) in numbers.into_iter().zip(ids) {
+            assert_eq!(read(&id), Some(number));
+        }
+        for other in [&b"order:0000007"[..], b"000000000000", b"0000000000000O", b"g000000000000"] {
+            assert_eq!(read(other), None);
+        }
     }
 
     #[test]

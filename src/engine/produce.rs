@@ -62,7 +62,7 @@ impl Step<'_, '_> {
         let policy = self.policy(add);
         let store = &self.engine.store;
         let (id, hash) = match add.id {
-            Some(id) => (FactId::Given(id), store.hash(id)),
+            Some(id) => (FactId::Given(id), store.hasher().id(id)),
             None => (FactId::Made(self.free_number(queue)), 0),
         };
         let ready = self.ready_at_once(queue, due);

@@ -5,8 +5,7 @@
 
 use std::collections::VecDeque;
 
-use ahash::RandomState;
-
+use crate::engine::hash::{Hasher, wide};
 use crate::engine::job::{History, Job, JobIndex, Jobs, Stage};
 use crate::engine::policies::Policies;
 use crate::engine::policy::Policy;
@@ -33,7 +32,7 @@ pub struct Store {
     /// Interned policies.
     pub policies: Policies,
     databases: [Database; DATABASES as usize],
-    hasher: RandomState,
+    hasher: Hasher,
     /// Bytes held for jobs and queues.
     pub bytes: u64,
     /// The greatest number used for a token or an id.
@@ -99,20 +98,15 @@ pub struct Located {
     pub index: Option<JobIndex>,
 }
 
-/// Spreads the 32 bits that a job keeps of its id's hash over the 64 that the index wants.
-fn wide(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
 impl Store {
     /// Nothing in it.
     pub fn new(hash_seed: u64) -> Store {
-        let hasher = RandomState::with_seeds(hash_seed, !hash_seed, 0x6a09_e667, 0xbb67_ae85);
+        let hasher = Hasher::new(hash_seed);
         Store {
             jobs: Jobs::default(),
             timers: Timers::new(),
             chunks: Chunks::new(),
-            policies: Policies::new(hasher.clone()),
+            policies: Policies::new(hasher.state()),
             databases: Default::default(),
             hasher,
             bytes: 0,
@@ -125,7 +119,7 @@ impl Store {
 
     /// The number of the queue with this name.
     pub fn queue_no(&self, db: Db, name: &[u8]) -> Option<QueueNo> {
-        let hash = self.hash(name);
+        let hash = self.hasher.name(name);
         let found = self.database(db).names.find(wide(hash), |number| {
             self.bound_queue(QueueNo(number)).is_some_and(|queue| *queue.name == *name)
         });
@@ -194,7 +188,7 @@ impl Store {
         count: usize,
         mut visit: impl FnMut(&'s Queue),
     ) -> u64 {
-        let hash_of = |number| wide(self.hash(&self.queue(QueueNo(number)).name));
+        let hash_of = |number| wide(self.hasher.name(&self.queue(QueueNo(number)).name));
         let names = &self.database(db).names;
         names.scan(cursor, count, hash_of, |number| visit(self.queue(QueueNo(number))))
     }
@@ -210,9 +204,14 @@ impl Store {
         queue.table.scan(cursor, count, |index| wide(self.jobs.get(index).hash), visit)
     }
 
+    /// How ids and names are hashed.
+    pub fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
     /// Looks an id up. Cost: one hash, three cache misses when it is there.
     pub fn locate(&self, queue: QueueNo, id: &[u8]) -> Located {
-        let hash = self.hash(id);
+        let hash = self.hasher.id(id);
         let index = self.queue(queue).table.find(wide(hash), |index| {
             let job = self.jobs.get(index);
             job.hash == hash && job.id() == id
@@ -301,12 +300,8 @@ impl Store {
         }
     }
 
-    pub(super) fn hash(&self, bytes: &[u8]) -> u32 {
-        self.hasher.hash_one(bytes) as u32
-    }
-
     pub(super) fn bind_queue(&mut self, number: QueueNo, db: Db, name: &[u8]) {
-        let hash = self.hash(name);
+        let hash = self.hasher.name(name);
         let (in_db, place) = place_of(number);
         assert_eq!(in_db, usize::from(db.0), "a queue's number tells its database");
         let Database { queues, free, names, .. } = &mut self.databases[in_db];
@@ -326,7 +321,7 @@ impl Store {
     /// Takes the queue out at once; its jobs are freed later, and counted until then.
     pub(super) fn unbind_queue(&mut self, number: QueueNo) {
         self.set_wake(number, NEVER);
-        let hash = self.hash(&self.queue(number).name);
+        let hash = self.hasher.name(&self.queue(number).name);
         let (db, place) = place_of(number);
         let Database { queues, free, names, existing, counts, .. } = &mut self.databases[db];
         let hash_of = |number| wide(name_hash(queues, &self.hasher, number));
@@ -453,9 +448,9 @@ fn bound_in(databases: &mut [Database], number: QueueNo) -> &mut Queue {
     databases[db].queues[place].as_mut().expect("the queue's number is bound")
 }
 
-fn name_hash(queues: &[Option<Box<Queue>>], hasher: &RandomState, number: u32) -> u32 {
+fn name_hash(queues: &[Option<Box<Queue>>], hasher: &Hasher, number: u32) -> u32 {
     let queue = queues[place_of(QueueNo(number)).1].as_ref().expect("a listed queue is bound");
-    hasher.hash_one(&*queue.name) as u32
+    hasher.name(&queue.name)
 }
 
 /// Bytes counted for a job.

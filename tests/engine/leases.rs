@@ -179,3 +179,15 @@ fn replace_reschedule_cancel_and_del_beside_a_lease() {
     bench.told(&["1:0", "9:b", "1:0"]);
     bench.check(1, get("q", "b"), &["1:ready due 0 attempt 0"]);
 }
+
+#[test]
+fn reschedule_voids_the_token_of_a_lease_that_ran_out() {
+    let mut bench = Bench::new();
+    leased(&mut bench, &["a"]);
+    bench.at(100);
+    bench.check(9, reschedule("q", "a", 50), &["9:1"]);
+    let token = bench.token("a");
+    bench.ack(1, "a", token);
+    bench.told(&["1:0"]);
+    bench.check(9, get("q", "a"), &["9:delayed due 150 attempt 1"]);
+}

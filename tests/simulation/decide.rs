@@ -1,16 +1,15 @@
 //! What a request must do and answer, from the model alone.
 
-use std::collections::BTreeMap;
-
 use delayd::engine::fact::{Destination, Fact};
 use delayd::engine::reply::Reason;
 use delayd::engine::request::{Nack, Only, QueueName, Request, State, Taken, Wait, When};
-use delayd::ids::{Db, QueueNo, Token};
+use delayd::ids::{QueueNo, Token};
 use delayd::time::Millis;
 
 use crate::auditor::{Check, Input};
+use crate::look::peeked;
 use crate::model::{ModelJob, ModelQueue, QueueKey, Taking};
-use crate::trace::{Kept, Said, Seen};
+use crate::trace::{Kept, Said};
 
 fn key(name: QueueName<'static>) -> QueueKey {
     (name.db.0, name.name)
@@ -161,7 +160,17 @@ impl<'c> Check<'c> {
             Request::Exists { db, queues } => {
                 let exists = |name: &&Kept| self.exists((db.0, *name));
                 let count = queues.iter().filter(exists).count();
-                self.reply = Some(Said::Integer(count as i64));
+                if self.expired == 0 {
+                    self.reply = Some(Said::Integer(count as i64));
+                    return;
+                }
+                // The last jobs of a queue may expire while the names are gone through.
+                match self.answer_of(client) {
+                    Some(Said::Integer(told))
+                        if (count..=queues.len()).contains(&(*told as usize)) => {}
+                    said => panic!("{said:?} for {count} of {queues:?}"),
+                }
+                self.replied_in_full();
             }
             Request::Flush { db } => {
                 self.expected.push_back(Fact::Flushed { db });
@@ -269,6 +278,8 @@ impl<'c> Check<'c> {
         absolute: bool,
     ) {
         let (now, ceil) = (self.now(), self.ceil());
+        // The sweep before the request may have ended with its budget, not knowing that it was done.
+        let swept = self.work > 0;
         let wanted = match when {
             When::In(0) => now.0,
             When::In(ms) => ceil + ms,
@@ -282,8 +293,9 @@ impl<'c> Check<'c> {
             let before = queue.delayed.first().is_some_and(|first| first.0 <= now.0);
             assert!(due <= now && !before, "ready at once before those that are due earlier");
         } else {
-            let many = queue.delayed.len() + queue.leased.len() + queue.ends.len() > 48;
-            assert!(due > now || pending || many, "what is due now is ready at once");
+            // Timers in levels may have to be moved before it is known that none is due.
+            let many = queue.delayed.len() + queue.leased.len() + queue.ends.len() > 12;
+            assert!(due > now || pending || many || swept, "what is due now is ready at once");
         }
     }
 
@@ -421,112 +433,4 @@ impl<'c> Check<'c> {
         self.reply = Some(Said::Integer(1));
         self.auditor.note("rescheduled");
     }
-
-    fn exists(&self, key: QueueKey) -> bool {
-        let queue = self.auditor.model.queues.get(&key);
-        queue.is_some_and(|queue| queue.counts() != [0; 4])
-    }
-
-    /// Names that exist, sorted. Patterns are `*`, `prefix*` or a name.
-    fn existing(&self, db: Db, pattern: Option<Kept>) -> Vec<Kept> {
-        let matches = |name: Kept| match pattern {
-            None => true,
-            Some(pattern) => match pattern.strip_suffix(b"*") {
-                Some(prefix) => name.starts_with(prefix),
-                None => name == pattern,
-            },
-        };
-        let keys = self.auditor.model.queues.keys().filter(|key| key.0 == db.0);
-        keys.filter(|key| self.exists(**key) && matches(key.1)).map(|key| key.1).collect()
-    }
-
-    fn stats(&mut self, key: QueueKey, client: delayd::ids::ClientId) {
-        let now = self.now().0;
-        let waiters = self.model().lines.get(&key).map_or(0, |line| line.len() as u64);
-        let Some(said) = self.answer_of(client) else { panic!("STATS has no answer") };
-        self.replied_in_full();
-        let queue = self.auditor.model.queues.get(&key);
-        let Said::Stats(stats) = said else {
-            assert!(*said == Said::NilArray && waiters == 0 && queue.is_none(), "{said:?}");
-            return;
-        };
-        assert!(queue.is_some() || waiters > 0, "STATS of a queue that nothing is known of");
-        assert_eq!(stats.waiters, waiters, "STATS waiters");
-        let Some(queue) = queue else { return };
-        let counts = [stats.delayed, stats.ready, stats.leased, stats.dead];
-        assert_eq!(counts, queue.counts(), "STATS counts");
-        assert_eq!(stats.totals, queue.totals, "STATS totals");
-        let empty = queue.jobs.is_empty() && queue.windows.is_empty();
-        assert_eq!(stats.bytes == 0, empty, "STATS bytes {}", stats.bytes);
-        let next = queue.delayed.first().map(|entry| Millis(entry.0));
-        assert_eq!(stats.next_due, next, "STATS next-due");
-        let oldest = queue.ready.iter().map(|entry| entry.1).min();
-        let age = oldest.map(|due| now.saturating_sub(due));
-        assert_eq!(stats.oldest_ready_age_ms, age, "STATS oldest-ready-age-ms");
-        assert!(stats.lateness_us.is_sorted(), "{:?}", stats.lateness_us);
-        assert_eq!(stats.lateness_us[3], queue.late_us_max, "STATS lateness-max-us");
-        self.auditor.note("stats");
-    }
-
-    fn scan(
-        &mut self,
-        key: QueueKey,
-        cursor: u64,
-        state: Option<State>,
-        pattern: Option<Kept>,
-        count: u32,
-        client: delayd::ids::ClientId,
-    ) {
-        let Some(Said::Scanned(next, seen)) = self.answer_of(client) else { panic!("no scan") };
-        self.replied_in_full();
-        let jobs = self.auditor.model.queues.get(&key).map(|queue| &queue.jobs);
-        let mut once = BTreeMap::new();
-        for job in seen {
-            let known = jobs.and_then(|jobs| jobs.get(job.id)).map(ModelJob::seen);
-            assert_eq!(Some(job), known.as_ref(), "SCAN shows what there is");
-            assert!(state.is_none_or(|state| state == job.state));
-            assert!(once.insert(job.id, ()).is_none(), "SCAN shows {:?} twice", job.id);
-        }
-        // Ids of equal hash come together; with so few ids hardly ever two.
-        assert!(seen.len() <= count as usize + 2, "{} of {count}", seen.len());
-        if state.is_some() || pattern.is_some() {
-            return;
-        }
-        let births = |jobs: &BTreeMap<Kept, ModelJob>| {
-            jobs.values().map(|job| (job.id, (job.birth, false))).collect()
-        };
-        if cursor == 0 {
-            let begun = (key, jobs.map_or_else(BTreeMap::new, births));
-            self.auditor.scans.insert(client, begun);
-        }
-        let Some((begun_key, mut begun)) = self.auditor.scans.remove(&client) else { return };
-        if begun_key != key {
-            return;
-        }
-        for job in seen {
-            begun.entry(job.id).and_modify(|entry| entry.1 = true);
-        }
-        if *next != 0 {
-            self.auditor.scans.insert(client, (key, begun));
-            return;
-        }
-        for (id, (birth, shown)) in begun {
-            let still = self.model().job(key, id).is_some_and(|job| job.birth == birth);
-            assert!(shown || !still, "SCAN missed {id:?}, which was there throughout");
-        }
-        self.auditor.note("scanned");
-    }
-}
-
-fn peeked(queue: &ModelQueue, state: Option<State>, count: usize) -> Vec<Seen> {
-    let delayed = queue.delayed.iter().map(|entry| entry.2);
-    let ready = queue.ready.iter().map(|entry| entry.3);
-    let ids: Vec<Kept> = match state {
-        None => ready.chain(delayed).take(count).collect(),
-        Some(State::Delayed) => delayed.take(count).collect(),
-        Some(State::Ready) => ready.take(count).collect(),
-        Some(State::Leased) => queue.leased.iter().map(|entry| entry.2).take(count).collect(),
-        Some(State::Dead) => queue.dead.iter().map(|entry| entry.1).take(count).collect(),
-    };
-    ids.into_iter().map(|id| queue.jobs[id].seen()).collect()
 }

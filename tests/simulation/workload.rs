@@ -131,6 +131,8 @@ pub struct Workload {
     pub options: Options,
     /// Tokens of others and of former days.
     pub old: Vec<Held>,
+    /// The lease whose job was last asked for by other means.
+    pub meddled: Option<Held>,
     /// Without what depends on the hash seed.
     pub ordered_only: bool,
 }
@@ -207,7 +209,12 @@ impl Workload {
     }
 
     /// An id that may well be there.
-    fn some_id(&mut self) -> (QueueName<'static>, Kept) {
+    fn some_id(&mut self, held: &[Held]) -> (QueueName<'static>, Kept) {
+        if !held.is_empty() && self.percent(30) {
+            let lease = held[self.rng.random_range(0..held.len())];
+            self.meddled = Some(lease);
+            return (lease.0, lease.1);
+        }
         if !self.old.is_empty() && self.percent(30) {
             let (queue, id, _) = self.old[self.rng.random_range(0..self.old.len())];
             return (queue, id);
@@ -265,6 +272,9 @@ impl Workload {
 
     fn wait(&mut self) -> Wait {
         match self.pick(4) {
+            // In which order queues are swept, and so which of two waiters gets the smaller token,
+            // is in no fact.
+            _ if self.ordered_only => Wait::No,
             0 => Wait::No,
             1 => Wait::Forever,
             _ => Wait::For(self.short_ms()),
@@ -274,6 +284,10 @@ impl Workload {
     /// A lease: mostly one of the client's own, taken from `held`.
     fn lease(&mut self, held: &mut Vec<Held>) -> Held {
         let all = held.len();
+        let likely = self.one_in(2);
+        if let Some(lease) = self.meddled.take().filter(|_| likely) {
+            return lease;
+        }
         match self.pick(8) {
             0 if !self.old.is_empty() => self.old[self.rng.random_range(0..self.old.len())],
             1 if all > 0 => {
@@ -341,21 +355,21 @@ impl Workload {
                 Request::Extend { queue, id, token, lease_ms: self.lease_ms() }
             }
             Op::Delete => {
-                let (queue, first) = self.some_id();
+                let (queue, first) = self.some_id(held);
                 let mut ids = vec![first];
                 ids.resize_with(1 + self.pick(3), || self.id());
                 Request::Delete { queue, ids: keep_list(&ids) }
             }
             Op::Cancel => {
-                let (queue, id) = self.some_id();
+                let (queue, id) = self.some_id(held);
                 Request::Cancel { queue, id, force: self.one_in(3) }
             }
             Op::Reschedule => {
-                let (queue, id) = self.some_id();
+                let (queue, id) = self.some_id(held);
                 let only = [Only::Any, Only::Later, Only::Earlier][self.pick(3)];
                 Request::Reschedule { queue, id, when: self.when(now_ms), only }
             }
-            Op::Look => self.look(),
+            Op::Look => self.look(held),
             Op::Scan => {
                 let (queue, count) = (self.queue(), [1, 10, 10_000][self.pick(3)]);
                 Request::Scan { queue, cursor: 0, state: None, pattern: None, count }
@@ -373,10 +387,10 @@ impl Workload {
         }
     }
 
-    fn look(&mut self) -> Request<'static> {
+    fn look(&mut self, held: &[Held]) -> Request<'static> {
         let states = [None, Some(0), Some(1), Some(2), Some(3)];
         let state = states[self.pick(5)].map(|number: usize| State::ALL[number]);
-        let (queue, id) = self.some_id();
+        let (queue, id) = self.some_id(held);
         match self.pick(6) {
             0 => Request::Stats { queue },
             1 => Request::Len { queue, state },

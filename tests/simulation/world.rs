@@ -69,7 +69,8 @@ impl World {
         let replica = Settings { hash_seed: !seed, ..settings.clone() };
         let now = Micros(BEGIN_US + rng.random_range(0..2_000));
         let count = options.clients;
-        let workload = Workload { rng, options, old: Vec::new(), ordered_only: false };
+        let workload =
+            Workload { rng, options, old: Vec::new(), meddled: None, ordered_only: false };
         let mut world = World {
             engine: Engine::new(settings),
             replica: Engine::new(replica),
@@ -347,7 +348,6 @@ impl World {
     /// Both engines get the same requests for some turns; they must do the same.
     pub fn go_on_beside_replica(&mut self, turns: u32) {
         self.workload.ordered_only = true;
-        // Waiters are served after each slice, so that both need the same slices.
         self.workload.options.budget_max = 0;
         // When an unused queue is forgotten depends on who waited for it, which is in no fact.
         self.engine.settings_mut().stats_retention_ms = u64::MAX;

@@ -1,0 +1,467 @@
+//! The bytes of facts: little-endian, one fact after the other, each a tag byte and then its fields in
+//! the order of their declaration. Byte strings carry a u32 length.
+//!
+//! A tag is never given another layout: a changed fact gets a new tag beside the old one, which stays
+//! readable for ever.
+
+use super::{Destination, Fact, FactId, Image};
+use crate::engine::policy::{Backoff, Policy, Steps};
+use crate::engine::reply::Reason;
+use crate::ids::{Db, PolicyNo, QueueNo, Token};
+use crate::time::Millis;
+
+/// Bytes that are no fact.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no fact at byte {at}")]
+pub struct Malformed {
+    /// Offset at which reading stopped.
+    pub at: usize,
+}
+
+macro_rules! tags {
+    ($($name:ident = $value:literal),* $(,)?) => { $(const $name: u8 = $value;)* };
+}
+tags! {
+    QUEUE_BOUND = 1, QUEUE_REMOVED = 2, QUEUE_FORGOTTEN = 3, POLICY_BOUND = 4, ADDED = 5, ADDED_MADE = 6,
+    DUE = 7, LEASED = 8, POPPED = 9, UNLEASED = 10, UNPOPPED = 11, ACKED = 12, NACKED = 13, EXTENDED = 14,
+    LEASE_OVER = 15, DELETED = 16, EXPIRED = 17, DROPPED = 18, RESCHEDULED = 19, WINDOW_OVER = 20, POLICY_FORGOTTEN = 21, FLUSHED = 22,
+}
+
+// The database of a FLUSHED that names none.
+const ALL_DATABASES: u8 = u8::MAX;
+
+// Flags of ADDED and RESCHEDULED.
+const ABSOLUTE: u8 = 1;
+const READY: u8 = 2;
+
+fn flags(absolute: bool, ready: bool) -> u8 {
+    (u8::from(absolute) * ABSOLUTE) | (u8::from(ready) * READY)
+}
+
+impl<'a> Fact<'a> {
+    /// Appends the encoded fact. Cost: one copy of id and body.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let w = &mut Writer(out);
+        match *self {
+            Fact::QueueBound { queue, db, name } => w.head(QUEUE_BOUND, queue).u8(db.0).bytes(name),
+            Fact::QueueRemoved { queue } => w.head(QUEUE_REMOVED, queue),
+            Fact::QueueForgotten { queue } => w.head(QUEUE_FORGOTTEN, queue),
+            Fact::PolicyBound { number, ref policy } => {
+                w.u8(POLICY_BOUND).u32(number.0).policy(policy)
+            }
+            Fact::PolicyForgotten { number } => w.u8(POLICY_FORGOTTEN).u32(number.0),
+            Fact::Flushed { db } => w.u8(FLUSHED).u8(db.map_or(ALL_DATABASES, |db| db.0)),
+            Fact::Added { queue, id, policy, priority, absolute, ready, due, body } => {
+                let tag = if matches!(id, FactId::Made(_)) { ADDED_MADE } else { ADDED };
+                let flags = flags(absolute, ready);
+                w.head(tag, queue);
+                match id {
+                    FactId::Given(id) => w.bytes(id),
+                    FactId::Made(number) => w.u64(number),
+                };
+                w.u32(policy.0).u8(priority).u8(flags).u64(due.0).bytes(body)
+            }
+            Fact::Due { queue, place, count } => w.head(DUE, queue).u64(place as u64).u32(count),
+            Fact::Leased { queue, id, token, lease_end, bound, prompt } => {
+                let flags = u8::from(bound) | (u8::from(prompt) << 1);
+                w.head(LEASED, queue).bytes(id).u64(token.0).u64(lease_end.0).u8(flags)
+            }
+            Fact::Popped { queue, id, window_end, prompt } => {
+                w.head(POPPED, queue).bytes(id).u64(window_end.0).u8(prompt.into())
+            }
+            Fact::Unleased { queue, id } => w.head(UNLEASED, queue).bytes(id),
+            Fact::Unpopped { queue, image } => w.head(UNPOPPED, queue).image(&image),
+            Fact::Acked { queue, id, window_end } => {
+                w.head(ACKED, queue).bytes(id).u64(window_end.0)
+            }
+            Fact::Nacked { queue, id, counted, priority, error, to } => {
+                w.head(NACKED, queue).bytes(id).u8(counted.into()).u8(priority);
+                w.u8(error.is_some().into()).bytes(error.unwrap_or_default()).destination(to)
+            }
+            Fact::Extended { queue, id, lease_end } => {
+                w.head(EXTENDED, queue).bytes(id).u64(lease_end.0)
+            }
+            Fact::LeaseOver { queue, id, lost, to } => {
+                w.head(LEASE_OVER, queue).bytes(id).u8(lost.into()).destination(to)
+            }
+            Fact::Deleted { queue, id } => w.head(DELETED, queue).bytes(id),
+            Fact::Expired { queue, id, window_end } => {
+                w.head(EXPIRED, queue).bytes(id).u64(window_end.0)
+            }
+            Fact::Dropped { queue, id } => w.head(DROPPED, queue).bytes(id),
+            Fact::Rescheduled { queue, id, absolute, ready, due } => {
+                let flags = flags(absolute, ready);
+                w.head(RESCHEDULED, queue).bytes(id).u8(flags).u64(due.0)
+            }
+            Fact::WindowOver { queue, id } => w.head(WINDOW_OVER, queue).bytes(id),
+        };
+    }
+
+    /// Reads the next fact.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Fact<'a>, Malformed> {
+        let tag = r.u8()?;
+        match tag {
+            POLICY_BOUND => {
+                return Ok(Fact::PolicyBound { number: PolicyNo(r.u32()?), policy: r.policy()? });
+            }
+            POLICY_FORGOTTEN => return Ok(Fact::PolicyForgotten { number: PolicyNo(r.u32()?) }),
+            FLUSHED => {
+                let db = r.u8()?;
+                return Ok(Fact::Flushed { db: (db != ALL_DATABASES).then_some(Db(db)) });
+            }
+            _ => {}
+        }
+        let queue = QueueNo(r.u32()?);
+        Ok(match tag {
+            QUEUE_BOUND => Fact::QueueBound { queue, db: Db(r.u8()?), name: r.bytes()? },
+            QUEUE_REMOVED => Fact::QueueRemoved { queue },
+            QUEUE_FORGOTTEN => Fact::QueueForgotten { queue },
+            ADDED | ADDED_MADE => {
+                let id = match tag {
+                    ADDED => FactId::Given(r.bytes()?),
+                    _ => FactId::Made(r.u64()?),
+                };
+                let (policy, priority, flags) = (PolicyNo(r.u32()?), r.u8()?, r.u8()?);
+                let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
+                let (due, body) = (r.millis()?, r.bytes()?);
+                Fact::Added { queue, id, policy, priority, absolute, ready, due, body }
+            }
+            DUE => Fact::Due { queue, place: r.u64()? as i64, count: r.u32()? },
+            LEASED => {
+                let (id, token, lease_end) = (r.bytes()?, Token(r.u64()?), r.millis()?);
+                let flags = r.u8()?;
+                let (bound, prompt) = (flags & 1 != 0, flags & 2 != 0);
+                Fact::Leased { queue, id, token, lease_end, bound, prompt }
+            }
+            POPPED => {
+                let (id, window_end, prompt) = (r.bytes()?, r.millis()?, r.flag()?);
+                Fact::Popped { queue, id, window_end, prompt }
+            }
+            UNLEASED => Fact::Unleased { queue, id: r.bytes()? },
+            UNPOPPED => Fact::Unpopped { queue, image: r.image()? },
+            ACKED => Fact::Acked { queue, id: r.bytes()?, window_end: r.millis()? },
+            NACKED => {
+                let (id, counted, priority) = (r.bytes()?, r.flag()?, r.u8()?);
+                let (said, text) = (r.flag()?, r.bytes()?);
+                let (error, to) = (said.then_some(text), r.destination()?);
+                Fact::Nacked { queue, id, counted, priority, error, to }
+            }
+            EXTENDED => Fact::Extended { queue, id: r.bytes()?, lease_end: r.millis()? },
+            LEASE_OVER => {
+                let (id, lost, to) = (r.bytes()?, r.flag()?, r.destination()?);
+                Fact::LeaseOver { queue, id, lost, to }
+            }
+            DELETED => Fact::Deleted { queue, id: r.bytes()? },
+            EXPIRED => Fact::Expired { queue, id: r.bytes()?, window_end: r.millis()? },
+            DROPPED => Fact::Dropped { queue, id: r.bytes()? },
+            RESCHEDULED => {
+                let (id, flags, due) = (r.bytes()?, r.u8()?, r.millis()?);
+                let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
+                Fact::Rescheduled { queue, id, absolute, ready, due }
+            }
+            WINDOW_OVER => Fact::WindowOver { queue, id: r.bytes()? },
+            _ => return Err(r.malformed()),
+        })
+    }
+}
+
+struct Writer<'w>(&'w mut Vec<u8>);
+
+impl Writer<'_> {
+    fn head(&mut self, tag: u8, queue: QueueNo) -> &mut Self {
+        let mut head = [tag, 0, 0, 0, 0];
+        head[1..].copy_from_slice(&queue.0.to_le_bytes());
+        self.0.extend_from_slice(&head);
+        self
+    }
+
+    fn u8(&mut self, value: u8) -> &mut Self {
+        self.0.push(value);
+        self
+    }
+
+    fn u32(&mut self, value: u32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn u64(&mut self, value: u64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        // Ids are at most 512 bytes and bodies at most 512 MiB, so the length fits.
+        self.u32(bytes.len() as u32);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn destination(&mut self, to: Destination) -> &mut Self {
+        match to {
+            Destination::Ready => self.u8(0),
+            Destination::Delayed { due } => self.u8(1).u64(due.0),
+            Destination::Dead { reason, kept_until } => {
+                self.u8(2).u8(reason as u8).u64(kept_until.0)
+            }
+        }
+    }
+
+    fn image(&mut self, image: &Image<'_>) -> &mut Self {
+        self.bytes(image.id).bytes(image.body).u32(image.policy.0).u8(image.priority);
+        self.u64(image.added.0).u64(image.due.0).u64(image.place as u64);
+        self.u8(image.history.is_some().into());
+        for count in image.history.unwrap_or_default() {
+            self.u32(count);
+        }
+        self.u8(image.error.is_some().into()).bytes(image.error.unwrap_or_default())
+    }
+
+    fn policy(&mut self, policy: &Policy) -> &mut Self {
+        self.u32(policy.attempts).u64(policy.lease_ms).u64(policy.ttl_ms).u64(policy.unique_ms);
+        self.u8(policy.backoff.jitter.into());
+        match &policy.backoff.steps {
+            Steps::Ladder(steps) => {
+                self.u8(0).u32(steps.len() as u32);
+                for step in steps {
+                    self.u64(*step);
+                }
+                self
+            }
+            Steps::Exponential { first, max, factor } => {
+                self.u8(1).u64(*first).u64(*max).u32(*factor)
+            }
+        }
+    }
+}
+
+/// Reads encoded facts.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Begins at the first byte.
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes, at: 0 }
+    }
+
+    /// Whether all was read.
+    pub fn is_done(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    fn malformed(&mut self) -> Malformed {
+        // Nothing after a malformed fact can be trusted: an iterator over the facts ends here.
+        let at = std::mem::replace(&mut self.at, self.bytes.len());
+        Malformed { at }
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        match self.bytes[self.at..].get(..length) {
+            Some(taken) => {
+                self.at += length;
+                Ok(taken)
+            }
+            None => Err(self.malformed()),
+        }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn flag(&mut self) -> Result<bool, Malformed> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.malformed()),
+        }
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn millis(&mut self) -> Result<Millis, Malformed> {
+        Ok(Millis(self.u64()?))
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.u32()? as usize;
+        self.take(length)
+    }
+
+    fn destination(&mut self) -> Result<Destination, Malformed> {
+        Ok(match self.u8()? {
+            0 => Destination::Ready,
+            1 => Destination::Delayed { due: self.millis()? },
+            2 => {
+                let reason = match self.u8()? {
+                    0 => Reason::Attempts,
+                    1 => Reason::Timeout,
+                    2 => Reason::Lost,
+                    3 => Reason::Buried,
+                    _ => return Err(self.malformed()),
+                };
+                Destination::Dead { reason, kept_until: self.millis()? }
+            }
+            _ => return Err(self.malformed()),
+        })
+    }
+
+    fn image(&mut self) -> Result<Image<'a>, Malformed> {
+        let (id, body, policy) = (self.bytes()?, self.bytes()?, PolicyNo(self.u32()?));
+        let (priority, added, due) = (self.u8()?, self.millis()?, self.millis()?);
+        let (place, present) = (self.u64()? as i64, self.flag()?);
+        let mut counts = [0; 6];
+        for count in &mut counts {
+            *count = self.u32()?;
+        }
+        let history = present.then_some(counts);
+        let (present, error) = (self.flag()?, self.bytes()?);
+        let error = present.then_some(error);
+        Ok(Image { id, body, policy, priority, added, due, place, history, error })
+    }
+
+    fn policy(&mut self) -> Result<Policy, Malformed> {
+        let (attempts, lease_ms, ttl_ms) = (self.u32()?, self.u64()?, self.u64()?);
+        let (unique_ms, jitter) = (self.u64()?, self.flag()?);
+        let steps = match self.u8()? {
+            0 => {
+                let length = self.u32()? as usize;
+                if length == 0 || length > crate::limits::LADDER_STEPS_MAX {
+                    return Err(self.malformed());
+                }
+                let steps: Result<Vec<u64>, Malformed> = (0..length).map(|_| self.u64()).collect();
+                Steps::Ladder(steps?.into())
+            }
+            1 => Steps::Exponential { first: self.u64()?, max: self.u64()?, factor: self.u32()? },
+            _ => return Err(self.malformed()),
+        };
+        Ok(Policy { attempts, backoff: Backoff { steps, jitter }, lease_ms, ttl_ms, unique_ms })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Facts;
+    use rand::{Rng, SeedableRng, rngs::SmallRng};
+
+    /// One of each, with fields that differ from each other and from zero.
+    fn one_of_each() -> Vec<Fact<'static>> {
+        let (queue, id, due) = (QueueNo(7), &b"order:7"[..], Millis(1 << 41));
+        let (number, window_end, lease_end) = (PolicyNo(9), Millis(77), Millis(88));
+        let ladder = Backoff { steps: Steps::Ladder([1, 5, 10].into()), jitter: true };
+        let policy =
+            |backoff| Policy { attempts: 3, backoff, lease_ms: 4, ttl_ms: 5, unique_ms: 6 };
+        let image = Image {
+            id,
+            body: b"body",
+            policy: number,
+            priority: 2,
+            added: Millis(3),
+            due,
+            place: -4,
+            history: Some([1, 2, 3, 4, 5, 6]),
+            error: Some(b"why"),
+        };
+        let added = |id, absolute, ready| Fact::Added {
+            queue,
+            id,
+            policy: number,
+            priority: 9,
+            absolute,
+            ready,
+            due,
+            body: b"\r\n\0",
+        };
+        let nacked = |error, to| Fact::Nacked { queue, id, counted: true, priority: 1, error, to };
+        let dead = |reason| Destination::Dead { reason, kept_until: Millis(5) };
+        vec![
+            Fact::QueueBound { queue, db: Db(15), name: b"q" },
+            Fact::QueueRemoved { queue },
+            Fact::QueueForgotten { queue },
+            Fact::PolicyBound { number, policy: policy(ladder) },
+            Fact::PolicyBound { number, policy: policy(Backoff::default()) },
+            Fact::PolicyForgotten { number },
+            Fact::Flushed { db: None },
+            Fact::Flushed { db: Some(Db(0)) },
+            added(FactId::Given(id), true, false),
+            added(FactId::Made(u64::MAX), false, true),
+            Fact::Due { queue, place: i64::MIN, count: 1_000 },
+            Fact::Leased { queue, id, token: Token(5), lease_end, bound: true, prompt: false },
+            Fact::Leased { queue, id, token: Token(5), lease_end, bound: false, prompt: true },
+            Fact::Popped { queue, id, window_end, prompt: true },
+            Fact::Unleased { queue, id },
+            Fact::Unpopped { queue, image },
+            Fact::Unpopped { queue, image: Image { history: None, error: None, ..image } },
+            Fact::Acked { queue, id, window_end },
+            nacked(Some(b""), Destination::Ready),
+            nacked(None, Destination::Delayed { due }),
+            nacked(None, dead(Reason::Attempts)),
+            nacked(None, dead(Reason::Buried)),
+            Fact::Extended { queue, id, lease_end },
+            Fact::LeaseOver { queue, id, lost: true, to: dead(Reason::Lost) },
+            Fact::LeaseOver { queue, id, lost: false, to: dead(Reason::Timeout) },
+            Fact::Deleted { queue, id },
+            Fact::Expired { queue, id, window_end },
+            Fact::Dropped { queue, id },
+            Fact::Rescheduled { queue, id, absolute: true, ready: false, due },
+            Fact::Rescheduled { queue, id, absolute: false, ready: true, due },
+            Fact::WindowOver { queue, id },
+        ]
+    }
+
+    #[test]
+    fn every_fact_is_read_back_as_it_was_written() {
+        let written = one_of_each();
+        let mut facts = Facts::default();
+        written.iter().for_each(|fact| facts.push(fact));
+        let read: Result<Vec<Fact<'_>>, Malformed> = facts.iter().collect();
+        assert_eq!(read.as_ref(), Ok(&written));
+        assert_eq!(facts.count, written.len() as u64);
+    }
+
+    #[test]
+    fn a_cut_fact_is_malformed_and_nothing_follows_it() {
+        for fact in one_of_each() {
+            let mut bytes = Vec::new();
+            fact.encode(&mut bytes);
+            for cut in 1..bytes.len() {
+                let facts = Facts { bytes: bytes[..cut].to_vec(), count: 1 };
+                let mut read = facts.iter();
+                assert!(matches!(read.next(), Some(Err(_))), "{fact:?} cut at {cut}");
+                assert_eq!(read.next(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn changed_bytes_are_another_fact_or_malformed_but_no_panic() {
+        let mut rng = SmallRng::seed_from_u64(11);
+        for fact in one_of_each() {
+            let mut bytes = Vec::new();
+            fact.encode(&mut bytes);
+            for _ in 0..2_000 {
+                let mut changed = Facts { bytes: bytes.clone(), count: 1 };
+                let at = rng.random_range(0..bytes.len());
+                changed.bytes[at] = rng.random();
+                assert!(changed.iter().count() <= bytes.len());
+            }
+        }
+    }
+}
