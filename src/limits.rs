@@ -106,8 +106,11 @@ pub const WRITE_BYTES_PER_TURN: usize = 256 << 10;
 pub const WRITE_BYTES_PER_TURN_ALL: usize = 1 << 20;
 /// Clients written to in a turn, 4 to 8 µs each.
 pub const WRITES_PER_TURN: usize = 256;
-/// A client whose commands took longer than this in a turn comes behind the others in its next one, µs.
+/// What is long for one client's commands in a turn, µs.
 pub const HEAVY_US: u64 = 500;
+/// A client whose commands took long in so many turns comes behind the others. One turn can be long
+/// because the machine did something else.
+pub const HEAVY_TURNS: u32 = 2;
 /// Steps of passing time that requests may do in a turn: what has fallen due in the queues they name,
 /// and jobs past their TTL that they meet. About 1 ms; a RESERVE can name 10,000 queues.
 pub const SLACK_STEPS_PER_TURN: u32 = 4096;

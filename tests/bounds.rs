@@ -166,8 +166,9 @@ fn a_light_command_waits_for_one_heavy_one_at_most() {
     let before = other.info_number("turns");
     (0..100).for_each(|_| assert_eq!(other.line_of("PING"), "+PONG"));
     let turns = other.info_number("turns") - before;
-    // Two for each: it comes in while one turn runs and is answered at the end of the next.
-    assert!(turns < 500, "{turns} turns for 100 answers");
+    // At best two for each: it comes in while one turn runs and is answered at the end of the next.
+    // Behind all twelve it would be fourteen.
+    assert!(turns < 1_000, "{turns} turns for 100 answers");
     drop(heavy);
 }
 

@@ -26,12 +26,9 @@ pub struct Bound {
 #[derive(Debug, Default)]
 pub struct Bounds {
     leases: Vec<Bound>,
-    /// At this length those that ended are dropped.
-    full: usize,
+    /// The one that is looked at next, whether it has ended.
+    next: usize,
 }
-
-/// See [`Bounds::full`].
-const BOUNDS_MIN: usize = 64;
 
 impl Step<'_, '_> {
     pub(super) fn ack(&mut self, name: QueueName<'_>, jobs: &[(&[u8], Token)]) -> Outcome {
@@ -113,20 +110,27 @@ impl Engine {
         self.stop_waiting(client);
         self.in_hand.remove(&client);
         self.walks.remove(&client);
-        self.unbound.extend(self.bound.remove(&client).unwrap_or_default().leases);
+        // Moved in one piece: there may be millions.
+        if let Some(bounds) = self.bound.remove(&client) {
+            self.unbound.push_back(bounds.leases.into_iter());
+        }
         self.end_unbound(&mut UNBIND_AT_ONCE.clone(), now, turn);
         self.hand_off(now, turn);
     }
 
     /// Notes that a lease ends with `client`'s connection. A long-lived worker acknowledges most of
-    /// its leases; those are dropped whenever the list has doubled.
+    /// its leases; with each new one two are looked at and dropped if they have ended, so that there
+    /// are never many more of those than of the others, and no moment at which all are looked at.
     pub(super) fn bind_lease(&mut self, client: ClientId, lease: Bound) {
         let mut bounds = self.bound.remove(&client).unwrap_or_default();
-        bounds.leases.push(lease);
-        if bounds.leases.len() > bounds.full {
-            bounds.leases.retain(|lease| self.holds(lease.queue, lease.index, lease.token));
-            bounds.full = BOUNDS_MIN.max(2 * bounds.leases.len());
+        for _ in 0..2 {
+            match bounds.leases.get(bounds.next).copied() {
+                None => bounds.next = 0,
+                Some(old) if self.holds(old.queue, old.index, old.token) => bounds.next += 1,
+                Some(_) => drop(bounds.leases.swap_remove(bounds.next)),
+            }
         }
+        bounds.leases.push(lease);
         self.bound.insert(client, bounds);
     }
 
@@ -137,10 +141,13 @@ impl Engine {
         now: Micros,
         turn: &mut Turn<'_>,
     ) -> bool {
-        while let Some(lease) = self.unbound.front().copied() {
+        while let Some(leases) = self.unbound.front_mut() {
             let Some(left) = budget.checked_sub(1) else { return false };
             *budget = left;
-            self.unbound.pop_front();
+            let Some(lease) = leases.next() else {
+                self.unbound.pop_front();
+                continue;
+            };
             if self.holds(lease.queue, lease.index, lease.token) {
                 self.end_lease(lease.queue, lease.index, Failure::Lost, now, turn);
             }

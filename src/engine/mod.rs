@@ -143,7 +143,7 @@ pub struct Engine {
     /// Leases that end with their connection.
     bound: HashMap<ClientId, lease::Bounds, RandomState>,
     /// Such leases of connections that are gone, still to be ended.
-    unbound: VecDeque<lease::Bound>,
+    unbound: VecDeque<std::vec::IntoIter<lease::Bound>>,
 }
 
 impl Engine {

@@ -2,7 +2,7 @@
 
 use super::pool::Pool;
 use crate::ids::ClientId;
-use crate::limits::READ_BYTES_PER_TURN;
+use crate::limits::{HEAVY_TURNS, HEAVY_US, READ_BYTES_PER_TURN};
 use crate::resp::Framer;
 use crate::session::{Session, SocketFacts};
 use bytes::BytesMut;
@@ -57,8 +57,8 @@ pub struct Socket {
     pub listed: bool,
     /// It has whole requests that had to wait for the next turn.
     pub behind: bool,
-    /// Its commands took long in its last turn, or it has had none yet.
-    pub heavy: bool,
+    /// In how many turns, the last ones without a gap, its commands took long.
+    pub slow_turns: u32,
     /// Its request is half done: it goes on next turn, before anything else of this client.
     pub midway: bool,
     /// It is left alone until it has read some of its replies.
@@ -94,7 +94,8 @@ impl Client {
             closing_us: None,
             listed: false,
             behind: false,
-            heavy: true,
+            // Not known to be light.
+            slow_turns: HEAVY_TURNS,
             midway: false,
             held: false,
             bytes: 0,
@@ -167,6 +168,16 @@ impl Socket {
     /// Whether there may be something to read that is to be read.
     pub fn wants_reading(&self) -> bool {
         self.unread && !self.ended && !self.held && self.closing_us.is_none()
+    }
+
+    /// Whether its commands take long.
+    pub fn is_heavy(&self) -> bool {
+        self.slow_turns >= HEAVY_TURNS
+    }
+
+    /// Notes how long its commands took in a turn.
+    pub fn note_turn(&mut self, us: u64) {
+        self.slow_turns = if us >= HEAVY_US { self.slow_turns.saturating_add(1) } else { 0 };
     }
 
     /// Whether more can be written now; if not, the waker is called when it can.

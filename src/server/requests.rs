@@ -5,8 +5,8 @@ use super::hall::{Hall, Running};
 use super::timer;
 use super::turn::Turns;
 use crate::limits::{
-    ARGUMENTS_MAX, COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, HEAVY_US, INPUT_HOLD_BYTES,
-    OUTPUT_HOLD_BYTES, READ_BYTES_PER_TURN_ALL, READS_PER_TURN,
+    ARGUMENTS_MAX, COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, INPUT_HOLD_BYTES, OUTPUT_HOLD_BYTES,
+    READ_BYTES_PER_TURN_ALL, READS_PER_TURN,
 };
 use crate::resp::{Arg, Args, Frame, FrameLimits};
 use crate::session::{Next, Session};
@@ -62,9 +62,11 @@ impl Turns {
     pub(super) fn run_commands(&mut self) {
         let until_us = self.core.mono_us + COMMANDS_US_PER_TURN;
         let mut batch = std::mem::take(&mut self.batch);
-        let (clients, heavy) = (&mut self.clients, |client: &mut Client| client.socket.heavy);
-        batch.sort_by_cached_key(|slot| clients.get_mut(*slot).is_some_and(heavy));
-        let lights = batch.partition_point(|slot| !clients.get_mut(*slot).is_some_and(heavy));
+        let clients = &mut self.clients;
+        let mut is_heavy =
+            |slot: &u32| clients.get_mut(*slot).is_some_and(|client| client.socket.is_heavy());
+        batch.sort_by_cached_key(&mut is_heavy);
+        let lights = batch.partition_point(|slot| !is_heavy(slot));
         let (light, heavy) = batch.split_at(lights);
         let light_ran = self.run_clients(light, until_us);
         let heavy_ran = self.run_clients(heavy, until_us);
@@ -88,7 +90,7 @@ impl Turns {
             }
             let ended_us = timer::mono_us();
             if let Some(client) = self.clients.get_mut(*slot) {
-                client.socket.heavy = ended_us - began_us >= HEAVY_US;
+                client.socket.note_turn(ended_us - began_us);
             }
             began_us = ended_us;
         }

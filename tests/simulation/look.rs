@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use delayd::engine::request::State;
 use delayd::ids::{ClientId, Db};
+use delayd::limits::REPLY_BYTES_MAX;
 use delayd::time::Millis;
 
 use crate::auditor::Check;
@@ -117,5 +118,13 @@ pub fn peeked(queue: &ModelQueue, state: Option<State>, count: usize) -> Vec<See
         Some(State::Leased) => queue.leased.iter().map(|entry| entry.2).take(count).collect(),
         Some(State::Dead) => queue.dead.iter().map(|entry| entry.1).take(count).collect(),
     };
-    ids.into_iter().map(|id| queue.jobs[id].seen()).collect()
+    let (mut seen, mut bytes) = (Vec::new(), 0);
+    for job in ids.into_iter().map(|id| &queue.jobs[id]) {
+        if bytes >= REPLY_BYTES_MAX {
+            break;
+        }
+        bytes += job.id.len() + job.body.len();
+        seen.push(job.seen());
+    }
+    seen
 }
