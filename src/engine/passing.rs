@@ -129,14 +129,10 @@ impl Engine {
         let (place, mut count) = (self.store.queue(number).last_place + 1, 0);
         let mut first = place;
         let done = loop {
-            let (queue, _, timers, _) = self.store.parts(number);
-            let index = match queue.delayed.peek(timers, now.floor(), budget) {
+            let index = match self.next_due(number, Stage::Delayed, budget, now) {
                 Peek::Due(index) => index,
-                Peek::Empty => break true,
-                Peek::More => break false,
+                none => break none == Peek::Empty,
             };
-            let Some(left) = budget.checked_sub(1) else { break false };
-            *budget = left;
             if self.store.expiry(index).is_some_and(|expiry| expiry <= now.floor()) {
                 self.note_due(number, first, std::mem::take(&mut count), turn);
                 self.expire(number, index, now, turn);
@@ -154,6 +150,18 @@ impl Engine {
         done
     }
 
+    /// The first timer that is due in the wheel of `stage`, and one step for what it leads to.
+    fn next_due(&mut self, number: QueueNo, stage: Stage, budget: &mut u32, now: Micros) -> Peek {
+        let (queue, _, timers, _) = self.store.parts(number);
+        let peek = queue.wheel(stage).peek(timers, now.floor(), budget);
+        match (peek, budget.checked_sub(1)) {
+            (Peek::Due(_), None) => return Peek::More,
+            (Peek::Due(_), Some(left)) => *budget = left,
+            _ => {}
+        }
+        peek
+    }
+
     fn note_due(&mut self, queue: QueueNo, place: i64, count: u32, turn: &mut Turn<'_>) {
         if count > 0 {
             turn.facts.push(&Fact::Due { queue, place, count });
@@ -168,14 +176,10 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) -> bool {
         loop {
-            let (queue, _, timers, _) = self.store.parts(number);
-            let index = match queue.leases.peek(timers, now.floor(), budget) {
+            let index = match self.next_due(number, Stage::Leased, budget, now) {
                 Peek::Due(index) => index,
-                Peek::Empty => return true,
-                Peek::More => return false,
+                none => return none == Peek::Empty,
             };
-            let Some(left) = budget.checked_sub(1) else { return false };
-            *budget = left;
             self.end_lease(number, index, Failure::Timeout, now, turn);
         }
     }
@@ -188,15 +192,11 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) -> bool {
         loop {
-            let (queue, jobs, timers, _) = self.store.parts(number);
-            let index = match queue.ends.peek(timers, now.floor(), budget) {
+            let index = match self.next_due(number, Stage::Window, budget, now) {
                 Peek::Due(index) => index,
-                Peek::Empty => return true,
-                Peek::More => return false,
+                none => return none == Peek::Empty,
             };
-            let Some(left) = budget.checked_sub(1) else { return false };
-            *budget = left;
-            match jobs.get(index).stage {
+            match self.store.jobs.get(index).stage {
                 Stage::Ready => self.expire(number, index, now, turn),
                 stage => {
                     let (id, at) = (self.id_of(index), self.located(index));

@@ -1,6 +1,6 @@
 //! One connection: its socket, what was read from it, and its session.
 
-use super::pool::Pool;
+use super::buffers::Buffers;
 use crate::ids::ClientId;
 use crate::limits::{HEAVY_TURNS, HEAVY_US, READ_BYTES_PER_TURN};
 use crate::resp::Framer;
@@ -106,10 +106,10 @@ impl Client {
     }
 
     /// Reads what is there, up to a client's share of a turn.
-    pub fn read(&mut self, pool: &mut Pool) -> Read {
+    pub fn read(&mut self, buffers: &mut Buffers) -> Read {
         let mut total = 0;
         while total < READ_BYTES_PER_TURN {
-            self.make_room(pool);
+            self.make_room(buffers);
             let mut cx = Context::from_waker(&self.socket.waker);
             let read = pin!(self.socket.stream.read_buf(&mut self.input)).poll(&mut cx);
             match read {
@@ -131,14 +131,14 @@ impl Client {
     }
 
     /// Gives back what buffer the rest of the input does not need.
-    pub fn settle(&mut self, pool: &mut Pool) {
+    pub fn settle(&mut self, buffers: &mut Buffers) {
         if self.input.is_empty() {
             if self.input.capacity() > 0 {
-                pool.put(std::mem::take(&mut self.input));
+                buffers.put(std::mem::take(&mut self.input));
             }
         } else if self.input.len() <= TAIL_BYTES_MAX && self.input.capacity() > 2 * TAIL_BYTES_MAX {
             let tail = BytesMut::from(&self.input[..]);
-            pool.put(std::mem::replace(&mut self.input, tail));
+            buffers.put(std::mem::replace(&mut self.input, tail));
         }
     }
 
@@ -147,13 +147,13 @@ impl Client {
         self.input.capacity() + self.session.memory_bytes()
     }
 
-    fn make_room(&mut self, pool: &mut Pool) {
+    fn make_room(&mut self, buffers: &mut Buffers) {
         let wanted = self.framer.wanted(&self.input).max(1);
         if self.input.capacity() == 0 {
-            self.input = pool.take();
+            self.input = buffers.take();
         }
         if self.input.capacity() - self.input.len() < wanted.min(READ_BYTES_PER_TURN) {
-            self.input.reserve(wanted.max(super::pool::BUFFER_BYTES));
+            self.input.reserve(wanted.max(super::buffers::BUFFER_BYTES));
         }
     }
 }

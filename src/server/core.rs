@@ -1,11 +1,11 @@
 //! What a turn works on besides the clients: the engine, the outputs, the clock, the options and
 //! the counters.
 
+use super::buffers::Buffers;
 use super::clients::Clients;
 use super::clock::Clock;
 use super::logs::LogLevel;
 use super::output::Outputs;
-use super::pool::Pool;
 use super::{machine, timer};
 use crate::config::Config;
 use crate::config::options::Name;
@@ -31,7 +31,7 @@ pub struct Core {
     /// What the clients are still to be sent.
     pub outputs: Outputs,
     /// Buffers for reading.
-    pub pool: Pool,
+    pub buffers: Buffers,
     /// The engine's clock.
     pub clock: Clock,
     /// The turn's time; the engine's clock.
@@ -106,7 +106,7 @@ impl Core {
             engine: Engine::new(settings(&config, now)),
             facts: Facts::default(),
             outputs: Outputs::new(),
-            pool: Pool::default(),
+            buffers: Buffers::default(),
             clock,
             now,
             mono_us: reading.mono_us,

@@ -4,25 +4,25 @@
 //! sent, reads the clock once, runs commands, lets time pass, and writes each client's replies once.
 //! No client has a task of its own; a client is a slot that its socket's waker puts on a list.
 
+mod accept;
+pub mod buffers;
 pub mod client;
 pub mod clients;
 pub mod clock;
 pub mod core;
-mod door;
-mod gather;
-pub mod hall;
+mod info;
 mod limit;
 pub mod listen;
 pub mod logs;
 pub mod machine;
 pub mod output;
-pub mod pool;
 mod release;
 mod requests;
 mod serve;
 pub mod timer;
 pub mod turn;
 pub mod wake;
+pub mod world;
 
 use crate::config::Config;
 use logs::LogLevel;

@@ -1,7 +1,7 @@
 //! What the clients are still to be sent. Kept apart from their sessions, so that while one client's
 //! command runs, replies can be written to any client.
 
-use super::pool::Pool;
+use super::buffers::Buffers;
 use crate::command::render::render;
 use crate::engine::reply::{Outbox, Reply};
 use crate::ids::ClientId;
@@ -28,7 +28,7 @@ pub struct Outputs {
     /// Bytes that went there before those that stand there now.
     thrown_bytes: u64,
     /// Buffers for outputs that have something to say.
-    pool: Pool,
+    buffers: Buffers,
     /// Slots of muted clients whose jobs are handed over without a word leaving.
     pub unheard: Vec<u32>,
     /// Errors answered, by class: the engine's, which pass here, and those the sessions report.
@@ -65,7 +65,7 @@ impl Outputs {
             answered: Vec::new(),
             nowhere: BytesMut::new(),
             thrown_bytes: 0,
-            pool: Pool::default(),
+            buffers: Buffers::default(),
             unheard: Vec::new(),
             errors: ErrorCounts::default(),
         }
@@ -84,7 +84,7 @@ impl Outputs {
     /// The client is gone; what was not sent is dropped.
     pub fn close(&mut self, client: ClientId, slot: u32) {
         let output = std::mem::replace(&mut self.by_slot[slot as usize], Output::new());
-        self.pool.put(output.bytes);
+        self.buffers.put(output.bytes);
         self.slots.remove(&client);
         if self.current == Some((client, slot)) {
             self.current = None;
@@ -201,7 +201,7 @@ impl Outputs {
         let output = &mut self.by_slot[slot as usize];
         output.bytes.advance(count);
         if output.bytes.is_empty() {
-            self.pool.put(std::mem::take(&mut output.bytes));
+            self.buffers.put(std::mem::take(&mut output.bytes));
         }
         let handed_at = output.handed_at.take();
         output.handed_at = handed_at.and_then(|at| at.checked_sub(count));
@@ -241,7 +241,7 @@ impl Outputs {
             self.dirty.push_back(slot);
         }
         if output.bytes.capacity() == 0 {
-            output.bytes = self.pool.take();
+            output.bytes = self.buffers.take();
         }
         Encoder::new(&mut output.bytes, output.protocol)
     }

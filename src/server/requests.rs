@@ -1,9 +1,9 @@
 //! From bytes that clients have sent to commands that run.
 
 use super::client::{Client, Read};
-use super::hall::{Hall, Running};
 use super::timer;
 use super::turn::Turns;
+use super::world::{ClientWorld, Running};
 use crate::limits::{
     ARGUMENTS_MAX, COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, INPUT_HOLD_BYTES, OUTPUT_HOLD_BYTES,
     READ_BYTES_PER_TURN_ALL, READS_PER_TURN,
@@ -41,7 +41,7 @@ impl Turns {
         if self.draining || full || !client.socket.wants_reading() {
             return 0;
         }
-        match client.read(&mut self.core.pool) {
+        match client.read(&mut self.core.buffers) {
             Read::Bytes(count) => {
                 let counters = &mut self.core.counters;
                 counters.input_bytes += count as u64;
@@ -112,7 +112,7 @@ impl Turns {
     fn run_client(&mut self, slot: u32, mut client: Box<Client>, until_us: u64) {
         self.core.outputs.set_current(client.id, slot);
         let after = self.run_frames(slot, &mut client, until_us);
-        client.settle(&mut self.core.pool);
+        client.settle(&mut self.core.buffers);
         let waiting = self.core.outputs.is_waiting(slot);
         let socket = &mut client.socket;
         socket.behind = after == After::Behind;
@@ -145,12 +145,12 @@ impl Turns {
         let (mut midway, mut ran) = (socket.midway, 0);
         let limits = self.core.limits.frame;
         let running = Running { id: *id, slot, socket, input_bytes: input.len() };
-        let mut hall = Hall::new(&mut self.core, &mut self.clients, running);
+        let mut world = ClientWorld::new(&mut self.core, &mut self.clients, running);
         let after = loop {
-            if hall.is_waiting() {
+            if world.is_waiting() {
                 break After::Idle;
             }
-            if hall.unsent_bytes() > OUTPUT_HOLD_BYTES {
+            if world.unsent_bytes() > OUTPUT_HOLD_BYTES {
                 break After::Held;
             }
             if self.draining && !midway {
@@ -164,16 +164,16 @@ impl Turns {
                     break After::Gone;
                 }
                 Frame::Error(error) => {
-                    hall.refuse_framing(&error.to_string());
+                    world.refuse_framing(&error.to_string());
                     break After::Closing;
                 }
                 Frame::Command if ran == COMMANDS_PER_TURN => break After::Behind,
                 // A pipeline of KEYS costs as much as many clients.
-                Frame::Command if ran > 0 && hall.now_us() >= until_us => break After::Behind,
+                Frame::Command if ran > 0 && world.now_us() >= until_us => break After::Behind,
                 Frame::Command => {}
             }
             ran += 1;
-            let next = run_command(session, framer.args(input), &limits, &mut hall);
+            let next = run_command(session, framer.args(input), &limits, &mut world);
             midway = next == Next::Again;
             if midway {
                 break After::Behind;
@@ -185,8 +185,8 @@ impl Turns {
                 Next::CloseAfterReply => break After::Closing,
             }
         };
-        let slow = std::mem::take(&mut hall.slow);
-        drop(hall);
+        let slow = std::mem::take(&mut world.slow);
+        drop(world);
         socket.midway = midway;
         socket.held = after == After::Held;
         if ran > 0 {
@@ -205,11 +205,11 @@ fn run_command(
     session: &mut Session,
     framed: Args<'_>,
     limits: &FrameLimits,
-    hall: &mut Hall<'_>,
+    world: &mut ClientWorld<'_>,
 ) -> Next {
     if framed.len() > ARGUMENTS_MAX {
         let name = framed.get(0).and_then(Arg::bytes).unwrap_or_default();
-        return session.refuse_many(name, framed.len(), hall);
+        return session.refuse_many(name, framed.len(), world);
     }
     let mut oversized = None;
     let mut args: SmallVec<[&[u8]; ARGS_INLINE]> = SmallVec::new();
@@ -223,10 +223,10 @@ fn run_command(
         });
     }
     match oversized {
-        None => session.execute(&args, hall),
+        None => session.execute(&args, world),
         Some(len) => {
             let bytes_max = limits.argument_bytes_max.into();
-            session.refuse_oversized(&args, len.into(), bytes_max, hall)
+            session.refuse_oversized(&args, len.into(), bytes_max, world)
         }
     }
 }

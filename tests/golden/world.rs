@@ -224,12 +224,12 @@ impl Server {
                     }
                 });
             }
-            let mut hall = Hall { server: self, running: at };
+            let mut world = ClientWorld { server: self, running: at };
             let next = match oversized {
-                None => session.execute(&args, &mut hall),
+                None => session.execute(&args, &mut world),
                 Some(len) => {
                     let bytes_max = limits.argument_bytes_max.into();
-                    session.refuse_oversized(&args, len.into(), bytes_max, &mut hall)
+                    session.refuse_oversized(&args, len.into(), bytes_max, &mut world)
                 }
             };
             let client = &mut self.clients[at];
@@ -297,12 +297,12 @@ impl Server {
 }
 
 /// The server as the running session sees it.
-struct Hall<'a> {
+struct ClientWorld<'a> {
     server: &'a mut Server,
     running: usize,
 }
 
-impl Hall<'_> {
+impl ClientWorld<'_> {
     fn place(&self, id: ClientId) -> Option<usize> {
         self.server.clients.iter().position(|client| client.id == id && !client.closed)
     }
@@ -320,7 +320,7 @@ impl Hall<'_> {
     }
 }
 
-impl World for Hall<'_> {
+impl World for ClientWorld<'_> {
     fn now(&self) -> Micros {
         self.server.core.now
     }

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 /// The server around one running client.
 #[derive(Debug)]
-pub struct Hall<'a> {
+pub struct ClientWorld<'a> {
     core: &'a mut Core,
     /// All clients but the running one.
     others: &'a mut Clients,
@@ -51,11 +51,15 @@ pub struct Running<'a> {
     pub input_bytes: usize,
 }
 
-impl<'a> Hall<'a> {
+impl<'a> ClientWorld<'a> {
     /// The server around `running`, for one or more of its commands.
-    pub fn new(core: &'a mut Core, others: &'a mut Clients, running: Running<'a>) -> Hall<'a> {
+    pub fn new(
+        core: &'a mut Core,
+        others: &'a mut Clients,
+        running: Running<'a>,
+    ) -> ClientWorld<'a> {
         let (began_ns, last_ns) = (SmallVec::new(), timer::mono_ns());
-        Hall { core, others, running, began_ns, last_ns, slow: Vec::new() }
+        ClientWorld { core, others, running, began_ns, last_ns, slow: Vec::new() }
     }
 
     /// Whether the running client waits for a job.
@@ -115,7 +119,7 @@ impl<'a> Hall<'a> {
     }
 }
 
-impl World for Hall<'_> {
+impl World for ClientWorld<'_> {
     fn now(&self) -> Micros {
         self.core.now
     }

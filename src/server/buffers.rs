@@ -14,11 +14,11 @@ const KEPT_MAX: usize = 64;
 
 /// Empty buffers to take from and put back.
 #[derive(Debug, Default)]
-pub struct Pool {
+pub struct Buffers {
     kept: Vec<BytesMut>,
 }
 
-impl Pool {
+impl Buffers {
     /// An empty buffer with room for [`BUFFER_BYTES`].
     pub fn take(&mut self) -> BytesMut {
         let mut buffer = self.kept.pop().unwrap_or_default();
@@ -47,15 +47,15 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back_with_all_its_room() {
-        let mut pool = Pool::default();
-        let mut buffer = pool.take();
+        let mut buffers = Buffers::default();
+        let mut buffer = buffers.take();
         buffer.extend_from_slice(&[1; 5000]);
         buffer.advance(5000);
         let start = buffer.as_ptr() as usize - 5000;
-        pool.put(buffer);
-        let again = pool.take();
+        buffers.put(buffer);
+        let again = buffers.take();
         assert_eq!((again.as_ptr() as usize, again.capacity()), (start, BUFFER_BYTES));
-        pool.put(BytesMut::with_capacity(1 << 20));
-        assert_eq!(pool.take().capacity(), BUFFER_BYTES);
+        buffers.put(BytesMut::with_capacity(1 << 20));
+        assert_eq!(buffers.take().capacity(), BUFFER_BYTES);
     }
 }
