@@ -139,8 +139,10 @@ fn places_in_lines_count_as_memory_of_the_client() {
     let clients: Vec<Client> = (0..3)
         .map(|i| {
             let mut client = server.connect();
-            let names: String = (0..10_000).map(|name| format!(" c{i}-{name}")).collect();
-            client.send(format!("DELAY.RESERVE 0 10000{names}\r\n"));
+            let names: Vec<String> = (0..10_000).map(|name| format!("c{i}-{name}")).collect();
+            let mut args = vec!["DELAY.RESERVE", "0", "10000"];
+            args.extend(names.iter().map(String::as_str));
+            client.command(&args);
             client
         })
         .collect();

@@ -132,7 +132,7 @@ pub static OPTIONS: [Spec; 35] = [
     live(Name::StatsRetention, &["stats-retention"], Kind::Span(1_000, DELAY_MS_MAX), &["24h"],
         "How long an empty queue's totals and UNIQUE windows stay after its last use."),
     live(Name::MaxClientsMemory, &["max-clients-memory"], Kind::Bytes(MIB, TIB), &["256mb"],
-        "All partial requests, queued transactions and unread replies together; beyond it the client that holds most is closed."),
+        "All partial requests, queued transactions, places in lines and unread replies together; beyond it the client that holds most is closed."),
     live(Name::ProtoMaxBulkLen, &["proto-max-bulk-len"], Kind::Bytes(MIB, 512 * MIB), &["512mb"],
         "Longest argument the protocol allows; a longer one closes the connection."),
     live(Name::ClientQueryBufferLimit, &["client-query-buffer-limit"], Kind::Bytes(MIB, TIB), &["1gb"],

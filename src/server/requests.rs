@@ -80,19 +80,13 @@ impl Turns {
 
     /// Runs clients until the time is up, at least one; returns how many.
     fn run_clients(&mut self, slots: &[u32], until_us: u64) -> usize {
-        let mut began_us = timer::mono_us();
         for (ran, slot) in slots.iter().enumerate() {
-            if ran > 0 && began_us >= until_us {
+            if ran > 0 && timer::mono_us() >= until_us {
                 return ran;
             }
             if let Some(client) = self.clients.take(*slot) {
                 self.run_client(*slot, client, until_us);
             }
-            let ended_us = timer::mono_us();
-            if let Some(client) = self.clients.get_mut(*slot) {
-                client.socket.note_turn(ended_us - began_us);
-            }
-            began_us = ended_us;
         }
         slots.len()
     }
@@ -146,6 +140,7 @@ impl Turns {
         let limits = self.core.limits.frame;
         let running = Running { id: *id, slot, socket, input_bytes: input.len() };
         let mut world = ClientWorld::new(&mut self.core, &mut self.clients, running);
+        let began_us = world.now_us();
         let after = loop {
             if world.is_waiting() {
                 break After::Idle;
@@ -185,12 +180,19 @@ impl Turns {
                 Next::CloseAfterReply => break After::Closing,
             }
         };
+<<<<<<< HEAD
         let slow = std::mem::take(&mut world.slow);
         drop(world);
+=======
+        let took_us = hall.now_us() - began_us;
+        let slow = std::mem::take(&mut hall.slow);
+        drop(hall);
+>>>>>>> adv
         socket.midway = midway;
         socket.held = after == After::Held;
         if ran > 0 {
             socket.active_us = self.core.mono_us;
+            socket.note_turn(took_us);
         }
         for mut entry in slow {
             entry.name = session.name().to_vec();
