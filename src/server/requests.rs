@@ -180,14 +180,9 @@ impl Turns {
                 Next::CloseAfterReply => break After::Closing,
             }
         };
-<<<<<<< HEAD
+        let took_us = world.now_us() - began_us;
         let slow = std::mem::take(&mut world.slow);
         drop(world);
-=======
-        let took_us = hall.now_us() - began_us;
-        let slow = std::mem::take(&mut hall.slow);
-        drop(hall);
->>>>>>> adv
         socket.midway = midway;
         socket.held = after == After::Held;
         if ran > 0 {
