@@ -90,9 +90,19 @@ impl Taken {
 }
 
 impl Engine {
-    /// The first byte of what was handed to `client` reached the kernel: the hand-off stands.
+    /// All that was handed to `client` is on its way: the hand-offs stand.
     pub fn sent(&mut self, client: ClientId) {
         if !self.in_hand.is_empty() {
+            self.in_hand.remove(&client);
+        }
+    }
+
+    /// The first bytes of the oldest `replies` that handed jobs to `client` reached the kernel: those
+    /// hand-offs stand. The later ones of a pipeline are still in hand.
+    pub fn sent_first(&mut self, client: ClientId, replies: usize) {
+        let Some(in_hand) = self.in_hand.get_mut(&client) else { return };
+        in_hand.drain(..replies.min(in_hand.len()));
+        if in_hand.is_empty() {
             self.in_hand.remove(&client);
         }
     }
@@ -100,7 +110,7 @@ impl Engine {
     /// What was handed to `client` and not yet [`sent`](Engine::sent) never left: back to its old
     /// place, uncounted, and on to whoever waits. To be followed by [`Engine::closed`].
     pub fn unsent(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
-        for handed in self.in_hand.remove(&client).unwrap_or_default() {
+        for handed in self.in_hand.remove(&client).unwrap_or_default().into_iter().flatten() {
             match handed {
                 Handed::Leased { queue, index, token } => {
                     self.take_back_lease(queue, index, token, now, turn);

@@ -134,7 +134,7 @@ pub struct Engine {
     /// Bytes of jobs handed over since time passed last, which it does once a turn.
     handed_bytes: usize,
     /// What was handed over in replies that have not reached the kernel.
-    in_hand: HashMap<ClientId, Vec<Handed>, RandomState>,
+    in_hand: HashMap<ClientId, VecDeque<Vec<Handed>>, RandomState>,
     /// The queue asked for last: most requests go where the one before went, and comparing a name is
     /// cheaper than hashing it.
     likely_queue: QueueNo,

@@ -230,7 +230,7 @@ impl Engine {
             if pop { Reply::Popped(delivered[0]) } else { Reply::Reserved(delivered.as_slice()) };
         turn.outbox.reply(client, reply);
         let handed = taken.into_iter().map(Handed::from);
-        self.in_hand.entry(client).or_default().extend(handed);
+        self.in_hand.entry(client).or_default().push_back(handed.collect());
     }
 
     /// Until when the id stays taken if the job ends now; 0 not at all.

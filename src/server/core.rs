@@ -153,7 +153,7 @@ impl Core {
     /// A client's connection is gone: what it was handed and never got goes back to its queue, and
     /// on to others, in this step. Its slot must be empty.
     pub fn forget(&mut self, clients: &mut Clients, id: ClientId, slot: u32, bytes: usize) {
-        let unsent = self.outputs.at(slot).handed_at.is_some();
+        let unsent = self.outputs.at(slot).has_jobs_in_hand();
         self.outputs.close(id, slot);
         clients.release(slot);
         self.clients_bytes -= bytes;

@@ -42,9 +42,11 @@ pub struct Output {
     pub bytes: BytesMut,
     /// The client waits for a job.
     pub waiting: bool,
-    /// Where in `bytes` the first reply begins that hands over jobs and of which the engine does not
-    /// know yet whether it left.
-    pub handed_at: Option<usize>,
+    /// Where the replies begin that hand over jobs and have not begun to leave: positions in all that
+    /// was ever written to the client.
+    handed_at: VecDeque<u64>,
+    /// How much the kernel has taken.
+    sent_bytes: u64,
     /// The first of those replies goes to a client that had been waiting, perhaps for long: its
     /// peer may be gone without our having noticed.
     pub waited: bool,
@@ -195,17 +197,18 @@ impl Outputs {
         }
     }
 
-    /// The kernel took `count` bytes of a slot's output. Returns whether jobs began to leave with
-    /// them.
-    pub fn sent(&mut self, slot: u32, count: usize) -> bool {
+    /// The kernel took `count` bytes of a slot's output. Returns how many replies that hand over jobs
+    /// began to leave with them.
+    pub fn sent(&mut self, slot: u32, count: usize) -> usize {
         let output = &mut self.by_slot[slot as usize];
         output.bytes.advance(count);
         if output.bytes.is_empty() {
             self.buffers.put(std::mem::take(&mut output.bytes));
         }
-        let handed_at = output.handed_at.take();
-        output.handed_at = handed_at.and_then(|at| at.checked_sub(count));
-        handed_at.is_some() && output.handed_at.is_none()
+        output.sent_bytes += count as u64;
+        let begun = output.handed_at.iter().take_while(|at| **at < output.sent_bytes).count();
+        output.handed_at.drain(..begun);
+        begun
     }
 
     /// A slot to write to: by turns one of those that had to wait and one of those of this turn, so
@@ -260,11 +263,17 @@ impl Default for Outputs {
 }
 
 impl Output {
+    /// Whether replies that hand over jobs have not begun to leave.
+    pub fn has_jobs_in_hand(&self) -> bool {
+        !self.handed_at.is_empty()
+    }
+
     fn new() -> Output {
         Output {
             bytes: BytesMut::new(),
             waiting: false,
-            handed_at: None,
+            handed_at: VecDeque::new(),
+            sent_bytes: 0,
             waited: false,
             protocol: Protocol::Resp2,
             muted: false,
@@ -279,11 +288,15 @@ impl Outbox for Outputs {
         let output = &mut self.by_slot[slot as usize];
         let muted = output.muted;
         if matches!(reply, Reply::Popped(_) | Reply::Reserved(_)) {
-            if output.muted {
-                self.unheard.push(slot);
-            } else if output.handed_at.is_none() {
-                output.handed_at = Some(output.bytes.len());
+            let end = output.sent_bytes + output.bytes.len() as u64;
+            if output.handed_at.is_empty() {
                 output.waited = output.waiting;
+            }
+            match output.muted {
+                // No byte of its own: it leaves with the last of those before it, or at once.
+                true if output.handed_at.is_empty() => self.unheard.push(slot),
+                true => output.handed_at.push_back(end - 1),
+                false => output.handed_at.push_back(end),
             }
         }
         if output.waiting {
@@ -331,15 +344,18 @@ mod tests {
         outputs.encoder(CLIENT).ok();
         hand(&mut outputs);
         hand(&mut outputs);
-        assert!(!outputs.sent(SLOT, 3));
-        assert!(!outputs.sent(SLOT, 2));
-        assert!(outputs.at(SLOT).handed_at.is_some());
-        assert!(outputs.sent(SLOT, 1));
+        assert_eq!(outputs.sent(SLOT, 3), 0);
+        assert_eq!(outputs.sent(SLOT, 2), 0);
+        assert!(outputs.at(SLOT).has_jobs_in_hand());
+        assert_eq!(outputs.sent(SLOT, 1), 1);
         let left = outputs.unsent_bytes(SLOT);
-        assert!(!outputs.sent(SLOT, left), "known to have left");
+        // The second is as long as the first: its first byte is the one behind it.
+        assert_eq!(outputs.sent(SLOT, left / 2), 0);
+        assert!(outputs.at(SLOT).has_jobs_in_hand(), "the second has not begun to leave");
+        assert_eq!(outputs.sent(SLOT, 1), 1);
         hand(&mut outputs);
         let left = outputs.unsent_bytes(SLOT);
-        assert!(outputs.sent(SLOT, left));
+        assert_eq!(outputs.sent(SLOT, left), 1);
     }
 
     #[test]
@@ -347,7 +363,8 @@ mod tests {
         let mut outputs = outputs();
         outputs.set_muted(CLIENT, true);
         hand(&mut outputs);
-        assert_eq!((outputs.unsent_bytes(SLOT), outputs.at(SLOT).handed_at), (0, None));
+        assert_eq!(outputs.unsent_bytes(SLOT), 0);
+        assert!(!outputs.at(SLOT).has_jobs_in_hand());
         assert_eq!(outputs.unheard, [SLOT]);
     }
 

@@ -31,7 +31,7 @@ impl Turns {
         counters.output_bytes_largest = counters.output_bytes_largest.max(output.bytes.len());
         // One that had been waiting may have left without our having noticed: its jobs would be
         // written into a closed connection and be lost, or held by a lease for nobody.
-        if output.handed_at.is_some() && output.waited && !client.socket.is_peer_there() {
+        if output.has_jobs_in_hand() && output.waited && !client.socket.is_peer_there() {
             self.close(slot);
             return 0;
         }
@@ -46,8 +46,9 @@ impl Turns {
             Poll::Ready(Ok(taken)) => {
                 count = taken;
                 counters.output_bytes += count as u64;
-                if self.core.outputs.sent(slot, count) {
-                    self.core.engine.sent(client.id);
+                match self.core.outputs.sent(slot, count) {
+                    0 => {}
+                    replies => self.core.engine.sent_first(client.id, replies),
                 }
             }
             Poll::Ready(Err(error)) => {
@@ -84,7 +85,7 @@ impl Turns {
     pub(super) fn hear_unheard(&mut self) {
         while let Some(slot) = self.core.outputs.unheard.pop() {
             if let Some(client) = self.clients.get_mut(slot) {
-                self.core.engine.sent(client.id);
+                self.core.engine.sent_first(client.id, 1);
             }
         }
     }

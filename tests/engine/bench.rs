@@ -248,6 +248,10 @@ impl Bench {
         self.engine.sent(ClientId(client));
     }
 
+    pub fn sent_first(&mut self, client: u64, replies: usize) {
+        self.engine.sent_first(ClientId(client), replies);
+    }
+
     pub fn closed(&mut self, client: u64) {
         self.call(|engine, now, turn| engine.closed(now, ClientId(client), turn));
     }

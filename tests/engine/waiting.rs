@@ -117,6 +117,23 @@ fn a_lease_that_never_left_goes_to_the_next_waiter_uncounted() {
     assert_eq!(bench.stats("q").totals.delivered, 2);
 }
 
+/// Two replies of a pipeline stood behind each other, and the peer went away between them: what the
+/// first handed over is gone with it, what the second did comes back.
+#[test]
+fn of_a_pipeline_only_what_began_to_leave_is_gone() {
+    let mut bench = Bench::new();
+    for id in ["a", "b", "c", "d"] {
+        bench.add(job("q", id, 0));
+    }
+    bench.check(1, pop(Q, Wait::No), &["1:a"]);
+    bench.check(1, pop(Q, Wait::No), &["1:b"]);
+    bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &["1:c#1"]);
+    bench.sent_first(1, 1);
+    bench.unsent(1);
+    bench.check(2, peek("q", 9), &["2:b c d"]);
+    assert_eq!(bench.stats("q").totals.delivered, 1);
+}
+
 #[test]
 fn a_pop_that_never_left_goes_back_to_its_old_place() {
     let mut bench = Bench::new();

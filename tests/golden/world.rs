@@ -270,7 +270,7 @@ impl Server {
                 let Some(client) = client else { continue };
                 let bytes = self.core.outputs.at(*slot).bytes.to_vec();
                 client.output.extend_from_slice(&bytes);
-                if !bytes.is_empty() && self.core.outputs.sent(*slot, bytes.len()) {
+                if !bytes.is_empty() && self.core.outputs.sent(*slot, bytes.len()) > 0 {
                     self.core.engine.sent(client.id);
                 }
             }
