@@ -25,7 +25,7 @@ pub struct Gone {
     pub(super) due: Millis,
 }
 
-/// A job just taken.
+/// A taken job, while it is put into a reply and until that is on its way.
 #[derive(Debug)]
 pub enum Taken {
     /// With a lease; it stays in the store.
@@ -41,24 +41,6 @@ pub enum Taken {
     },
     /// At most once.
     Gone(Box<Gone>),
-}
-
-/// What is remembered of a taken job until its reply is on its way.
-#[derive(Debug)]
-pub enum Handed {
-    /// Known by its token.
-    Leased { queue: QueueNo, index: JobIndex, token: Token },
-    /// All of it.
-    Gone(Box<Gone>),
-}
-
-impl From<Taken> for Handed {
-    fn from(taken: Taken) -> Handed {
-        match taken {
-            Taken::Leased { queue, index, token, .. } => Handed::Leased { queue, index, token },
-            Taken::Gone(gone) => Handed::Gone(gone),
-        }
-    }
 }
 
 impl Taken {
@@ -110,12 +92,12 @@ impl Engine {
     /// What was handed to `client` and not yet [`sent`](Engine::sent) never left: back to its old
     /// place, uncounted, and on to whoever waits. To be followed by [`Engine::closed`].
     pub fn unsent(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
-        for handed in self.in_hand.remove(&client).unwrap_or_default().into_iter().flatten() {
-            match handed {
-                Handed::Leased { queue, index, token } => {
+        for taken in self.in_hand.remove(&client).unwrap_or_default().into_iter().flatten() {
+            match taken {
+                Taken::Leased { queue, index, token, .. } => {
                     self.take_back_lease(queue, index, token, now, turn);
                 }
-                Handed::Gone(gone) => self.take_back_gone(*gone, now, turn),
+                Taken::Gone(gone) => self.take_back_gone(*gone, now, turn),
             }
         }
         self.hand_off(now, turn);

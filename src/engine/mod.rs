@@ -43,7 +43,7 @@ use crate::time::{Micros, Millis};
 use apply::Applied;
 pub use fact::Facts;
 use fact::{Fact, Malformed};
-use hand::Handed;
+use hand::Taken;
 use job::JobIndex;
 use reply::{Outbox, Reply};
 use request::{QueueName, Request};
@@ -134,7 +134,7 @@ pub struct Engine {
     /// Bytes of jobs handed over since time passed last, which it does once a turn.
     handed_bytes: usize,
     /// What was handed over in replies that have not reached the kernel.
-    in_hand: HashMap<ClientId, VecDeque<Vec<Handed>>, RandomState>,
+    in_hand: HashMap<ClientId, VecDeque<Vec<Taken>>, RandomState>,
     /// The queue asked for last: most requests go where the one before went, and comparing a name is
     /// cheaper than hashing it.
     likely_queue: QueueNo,
@@ -152,9 +152,10 @@ impl Engine {
 
     /// An empty engine.
     pub fn new(settings: Settings) -> Engine {
-        let hasher = RandomState::with_seeds(settings.hash_seed, 1, 2, 3);
+        let store = Store::new(settings.hash_seed);
+        let hasher = store.hasher().state();
         Engine {
-            store: Store::new(settings.hash_seed),
+            store,
             settings,
             waiters: Waiters::new(hasher.clone()),
             touched: Vec::new(),

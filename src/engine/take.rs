@@ -5,7 +5,7 @@
 //! taking up to its COUNT. So nobody overtakes, and nothing is lost in between.
 
 use crate::engine::fact::Fact;
-use crate::engine::hand::{Gone, Handed, Taken};
+use crate::engine::hand::{Gone, Taken};
 use crate::engine::lease::Bound;
 use crate::engine::reply::{Delivered, Reply};
 use crate::engine::request::{QueueName, Reserve, State, Wait};
@@ -229,8 +229,7 @@ impl Engine {
         let reply =
             if pop { Reply::Popped(delivered[0]) } else { Reply::Reserved(delivered.as_slice()) };
         turn.outbox.reply(client, reply);
-        let handed = taken.into_iter().map(Handed::from);
-        self.in_hand.entry(client).or_default().push_back(handed.collect());
+        self.in_hand.entry(client).or_default().push_back(taken);
     }
 
     /// Until when the id stays taken if the job ends now; 0 not at all.

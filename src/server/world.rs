@@ -119,6 +119,19 @@ impl<'a> ClientWorld<'a> {
     }
 }
 
+impl From<&slowlog::Entry> for SlowEntry {
+    fn from(entry: &slowlog::Entry) -> SlowEntry {
+        SlowEntry {
+            id: entry.id,
+            at_s: entry.at_s,
+            took_us: entry.took_us,
+            args: entry.args.clone(),
+            addr: entry.addr.clone(),
+            name: entry.name.clone(),
+        }
+    }
+}
+
 impl World for ClientWorld<'_> {
     fn now(&self) -> Micros {
         self.core.now
@@ -279,15 +292,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn slowlog(&self, count: usize) -> Vec<SlowEntry> {
-        let shown = |entry: &slowlog::Entry| SlowEntry {
-            id: entry.id,
-            at_s: entry.at_s,
-            took_us: entry.took_us,
-            args: entry.args.clone(),
-            addr: entry.addr.clone(),
-            name: entry.name.clone(),
-        };
-        self.core.slow_log.newest(count).map(shown).collect()
+        self.core.slow_log.newest(count).map(SlowEntry::from).collect()
     }
 
     fn slowlog_len(&self) -> usize {

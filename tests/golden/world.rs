@@ -454,15 +454,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn slowlog(&self, count: usize) -> Vec<SlowEntry> {
-        let shown = |entry: &slowlog::Entry| SlowEntry {
-            id: entry.id,
-            at_s: entry.at_s,
-            took_us: entry.took_us,
-            args: entry.args.clone(),
-            addr: entry.addr.clone(),
-            name: entry.name.clone(),
-        };
-        self.server.core.slow_log.newest(count).map(shown).collect()
+        self.server.core.slow_log.newest(count).map(SlowEntry::from).collect()
     }
 
     fn slowlog_len(&self) -> usize {
