@@ -9,6 +9,8 @@ mod errors;
 mod script;
 #[path = "golden/shown.rs"]
 mod shown;
+#[path = "support/source.rs"]
+mod support;
 #[path = "golden/world.rs"]
 mod world;
 

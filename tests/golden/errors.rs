@@ -3,8 +3,8 @@
 //! parts of one.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+
+use crate::support::{code, source};
 
 /// First words of error replies.
 const CLASSES: [&str; 6] =
@@ -55,16 +55,10 @@ fn fits(error: &str, text: &str) -> bool {
 }
 
 fn texts() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut texts = Vec::new();
-    for path in files(&root) {
-        let name = path.strip_prefix(&root).expect("below it").display().to_string();
-        let code = fs::read_to_string(&path).expect("UTF-8");
-        let code = code.split("#[cfg(test)]").next().unwrap_or_default();
-        let code: String = code
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("//"))
-            .fold(String::new(), |code, line| code + line + "\n");
+    for (file, text) in source("src") {
+        let name = file.trim_start_matches("src/").to_owned();
+        let code = code(&text);
         let all = ALL_ERRORS.contains(&name.as_str());
         for literal in literals(&code) {
             let is_error =
@@ -77,20 +71,6 @@ fn texts() -> Vec<(String, String)> {
     }
     assert!(texts.len() > 80, "the texts are not where they are sought: {texts:?}");
     texts
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder of the crate") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }
 
 /// The string literals of some code, with escapes resolved as far as errors use them.
