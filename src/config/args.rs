@@ -75,7 +75,7 @@ mod tests {
                 .starts_with("command line: port 70000: argument must be between 0")
         );
         assert!(text("--port 7 -x").contains("one value expected, got 2"));
-        assert!(text("--appendonly yes").contains("the journal comes in a later one"));
+        assert!(text("--appenddirname a/b").contains("appenddirname a/b: can't be a path"));
         assert!(text("none.conf").starts_with("/nonexistent/none.conf: "));
         assert!(matches!(asked("--version"), Ok(Asked::Version)));
         assert!(matches!(asked("x.conf --help"), Ok(Asked::Help)));

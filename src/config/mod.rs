@@ -9,9 +9,12 @@ pub mod options;
 pub mod reference;
 pub mod value;
 
-use options::{Name, OPTIONS, Spec};
+use options::{Change, Name, OPTIONS, Spec};
 use std::path::PathBuf;
 use value::{OutputLimit, Value};
+
+/// What a file of the journal is written in, bytes: `journal-segment-size` is a multiple of it.
+const SEGMENT_BYTES_UNIT: u64 = 4096;
 
 /// A value for every option.
 #[derive(Clone, Debug)]
@@ -77,8 +80,19 @@ impl Config {
         for (i, (word, arg)) in pairs.iter().enumerate() {
             let args = std::slice::from_ref(arg);
             let spec = options::find(word).ok_or_else(|| Refused::Unknown(word.clone()))?;
-            if !spec.mutable {
-                return Err(Refused::value(word, args, "can't set immutable config"));
+            match spec.change {
+                Change::Live => {}
+                Change::Fixed => {
+                    return Err(Refused::value(word, args, "can't set immutable config"));
+                }
+                Change::FixedAs(why) => {
+                    let slot = &self.values[spec.name as usize];
+                    let value = spec.kind.read(args, Some(slot));
+                    let value = value.map_err(|reason| Refused::value(word, args, reason))?;
+                    if value != *slot {
+                        return Err(Refused::value(word, args, why));
+                    }
+                }
             }
             let same = |(other, _): &(String, String)| {
                 options::find(other).is_some_and(|o| o.name == spec.name)
@@ -104,6 +118,11 @@ impl Config {
                 format!("must be at most {}, which is {}", large.word(), self.shown(large));
             Err(Refused::value(small.word(), &[self.shown(small)], reason))
         };
+        let segment = &OPTIONS[Name::JournalSegmentSize as usize];
+        if !self.number(segment.name).is_multiple_of(SEGMENT_BYTES_UNIT) {
+            let reason = format!("must be a multiple of {SEGMENT_BYTES_UNIT}");
+            return Err(Refused::value(segment.word(), &[self.shown(segment)], reason));
+        }
         at_most(Name::DefaultLease, Name::MaxLease)?;
         at_most(Name::MaxBodySize, Name::ProtoMaxBulkLen)
     }
@@ -248,6 +267,38 @@ mod tests {
         let error = config.set_live(&pairs(&[("max-lease", "30s")])).unwrap_err();
         assert_eq!(error.to_string(), "default-lease 1m: must be at most max-lease, which is 30s");
         config.set_live(&pairs(&[("max-lease", "30s"), ("default-lease", "10s")])).unwrap();
+    }
+
+    #[test]
+    fn the_journal_is_opened_at_the_start_or_never() {
+        let mut config = Config::default();
+        for value in ["no", "yes"] {
+            config.set("appendonly", &[value.to_owned()]).unwrap();
+            assert_eq!(config.flag(Name::AppendOnly), value == "yes");
+            config.set_live(&pairs(&[("appendonly", value), ("appendfsync", "no")])).unwrap();
+            let other = if value == "yes" { "no" } else { "yes" };
+            let error = config.set_live(&pairs(&[("appendonly", other)])).unwrap_err();
+            assert!(error.to_string().contains("restart it with the other value"), "{error}");
+        }
+        let error = config.set_live(&pairs(&[("appendonly", "maybe")])).unwrap_err();
+        assert_eq!(error.to_string(), "appendonly maybe: argument must be 'yes' or 'no'");
+        config.set_live(&pairs(&[("appenddirname", "journal")])).unwrap_err();
+    }
+
+    #[test]
+    fn the_journal_is_in_one_folder_and_in_whole_blocks() {
+        let mut config = Config::default();
+        for name in ["", ".", "..", "a/b", "/"] {
+            let error = config.set("appenddirname", &[name.to_owned()]).unwrap_err();
+            assert!(error.to_string().contains("can't be a path"), "{error}");
+        }
+        config.set("appenddirname", &["jobs of today".to_owned()]).unwrap();
+        assert_eq!(config.text(Name::AppendDirName), "jobs of today");
+        config.set("journal-segment-size", &["1048577".to_owned()]).unwrap();
+        let error = config.check().unwrap_err().to_string();
+        assert_eq!(error, "journal-segment-size 1048577: must be a multiple of 4096");
+        config.set("journal-segment-size", &["1052672".to_owned()]).unwrap();
+        config.check().unwrap();
     }
 
     #[test]

@@ -39,10 +39,23 @@ pub enum Name {
     DbFilename,
     AppendOnly,
     AppendFsync,
+    AppendDirName,
+    JournalSegmentSize,
     Save,
     NotifyKeyspaceEvents,
     RequirePass,
     ReplicaReadOnly,
+}
+
+/// What CONFIG SET may do with an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Give it another value.
+    Live,
+    /// Nothing.
+    Fixed,
+    /// Give it the value it has, as tools do. For any other, the reason why not.
+    FixedAs(&'static str),
 }
 
 /// One option.
@@ -57,7 +70,7 @@ pub struct Spec {
     /// Its value when nobody sets it.
     pub default: &'static [&'static str],
     /// Whether CONFIG SET may change it while the server runs.
-    pub mutable: bool,
+    pub change: Change,
     /// What it does.
     pub doc: &'static str,
 }
@@ -81,7 +94,7 @@ const fn fixed(
     default: &'static [&'static str],
     doc: &'static str,
 ) -> Spec {
-    Spec { name, words, kind, default, mutable: false, doc }
+    Spec { name, words, kind, default, change: Change::Fixed, doc }
 }
 
 const fn live(
@@ -91,7 +104,7 @@ const fn live(
     default: &'static [&'static str],
     doc: &'static str,
 ) -> Spec {
-    Spec { name, words, kind, default, mutable: true, doc }
+    Spec { name, words, kind, default, change: Change::Live, doc }
 }
 
 const MIB: i64 = 1 << 20;
@@ -100,7 +113,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 35] = [
+pub static OPTIONS: [Spec; 37] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port; 0 lets the system choose one, which the first line of the log names."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -157,13 +170,20 @@ pub static OPTIONS: [Spec; 35] = [
     fixed(Name::Daemonize, &["daemonize"], Kind::Only(&["no"], "delayd stays in the foreground; let a service manager run it"), &["no"],
         "Whether to detach: never."),
     fixed(Name::Dir, &["dir"], Kind::Text, &["."],
-        "Where data will be kept."),
+        "Where data is kept: the journal's folder lies in it."),
     fixed(Name::DbFilename, &["dbfilename"], Kind::Text, &["dump.rdb"],
         "Kept for tools that read it."),
-    fixed(Name::AppendOnly, &["appendonly"], Kind::Only(&["no"], "this version keeps jobs in memory only; the journal comes in a later one"), &["no"],
-        "Whether jobs are written to a journal: not in this version."),
+    Spec {
+        name: Name::AppendOnly, words: &["appendonly"], kind: Kind::YesNo, default: &["no"],
+        change: Change::FixedAs("the journal is opened when the server starts, or never: restart it with the other value"),
+        doc: "Whether every change is written to a journal, from which a restart has it back. With no, jobs are in memory only.",
+    },
     live(Name::AppendFsync, &["appendfsync"], Kind::Word(&["always", "everysec", "no"]), &["always"],
-        "When the journal is synced; without effect while there is none."),
+        "When the journal is synced. always: before a change is answered, one sync for all that come meanwhile. everysec: once a second, so that a crash can cost what was answered in the last second. no: whenever the system does it by itself."),
+    fixed(Name::AppendDirName, &["appenddirname"], Kind::FolderName, &["journal"],
+        "The journal's folder, in dir. One server at a time has it."),
+    fixed(Name::JournalSegmentSize, &["journal-segment-size"], Kind::Bytes(MIB, 1024 * MIB), &["64mb"],
+        "Size of the journal's files, a multiple of 4096. Room is reserved a file at a time."),
     live(Name::Save, &["save"], Kind::Only(&[""], "there are no snapshots by time; only the empty value is taken"), &[""],
         "Redis's snapshot schedule: always empty."),
     live(Name::NotifyKeyspaceEvents, &["notify-keyspace-events"], Kind::Only(&[""], "keyspace events are not published in this version"), &[""],

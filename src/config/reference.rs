@@ -1,6 +1,6 @@
 //! The options as text: for `--help` and for the written reference, both from the table.
 
-use super::options::{OPTIONS, Spec};
+use super::options::{Change, OPTIONS, Spec};
 use std::fmt::Write;
 
 /// What `--help` prints.
@@ -26,7 +26,7 @@ pub fn markdown() -> String {
         "| option | takes | default | while running | what it does |\n|---|---|---|---|---|\n",
     );
     for spec in &OPTIONS {
-        let live = if spec.mutable { "CONFIG SET" } else { "fixed" };
+        let live = if spec.change == Change::Live { "CONFIG SET" } else { "fixed" };
         let (takes, default) = (spec.kind.describe(), default_of(spec));
         let word = spec.word();
         writeln!(text, "| `{word}` | {takes} | `{default}` | {live} | {} |", spec.doc)

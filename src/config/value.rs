@@ -47,6 +47,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// One argument, taken as it is.
     Text,
+    /// The name of a folder, without where it lies.
+    FolderName,
     /// Any number of arguments.
     Words,
     /// One of these values and, for any other, the reason why not.
@@ -102,6 +104,10 @@ impl Kind {
                 None => Err(why.to_owned()),
             },
             Kind::Text => Ok(Value::Text(arg.clone())),
+            Kind::FolderName if matches!(arg.as_str(), "" | "." | "..") || arg.contains('/') => {
+                Err("can't be a path, just the name of a folder".to_owned())
+            }
+            Kind::FolderName => Ok(Value::Text(arg.clone())),
             Kind::Words | Kind::OutputLimits => unreachable!("read above"),
         }
     }
@@ -127,7 +133,7 @@ impl Kind {
     pub fn write(self, value: &Value) -> String {
         match (self, value) {
             (_, Value::Percent(share)) => format!("{share}%"),
-            (Kind::Text | Kind::Only(..), Value::Text(text)) => quoted(text),
+            (Kind::Text | Kind::FolderName | Kind::Only(..), Value::Text(text)) => quoted(text),
             (Kind::Words, Value::Text(text)) if text.is_empty() => "\"\"".to_owned(),
             _ => self.show(value, 0),
         }
@@ -151,6 +157,7 @@ impl Kind {
             Kind::YesNo => "yes or no".to_owned(),
             Kind::Word(words) => words.join(", "),
             Kind::Text => "text".to_owned(),
+            Kind::FolderName => "a folder's name".to_owned(),
             Kind::Words => "words".to_owned(),
             Kind::Only(values, _) => {
                 let shown: Vec<String> = values.iter().map(|v| quoted(v)).collect();
