@@ -128,6 +128,11 @@ fn arities_are_those_of_redis() {
         ("object|encoding", 3),
         ("wait", 3),
         ("shutdown", -1),
+        ("waitaof", 4),
+        ("save", 1),
+        ("bgsave", -1),
+        ("bgrewriteaof", 1),
+        ("lastsave", 1),
         ("slowlog|get", -2),
         ("expire", -3),
     ] {

@@ -5,6 +5,8 @@
 
 #[path = "golden/errors.rs"]
 mod errors;
+#[path = "golden/journal.rs"]
+mod journal;
 #[path = "golden/script.rs"]
 mod script;
 #[path = "golden/shown.rs"]

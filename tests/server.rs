@@ -367,3 +367,25 @@ fn a_herd_does_not_hold_up_a_ping() {
     assert!(longest < Duration::from_millis(500), "{longest:?}");
     server.wait_for(&format!("jobs_ready:{count}"));
 }
+
+/// Nothing but the client's own limit wakes the server then.
+#[test]
+fn a_wait_for_replicas_ends_in_time() {
+    let server = Running::start(&[("appendonly", "no")]);
+    let mut client = server.connect();
+    let mut other = server.connect();
+    let began = Instant::now();
+    client.send("WAITAOF 0 1 150\r\nPING\r\n");
+    client.expect("*2\r\n:0\r\n:0\r\n+PONG\r\n");
+    assert!(began.elapsed() >= Duration::from_millis(150));
+    // One that is gone is forgotten, and one that is released goes on.
+    let mut leaving = server.connect();
+    leaving.send("WAITAOF 0 1 0\r\n");
+    client.send("WAITAOF 0 1 0\r\n");
+    server.wait_for("blocked_clients:2");
+    drop(leaving);
+    server.wait_for("blocked_clients:1");
+    assert_eq!(other.line_of("CLIENT UNBLOCK 1"), ":1");
+    client.expect("*2\r\n:0\r\n:0\r\n");
+    server.wait_for("blocked_clients:0");
+}

@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use delayd::command::CommandSpec;
 use delayd::command::action::Shutdown;
 use delayd::command::render::render;
+use delayd::command::spec::Flag;
 use delayd::engine::Outcome;
 use delayd::engine::reply::Reply;
 use delayd::engine::request::Request;
@@ -13,7 +14,9 @@ use delayd::error::Error;
 use delayd::ids::{ClientId, Db};
 use delayd::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
 use delayd::resp::{Encoder, Protocol};
-use delayd::session::world::{ConfigError, Ended, SlowEntry, Unblock};
+use delayd::session::world::{
+    BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, Unblock, WaitDurable,
+};
 use delayd::session::{ClientLine, Next, Session, SocketFacts, World};
 use delayd::time::Micros;
 use redis_protocol::resp2::types::OwnedFrame as Frame2;
@@ -31,6 +34,18 @@ enum Answer {
     Again,
 }
 
+/// What the journal does.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Journal {
+    #[default]
+    Off,
+    /// Synced at once, and no base is being written.
+    Idle,
+    /// A sync and a base take long.
+    Busy,
+    Failed,
+}
+
 /// The server, as far as one session sees it. Requests are answered by script, else with 1.
 #[derive(Default)]
 struct Scripted {
@@ -45,6 +60,8 @@ struct Scripted {
     others: Vec<ClientLine>,
     settings: BTreeMap<&'static str, String>,
     shutting_down: bool,
+    loading: bool,
+    journal: Journal,
     log: Vec<String>,
 }
 
@@ -169,6 +186,41 @@ impl World for Scripted {
     }
     fn journal_offset(&self) -> u64 {
         99
+    }
+    fn is_loading(&self) -> bool {
+        self.loading
+    }
+    fn begin_base(&mut self, schedule: bool) -> Result<BaseBegun, BaseRefused> {
+        self.log.push(format!("begin base {schedule}"));
+        match (self.journal, schedule) {
+            (Journal::Off, _) => Err(BaseRefused::NoJournal),
+            (Journal::Failed, _) => Err(BaseRefused::Failed("no disk".to_string())),
+            (Journal::Idle, _) => Ok(BaseBegun::Started),
+            (Journal::Busy, false) => Err(BaseRefused::Running),
+            (Journal::Busy, true) => Ok(BaseBegun::Scheduled),
+        }
+    }
+    fn wait_base(&mut self, client: ClientId) -> Result<(), BaseRefused> {
+        assert_eq!(client, ME);
+        self.begin_base(true).map(|_| ())
+    }
+    fn wait_durable(
+        &mut self,
+        client: ClientId,
+        local: bool,
+        replicas: u64,
+        patience: Patience,
+    ) -> WaitDurable {
+        assert_eq!(client, ME);
+        self.log.push(format!("wait {local} {replicas} {patience:?}"));
+        match (self.journal, patience) {
+            (Journal::Off, _) if local => WaitDurable::NoJournal,
+            (Journal::Busy, Patience::Ms(_) | Patience::Endless) => WaitDurable::Waiting,
+            (Journal::Failed, _) => WaitDurable::Failed("no disk".to_string()),
+            (journal, _) => {
+                WaitDurable::Now { local: (journal == Journal::Idle).into(), replicas: 0 }
+            }
+        }
     }
     fn shutdown(&mut self, how: Shutdown) -> Result<(), String> {
         if how.force {
@@ -640,6 +692,121 @@ fn the_server_is_asked() {
     ]);
     pair.world.shutting_down = true;
     pair.check(&[("SHUTDOWN ABORT", "+OK~")]);
+}
+
+#[test]
+fn bases_are_begun_scheduled_and_refused() {
+    let mut pair = Pair::new();
+    let none = "-ERR there is no journal to save to: appendonly is no, jobs are in memory only~";
+    let failed = "-ERR no base can be written, as the journal has failed: no disk~";
+    let running = "-ERR Background save already in progress~";
+    let rewriting = "Background append only file rewriting";
+    for (journal, answers) in [
+        (Journal::Off, [none, none, none]),
+        (Journal::Failed, [failed, failed, failed]),
+        (
+            Journal::Idle,
+            [
+                "+Background saving started~",
+                "+Background saving started~",
+                &format!("+{rewriting} started~"),
+            ],
+        ),
+        (
+            Journal::Busy,
+            [
+                running,
+                "+Background saving scheduled~",
+                &format!("-ERR {rewriting} already in progress~"),
+            ],
+        ),
+    ] {
+        pair.world.journal = journal;
+        pair.check(&[
+            ("BGSAVE", answers[0]),
+            ("BGSAVE schedule", answers[1]),
+            ("BGREWRITEAOF", answers[2]),
+        ]);
+    }
+    pair.check(&[("BGSAVE now", "-ERR syntax error: unknown option 'now'~")]);
+    pair.log();
+    pair.world.journal = Journal::Off;
+    pair.check(&[("SAVE", none)]);
+    assert_eq!(pair.log(), ["begin base true", "error ERR", "save Failed"]);
+    pair.world.journal = Journal::Busy;
+    assert_eq!(pair.step("SAVE"), (Next::Waiting, String::new()));
+    assert_eq!(pair.log(), ["begin base true", "save Waiting"]);
+    let refused = "-ERR Command not allowed inside a transaction~";
+    pair.check(&[("MULTI", "+OK~"), ("SAVE", refused)]);
+}
+
+#[test]
+fn waitaof_waits_outside_of_a_transaction_only() {
+    let mut pair = Pair::new();
+    let off = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.~";
+    pair.check(&[("WAITAOF 1 0 5", off), ("WAITAOF 0 0 5", "*2~:0~:0~")]);
+    pair.world.journal = Journal::Idle;
+    pair.check(&[("WAITAOF 1 0 0", "*2~:1~:0~"), ("HELLO 3", &pair_hello())]);
+    pair.check(&[("WAITAOF 1 0 0", "*2~:1~:0~")]);
+    pair.log();
+    pair.world.journal = Journal::Busy;
+    assert_eq!(pair.step("WAITAOF 1 2 50"), (Next::Waiting, String::new()));
+    assert_eq!(pair.step("waitaof 0 1 0"), (Next::Waiting, String::new()));
+    pair.check(&[("MULTI", "+OK~"), ("WAITAOF 1 3 0", "+QUEUED~"), ("EXEC", "*1~*2~:0~:0~")]);
+    assert_eq!(
+        pair.log(),
+        [
+            "wait true 2 Ms(50)",
+            "waitaof Waiting",
+            "wait false 1 Endless",
+            "waitaof Waiting",
+            "wait true 3 None",
+            "hand off"
+        ]
+    );
+    pair.world.journal = Journal::Failed;
+    pair.check(&[("WAITAOF 1 0 0", "-MISCONF Errors writing to the journal: no disk~")]);
+}
+
+/// The flags are Redis's: what they allow runs, all else is refused before it is parsed or queued.
+#[test]
+fn while_the_journal_is_read_only_some_commands_run() {
+    let loading = "-LOADING delayd is loading the journal into memory~";
+    let mut pair = Pair::new();
+    pair.world.loading = true;
+    let may_not = ["delay.add", "delay.pop", "del", "keys", "ping", "wait", "waitaof", "save"];
+    let may = ["echo", "info", "config|get", "client|id", "multi", "exec", "hello", "shutdown"];
+    for spec in delayd::command::table::all_with_subcommands() {
+        let word = spec.name;
+        let runs = spec.flags.contains(&Flag::Loading);
+        assert!(runs || !may.contains(&word), "{word}");
+        assert!(!runs || !may_not.contains(&word), "{word}");
+        if runs || spec.parse.is_none() {
+            continue;
+        }
+        let mut words: Vec<&[u8]> = word.split('|').map(str::as_bytes).collect();
+        words.resize(words.len().max(spec.arity().unsigned_abs() as usize), b"x");
+        let (next, out) = pair.step_args(&words);
+        assert_eq!((next, out.as_str()), (Next::Done, loading), "{word}");
+        assert_eq!(pair.log(), ["error LOADING".to_string(), format!("{word} Rejected")]);
+    }
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.~";
+    pair.check(&[
+        ("DELAY.LEN", "-ERR wrong number of arguments for 'delay.len' command~"),
+        ("ECHO hi", "$2~hi~"),
+        ("MULTI", "+OK~"),
+        ("DELAY.LEN q", loading),
+        ("ECHO hi", "+QUEUED~"),
+        ("EXEC", aborted),
+        ("MULTI", "+OK~"),
+        ("ECHO hi", "+QUEUED~"),
+        ("EXEC", "*1~$2~hi~"),
+        ("HELLO 3", &pair_hello()),
+        ("DELAY.LEN q", loading),
+        ("RESET", "+RESET~"),
+    ]);
+    pair.world.loading = false;
+    pair.check(&[("DELAY.LEN q", ":1~"), ("PING", "+PONG~")]);
 }
 
 #[test]

@@ -244,6 +244,17 @@ pub enum Server<'a> {
     Time,
     /// WAIT → 0.
     Wait,
+    /// SAVE.
+    Save,
+    /// BGSAVE.
+    BgSave {
+        /// Behind the one that runs, if one does.
+        schedule: bool,
+    },
+    /// BGREWRITEAOF.
+    BgRewriteAof,
+    /// WAITAOF.
+    WaitAof(WaitAof),
     /// LASTSAVE.
     LastSave,
     /// ROLE.
@@ -260,6 +271,17 @@ pub enum Server<'a> {
     ScanNothing,
     /// RANDOMKEY in this database; the session brings the chance.
     RandomQueue(Db),
+}
+
+/// What WAITAOF waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WaitAof {
+    /// This server's journal.
+    pub local: bool,
+    /// So many replicas' journals.
+    pub replicas: u64,
+    /// For how long, ms; 0 without limit.
+    pub timeout_ms: u64,
 }
 
 /// What SHUTDOWN asks for.

@@ -23,6 +23,7 @@ mod commands;
 mod connection;
 mod consume;
 mod job;
+mod journal;
 mod keyspace;
 mod observe;
 mod produce;

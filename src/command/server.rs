@@ -4,7 +4,6 @@ use crate::command::action::{Action, Server, Shutdown};
 use crate::command::args::Args;
 use crate::command::argument::{Argument, Kind};
 use crate::command::help::help;
-use crate::command::number;
 use crate::command::spec::{CommandSpec, Flag, Group};
 use crate::engine::request::Request;
 use crate::error::Error;
@@ -160,17 +159,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         ..FLUSH
     },
     CommandSpec {
-        name: "lastsave",
-        summary: "Says when the journal was last complete on disk",
-        flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
-        categories: &["admin", "dangerous"],
-        tips: &["nondeterministic_output"],
-        reply: "Integer: unix seconds.",
-        example: &[("LASTSAVE", "(integer) 1800000000")],
-        parse: Some(|_| Ok(Action::Server(Server::LastSave))),
-        ..SERVER
-    },
-    CommandSpec {
         name: "lolwut",
         summary: "Shows the version",
         arguments: &[Argument::option("VERSION", "version", Kind::Integer)],
@@ -266,21 +254,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         parse: Some(|_| Ok(Action::Server(Server::Time))),
         ..SERVER
     },
-    CommandSpec {
-        name: "wait",
-        summary: "Waits for replicas, of which there are none",
-        arguments: &[
-            Argument::new("numreplicas", Kind::Integer),
-            Argument::new("timeout", Kind::Integer).about("ms."),
-        ],
-        flags: &[Flag::NoScript],
-        categories: &["connection"],
-        tips: &["request_policy:all_shards", "response_policy:agg_min"],
-        reply: "Integer: 0, at once.",
-        example: &[("WAIT 0 100", "(integer) 0")],
-        parse: Some(parse_wait),
-        ..SERVER
-    },
 ];
 
 fn flush_mode(args: &mut Args<'_>) -> Result<(), Error> {
@@ -304,16 +277,5 @@ fn parse_shutdown<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         (true, true) => Ok(Action::Server(Server::ShutdownAbort)),
         (true, false) => Err(Error::text("ERR syntax error: ABORT stands alone")),
         (false, _) => Ok(Action::Server(Server::Shutdown(how))),
-    }
-}
-
-fn parse_wait<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    if number::signed(args.word("numreplicas")?).is_none() {
-        return Err(Error::text("ERR value is not an integer or out of range"));
-    }
-    match number::signed(args.word("timeout")?) {
-        Some(0..) => Ok(Action::Server(Server::Wait)),
-        Some(_) => Err(Error::text("ERR timeout is negative")),
-        None => Err(Error::text("ERR timeout is not an integer or out of range")),
     }
 }

@@ -7,7 +7,7 @@ use crate::command::spec::CommandSpec;
 use crate::error::Error;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 11] = [
+static TABLE: [&[CommandSpec]; 12] = [
     super::produce::COMMANDS,
     super::consume::COMMANDS,
     super::job::COMMANDS,
@@ -19,6 +19,7 @@ static TABLE: [&[CommandSpec]; 11] = [
     super::commands::COMMANDS,
     super::server::COMMANDS,
     super::observe::COMMANDS,
+    super::journal::COMMANDS,
 ];
 
 struct Entry {

@@ -3,6 +3,7 @@
 use super::Counters;
 use super::commands::CommandTotals;
 use super::errors::ErrorCounts;
+use super::persistence::Persistence;
 use super::rates;
 use std::fmt::Write;
 
@@ -23,12 +24,16 @@ pub struct Facts<'a> {
     pub clients_bytes: usize,
     pub clients_bytes_max: u64,
     pub waiters_count: usize,
+    /// Clients that wait for the journal.
+    pub journal_waiters_count: usize,
     pub engine_bytes: u64,
     pub memory_bytes_peak: u64,
     pub memory_bytes_resident: u64,
     pub memory_bytes_max: u64,
     pub memory_bytes_machine: u64,
-    pub start_s: u64,
+    pub journal: &'a Persistence,
+    /// `appendfsync`.
+    pub fsync: &'a str,
     pub counters: &'a Counters,
     pub rates: rates::Totals,
     pub errors: &'a ErrorCounts,
@@ -84,14 +89,16 @@ pub fn render(facts: &Facts<'_>, asked: &[&[u8]]) -> String {
     text.0
 }
 
-struct Text(String);
+/// INFO's text as it grows.
+#[derive(Debug, Default)]
+pub(super) struct Text(pub(super) String);
 
 impl Text {
     fn line(&mut self, name: &str, value: impl std::fmt::Display) {
         write!(self.0, "{name}:{value}\r\n").expect("a String takes all");
     }
 
-    fn lines(&mut self, lines: &[(&str, &dyn std::fmt::Display)]) {
+    pub(super) fn lines(&mut self, lines: &[(&str, &dyn std::fmt::Display)]) {
         for (name, value) in lines {
             self.line(name, value);
         }
@@ -132,7 +139,7 @@ fn clients(facts: &Facts<'_>, text: &mut Text) {
         ("maxclients", &facts.clients_max),
         ("client_recent_max_input_buffer", &facts.counters.input_bytes_largest),
         ("client_recent_max_output_buffer", &facts.counters.output_bytes_largest),
-        ("blocked_clients", &facts.waiters_count),
+        ("blocked_clients", &(facts.waiters_count + facts.journal_waiters_count)),
         ("tracking_clients", &0),
         ("pubsub_clients", &0),
         ("watching_clients", &0),
@@ -178,27 +185,8 @@ fn memory(facts: &Facts<'_>, text: &mut Text) {
     ]);
 }
 
-/// Jobs are in memory only in this version: nothing is ever saved, loaded or rewritten.
 fn persistence(facts: &Facts<'_>, text: &mut Text) {
-    text.lines(&[
-        ("loading", &0),
-        ("async_loading", &0),
-        ("current_cow_size", &0),
-        ("rdb_changes_since_last_save", &0),
-        ("rdb_bgsave_in_progress", &0),
-        ("rdb_last_save_time", &facts.start_s),
-        ("rdb_last_bgsave_status", &"ok"),
-        ("rdb_last_bgsave_time_sec", &-1),
-        ("rdb_current_bgsave_time_sec", &-1),
-        ("rdb_saves", &0),
-        ("aof_enabled", &0),
-        ("aof_rewrite_in_progress", &0),
-        ("aof_rewrite_scheduled", &0),
-        ("aof_last_rewrite_time_sec", &-1),
-        ("aof_current_rewrite_time_sec", &-1),
-        ("aof_last_bgrewrite_status", &"ok"),
-        ("aof_last_write_status", &"ok"),
-    ]);
+    facts.journal.write(facts.fsync, facts.server_time_us / 1_000_000, text);
 }
 
 fn stats(facts: &Facts<'_>, text: &mut Text) {
@@ -326,6 +314,7 @@ mod tests {
 
     fn rendered(asked: &[&[u8]]) -> String {
         let (counters, errors, commands) = Default::default();
+        let journal = Persistence::default();
         let facts = Facts {
             os: "Linux".to_owned(),
             process_id: 1,
@@ -340,12 +329,14 @@ mod tests {
             clients_bytes: 0,
             clients_bytes_max: 1,
             waiters_count: 0,
+            journal_waiters_count: 0,
             engine_bytes: 3 << 19,
             memory_bytes_peak: 0,
             memory_bytes_resident: 3 << 20,
             memory_bytes_max: 0,
             memory_bytes_machine: 0,
-            start_s: 0,
+            journal: &journal,
+            fsync: "always",
             counters: &counters,
             rates: rates::Totals::default(),
             errors: &errors,

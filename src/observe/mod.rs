@@ -4,6 +4,7 @@
 pub mod commands;
 pub mod errors;
 pub mod info;
+pub mod persistence;
 pub mod rates;
 pub mod slowlog;
 

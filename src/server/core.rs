@@ -6,6 +6,7 @@ use super::clients::Clients;
 use super::clock::Clock;
 use super::logs::LogLevel;
 use super::output::Outputs;
+use super::waits::Waits;
 use super::{machine, timer};
 use crate::config::Config;
 use crate::config::options::Name;
@@ -15,6 +16,7 @@ use crate::engine::{Engine, Facts, Settings, Turn};
 use crate::ids::ClientId;
 use crate::observe::Counters;
 use crate::observe::commands::CommandTotals;
+use crate::observe::persistence::Persistence;
 use crate::observe::rates::Rates;
 use crate::observe::slowlog::SlowLog;
 use crate::resp::FrameLimits;
@@ -28,6 +30,10 @@ pub struct Core {
     pub engine: Engine,
     /// What this turn decided, for the journal.
     pub facts: Facts,
+    /// What is known of the journal.
+    pub journal: Persistence,
+    /// Clients that wait for it.
+    pub waits: Waits,
     /// What the clients are still to be sent.
     pub outputs: Outputs,
     /// Buffers for reading.
@@ -105,6 +111,8 @@ impl Core {
         let mut core = Core {
             engine: Engine::new(settings(&config, now)),
             facts: Facts::default(),
+            journal: Persistence { last_base_s: now.0 / 1_000_000, ..Persistence::default() },
+            waits: Waits::default(),
             outputs: Outputs::new(),
             buffers: Buffers::default(),
             clock,
@@ -155,6 +163,7 @@ impl Core {
     pub fn forget(&mut self, clients: &mut Clients, id: ClientId, slot: u32, bytes: usize) {
         let unsent = self.outputs.at(slot).has_jobs_in_hand();
         self.outputs.close(id, slot);
+        self.forget_wait(id);
         clients.release(slot);
         self.clients_bytes -= bytes;
         let now = self.now;

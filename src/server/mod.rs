@@ -21,6 +21,7 @@ mod requests;
 mod serve;
 pub mod timer;
 pub mod turn;
+pub mod waits;
 pub mod wake;
 pub mod world;
 

@@ -102,7 +102,8 @@ impl Turns {
     pub fn wake_by_us(&self) -> u64 {
         let due = self.core.engine.next_wakeup();
         let due_us = due.map_or(u64::MAX, |due| self.core.clock.mono_us_of(due.start()));
-        due_us.min(self.tick_us)
+        let limit_us = self.core.waits.next_limit_us().unwrap_or(u64::MAX);
+        due_us.min(limit_us).min(self.tick_us)
     }
 
     /// Whether every reply has left and nothing is half done.
@@ -152,6 +153,7 @@ impl Turns {
         let now = self.core.now;
         let (engine, mut turn) = self.core.engine();
         self.more = engine.advance(now, ADVANCE_STEPS_PER_TURN, &mut turn).more;
+        self.core.end_late_waits();
         self.hear_unheard();
         self.list_answered();
     }

@@ -17,7 +17,10 @@ use crate::ids::{ClientId, Db};
 use crate::observe::slowlog;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
 use crate::resp::{Encoder, Protocol};
-use crate::session::world::{ConfigError, Ended, SlowEntry, UNBLOCKED, Unblock, World};
+use crate::session::world::{
+    BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, UNBLOCKED, Unblock,
+    WaitDurable, World,
+};
 use crate::session::{ClientLine, SessionFacts, SocketFacts};
 use crate::time::Micros;
 use smallvec::SmallVec;
@@ -220,6 +223,9 @@ impl World for ClientWorld<'_> {
     }
 
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
+        if self.core.unblock_wait(client, how) {
+            return true;
+        }
         if !self.core.engine.stop_waiting(client) {
             return false;
         }
@@ -304,7 +310,29 @@ impl World for ClientWorld<'_> {
     }
 
     fn last_save_s(&self) -> u64 {
-        self.core.start.0 / 1_000_000
+        self.core.journal.last_base_s
+    }
+
+    fn is_loading(&self) -> bool {
+        self.core.journal.loading.is_some()
+    }
+
+    fn begin_base(&mut self, schedule: bool) -> Result<BaseBegun, BaseRefused> {
+        self.core.begin_base(schedule)
+    }
+
+    fn wait_base(&mut self, client: ClientId) -> Result<(), BaseRefused> {
+        self.core.wait_base(client)
+    }
+
+    fn wait_durable(
+        &mut self,
+        client: ClientId,
+        local: bool,
+        replicas: u64,
+        patience: Patience,
+    ) -> WaitDurable {
+        self.core.wait_durable(client, local, replicas, patience)
     }
 
     fn journal_offset(&self) -> u64 {

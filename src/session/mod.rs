@@ -17,6 +17,7 @@ pub use client_line::{ClientLine, SessionFacts, SocketFacts};
 pub use world::World;
 
 use crate::command::action::{Action, Probe, ReplyMode, Transaction};
+use crate::command::spec::Flag;
 use crate::command::{self, CommandSpec, table};
 use crate::engine::Outcome;
 use crate::engine::request::{QueueName, Request};
@@ -26,6 +27,10 @@ use crate::limits::ARGUMENTS_MAX;
 use crate::resp::Protocol;
 use transaction::Queue;
 use world::Ended;
+
+/// What commands that need the jobs are answered until the journal has been read. Clients look at
+/// the first word only and try again.
+const LOADING: &str = "LOADING delayd is loading the journal into memory";
 
 /// What the server does after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -240,9 +245,27 @@ impl Session {
         self.fail(&text, world)
     }
 
+    /// Refuses a command that is known but not allowed now.
+    fn refuse(
+        &mut self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        error: Error,
+        world: &mut dyn World,
+    ) -> Step {
+        world.began(self.id, spec);
+        let step = self.reject(args, error, world);
+        world.ended(self.id, spec, args, Ended::Rejected);
+        step
+    }
+
     /// Runs a command, or queues it.
     fn begin(&mut self, spec: &'static CommandSpec, args: &[&[u8]], world: &mut dyn World) -> Step {
         self.last = Some(spec);
+        // Also when it would only be queued, as in Redis: EXEC refuses the whole then.
+        if !spec.has(Flag::Loading) && world.is_loading() {
+            return self.refuse(spec, args, Error::text(LOADING), world);
+        }
         if self.transaction.is_some() && !transaction::runs_at_once(spec) {
             return self.enqueue(spec, args, world);
         }

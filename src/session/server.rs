@@ -1,14 +1,19 @@
 //! What a command asks of the server as a whole.
 
-use crate::command::action::Server;
+use crate::command::action::{Server, WaitAof};
 use crate::engine::request::Request;
 use crate::glob;
-use crate::session::world::{ConfigError, SlowEntry, World};
+use crate::session::world::{
+    BaseBegun, BaseRefused, ConfigError, Patience, SlowEntry, WaitDurable, World, misconf,
+};
 use crate::session::{Place, Session, Step};
 use std::collections::HashSet;
 
 const LATENCY_DOCTOR: &str = "Latency events are not recorded. DELAY.STATS shows the lateness of a \
     queue's deliveries, SLOWLOG GET the commands that took long, INFO commandstats what each costs.\n";
+
+const NO_APPEND_ONLY: &str =
+    "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
 impl Session {
     pub(super) fn server(&mut self, what: Server<'_>, place: Place, world: &mut dyn World) -> Step {
@@ -45,6 +50,19 @@ impl Session {
                 let at_s = world.last_save_s();
                 self.integer(at_s, world)
             }
+            Server::BgSave { schedule } => match world.begin_base(schedule) {
+                Ok(begun) => self.begun("Background saving", begun, world),
+                Err(why) => self.no_base("Background save", why, world),
+            },
+            Server::BgRewriteAof => match world.begin_base(false) {
+                Ok(begun) => self.begun("Background append only file rewriting", begun, world),
+                Err(why) => self.no_base("Background append only file rewriting", why, world),
+            },
+            Server::Save => match world.wait_base(self.id) {
+                Ok(()) => Step::Waiting,
+                Err(why) => self.no_base("Background save", why, world),
+            },
+            Server::WaitAof(wait) => self.wait_aof(wait, place, world),
             Server::Shutdown(how) => match world.shutdown(how) {
                 // No reply: the connection ends with the server.
                 Ok(()) => Step::Done,
@@ -70,6 +88,51 @@ impl Session {
 
     fn integer(&mut self, value: u64, world: &mut dyn World) -> Step {
         world.encoder(self.id).integer(i64::try_from(value).unwrap_or(i64::MAX));
+        Step::Done
+    }
+
+    fn begun(&mut self, what: &str, begun: BaseBegun, world: &mut dyn World) -> Step {
+        let how = match begun {
+            BaseBegun::Started => "started",
+            BaseBegun::Scheduled => "scheduled",
+        };
+        world.encoder(self.id).simple(&format!("{what} {how}"));
+        Step::Done
+    }
+
+    fn no_base(&mut self, what: &str, why: BaseRefused, world: &mut dyn World) -> Step {
+        let text = match why {
+            BaseRefused::NoJournal => {
+                "ERR there is no journal to save to: appendonly is no, jobs are \
+                                       in memory only"
+                    .to_owned()
+            }
+            BaseRefused::Running => format!("ERR {what} already in progress"),
+            BaseRefused::Failed(cause) => {
+                format!("ERR no base can be written, as the journal has failed: {cause}")
+            }
+        };
+        self.fail(&text, world)
+    }
+
+    fn wait_aof(&mut self, wait: WaitAof, place: Place, world: &mut dyn World) -> Step {
+        let WaitAof { local, replicas, timeout_ms } = wait;
+        let patience = match (place, timeout_ms) {
+            (Place::InExec, _) => Patience::None,
+            (Place::Alone, 0) => Patience::Endless,
+            (Place::Alone, ms) => Patience::Ms(ms),
+        };
+        let (local, replicas) = match world.wait_durable(self.id, local, replicas, patience) {
+            WaitDurable::Now { local, replicas } => (local, replicas),
+            WaitDurable::Waiting => return Step::Waiting,
+            WaitDurable::NoJournal => return self.fail(NO_APPEND_ONLY, world),
+            WaitDurable::Failed(cause) => return self.fail(&misconf(&cause), world),
+        };
+        let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let mut out = world.encoder(self.id);
+        out.array(2);
+        out.integer(integer(local));
+        out.integer(integer(replicas));
         Step::Done
     }
 

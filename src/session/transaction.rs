@@ -116,10 +116,7 @@ impl Session {
             None
         };
         if let Some(text) = refused {
-            world.began(self.id, spec);
-            let step = self.reject(args, Error::text(text), world);
-            world.ended(self.id, spec, args, Ended::Rejected);
-            return step;
+            return self.refuse(spec, args, Error::text(text), world);
         }
         // Once it is spoilt the rest is answered as if queued, but not kept.
         if !queue.spoilt {

@@ -103,14 +103,54 @@ pub trait World {
     /// Empties the slow log.
     fn slowlog_reset(&mut self);
 
-    /// When the journal was last complete on disk, unix seconds (LASTSAVE).
+    /// When the newest base became complete, unix seconds (LASTSAVE); the start when none has.
     fn last_save_s(&self) -> u64;
+
+    /// Whether the journal is being read. Then the session refuses every command without the flag
+    /// `loading`; to those that run the engine must look empty. Once false it stays false.
+    fn is_loading(&self) -> bool {
+        false
+    }
+
+    /// BGSAVE and BGREWRITEAOF: a base begins by the end of this turn. While one runs, or is about
+    /// to begin, it is refused, or, with `schedule`, the next begins when that one is over.
+    fn begin_base(&mut self, schedule: bool) -> Result<BaseBegun, BaseRefused>;
+
+    /// SAVE: as [`World::begin_base`] with `schedule`, and `client` waits for the base that begins.
+    ///
+    /// On success the client counts as waiting, as after [`Outcome::Waiting`]: its further bytes are
+    /// held back, and the world answers it later through its encoder. `OK` when that base is
+    /// complete, an error with the cause when it fails. A base that runs already is not waited for:
+    /// it may lack what the client has just changed. It waits without limit; [`World::unblock`]
+    /// releases it with [`UNBLOCKED`] in either way; [`World::kill`], [`World::release`] and the end
+    /// of its connection forget it, the base goes on.
+    fn wait_base(&mut self, client: ClientId) -> Result<(), BaseRefused>;
+
+    /// WAITAOF: `client` waits until everything it has changed so far, this
+    /// turn included, is synced here (`local`) and on `replicas` replicas. A world may wait for what
+    /// others have changed up to now, too. It has the writer sync at once, whatever `appendfsync` is.
+    ///
+    /// Unless that holds already, or `patience` is [`Patience::None`], the client counts as waiting, as in [`World::wait_base`]. When it
+    /// comes to hold, or `patience` is over, or [`World::unblock`] releases it with
+    /// `Timeout`, it gets the array `[local, replicas]` with what holds then: 1 or 0, and how many
+    /// replicas have it. When the journal fails, the error of [`misconf`].
+    fn wait_durable(
+        &mut self,
+        client: ClientId,
+        local: bool,
+        replicas: u64,
+        patience: Patience,
+    ) -> WaitDurable;
 
     /// Bytes written to the journal since it began (ROLE).
     fn journal_offset(&self) -> u64;
 
     /// Begins an orderly shutdown; the text says why it is refused. On success the connections
     /// are closed by the server and SHUTDOWN has no reply.
+    ///
+    /// What the journal was handed is synced before the process ends, in any case: `NOSAVE` does not
+    /// throw it away and `NOW` does not run ahead of it. `SAVE` makes no base, as the journal holds
+    /// everything. With a journal that has failed it is refused, unless `FORCE` is given.
     fn shutdown(&mut self, how: Shutdown) -> Result<(), String>;
 
     /// SHUTDOWN ABORT: false if none is going on.
@@ -162,6 +202,60 @@ pub enum Unblock {
 
 /// The error a client gets whom `CLIENT UNBLOCK id ERROR` released.
 pub const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+/// How [`World::begin_base`] was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BaseBegun {
+    /// It begins now.
+    Started,
+    /// It begins when the running one is over.
+    Scheduled,
+}
+
+/// Why no base is begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BaseRefused {
+    /// There is no journal (`appendonly no`).
+    NoJournal,
+    /// One is running.
+    Running,
+    /// The journal cannot be written; the cause.
+    Failed(String),
+}
+
+/// How long WAITAOF may wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patience {
+    /// Not at all: it is in a transaction.
+    None,
+    /// So many ms, more than 0.
+    Ms(u64),
+    /// Without limit.
+    Endless,
+}
+
+/// What becomes of WAITAOF.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WaitDurable {
+    /// It holds, or there is no waiting.
+    Now {
+        /// Synced here: 1, or 0.
+        local: u64,
+        /// On so many replicas.
+        replicas: u64,
+    },
+    /// The client waits.
+    Waiting,
+    /// `local` was asked for and there is no journal (`appendonly no`).
+    NoJournal,
+    /// `local` was asked for, does not hold and never will: the journal has failed; the cause.
+    Failed(String),
+}
+
+/// The error for what the journal does not allow, `cause` being such as `No space left on device`.
+pub fn misconf(cause: &str) -> String {
+    format!("MISCONF Errors writing to the journal: {cause}")
+}
 
 /// Why CONFIG SET changed nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,8 +7,16 @@ use std::collections::BTreeSet;
 use crate::support::{code, source};
 
 /// First words of error replies.
-const CLASSES: [&str; 6] =
-    ["ERR ", "EXECABORT ", "NOPROTO ", "UNBLOCKED ", "WRONGPASS ", "WRONGTYPE "];
+const CLASSES: [&str; 8] = [
+    "ERR ",
+    "EXECABORT ",
+    "LOADING ",
+    "MISCONF ",
+    "NOPROTO ",
+    "UNBLOCKED ",
+    "WRONGPASS ",
+    "WRONGTYPE ",
+];
 
 /// Files all of whose texts are errors, or ends of errors.
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/duration.rs", "resp/error.rs"];

@@ -10,6 +10,10 @@
 //! a closes                           client a hangs up
 //! @ +30s                             the clock moves
 //! % head 3                           of the next answer only three lines are shown
+//! % journal 1s 3s                    there is a journal: a sync takes 1 s, a base 3 s
+//! % bases fail no room               from here on bases fail, for this cause
+//! % journal fails no disk            the journal fails, for this cause
+//! % loading 250 1000                 the journal is being read, 250 bytes of 1,000
 //!     a< $5 hello                    what client a received; indented lines are the answers
 //! ```
 //!
@@ -159,6 +163,12 @@ impl<'f> Play<'f> {
             self.head = Some(count.parse().unwrap_or_else(|_| self.fail("head needs a number")));
             return Vec::new();
         }
+        if let Some(what) = line.strip_prefix("% ") {
+            if self.journal(what).is_none() {
+                self.fail("after % comes one of those above");
+            }
+            return self.received(None);
+        }
         if let Some(span) = line.strip_prefix("@ +") {
             let us = span_us(span).unwrap_or_else(|| self.fail("the clock moves by +30s, +5ms"));
             return self.pass(us);
@@ -198,6 +208,22 @@ impl<'f> Play<'f> {
         let bytes = std::mem::take(&mut self.held[client]);
         self.server.send(client, &bytes);
         self.received(Some(client))
+    }
+
+    /// What happens to the journal; none if that is not understood.
+    fn journal(&mut self, what: &str) -> Option<()> {
+        if let Some(cause) = what.strip_prefix("journal fails ") {
+            self.server.fail_journal(cause);
+        } else if let Some(cause) = what.strip_prefix("bases fail ") {
+            self.server.fail_bases(cause);
+        } else if let Some(times) = what.strip_prefix("journal ") {
+            let (sync, base) = times.split_once(' ')?;
+            self.server.open_journal(span_us(sync)?, span_us(base)?);
+        } else {
+            let (loaded, total) = what.strip_prefix("loading ")?.split_once(' ')?;
+            self.server.load(total.parse().ok()?, loaded.parse().ok()?);
+        }
+        Some(())
     }
 
     fn client(&mut self, name: &str) -> usize {

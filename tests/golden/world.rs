@@ -20,9 +20,14 @@ use delayd::server::clients::Clients;
 use delayd::server::clock::{Clock, Reading};
 use delayd::server::core::Core;
 use delayd::server::logs::LogLevel;
-use delayd::session::world::{ConfigError, Ended, SlowEntry, UNBLOCKED, Unblock, World};
+use delayd::session::world::{
+    BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, UNBLOCKED, Unblock,
+    WaitDurable, World,
+};
 use delayd::session::{ClientLine, Next, Session, SocketFacts};
 use delayd::time::{Micros, Millis};
+
+use crate::journal::{self, Journal};
 
 /// 2030-01-01T00:00:00Z: when every transcript begins.
 pub const START_MS: u64 = 1_893_456_000_000;
@@ -36,6 +41,7 @@ pub struct Server {
     /// Gives out slots; the clients themselves are here.
     slots: Clients,
     clients: Vec<Client>,
+    journal: Option<Journal>,
     /// Slow commands of the running client, whose session, which knows its name, is not at hand.
     slow: Vec<slowlog::Entry>,
     /// Commands that ran, by name.
@@ -77,6 +83,7 @@ impl Server {
         core.engine = Engine::new(settings);
         core.clock = Clock::new(Reading { mono_us: 0, wall_us: now.0 }, Micros(0));
         (core.now, core.start) = (now, now);
+        core.journal.last_base_s = now.0 / 1_000_000;
         (core.mono_us, core.start_mono_us) = (0, 0);
         core.run_id = "0123456789abcdef0123456789abcdef01234567".to_owned();
         core.chance = 7;
@@ -84,6 +91,7 @@ impl Server {
             core,
             slots: Clients::default(),
             clients: Vec::new(),
+            journal: None,
             slow: Vec::new(),
             ran: BTreeSet::new(),
         }
@@ -149,8 +157,36 @@ impl Server {
 
     /// When something happens by itself, if that is before `until`.
     pub fn next_event(&self, until: Micros) -> Option<Micros> {
-        let at = self.core.engine.next_wakeup()?.start().max(self.core.now);
+        let due = self.core.engine.next_wakeup().map(|at| at.start());
+        let journal = self.journal.as_ref().and_then(Journal::next_event);
+        let limit_us = self.core.waits.next_limit_us();
+        let limit = limit_us.map(|at| Micros(self.core.now.0 + at - self.core.mono_us));
+        let at = [due, journal, limit].into_iter().flatten().min()?.max(self.core.now);
         (at <= until).then_some(at)
+    }
+
+    /// From here on there is a journal whose syncs and bases take so long.
+    pub fn open_journal(&mut self, sync_us: u64, base_us: u64) {
+        self.journal = Some(Journal::open(&mut self.core, sync_us, base_us));
+    }
+
+    /// From here on bases fail.
+    pub fn fail_bases(&mut self, cause: &str) {
+        self.journal.as_mut().expect("a journal").fail_bases(cause);
+    }
+
+    /// The disk is broken.
+    pub fn fail_journal(&mut self, cause: &str) {
+        self.journal.as_mut().expect("a journal").fail(&mut self.core, cause);
+        self.settle();
+    }
+
+    /// The journal is being read, so far of so many bytes; all of them: it has been read.
+    pub fn load(&mut self, total_bytes: u64, loaded_bytes: u64) {
+        journal::load(&mut self.core, total_bytes, loaded_bytes);
+        if loaded_bytes == total_bytes {
+            self.core.journal.loading = None;
+        }
     }
 
     /// Moves the clock there, and lets what is due then happen.
@@ -171,6 +207,10 @@ impl Server {
             let now = self.core.now;
             let (engine, mut turn) = self.core.engine();
             worked |= engine.advance(now, ADVANCE_STEPS_PER_TURN, &mut turn).more;
+            self.core.end_late_waits();
+            if let Some(journal) = &mut self.journal {
+                worked |= journal.step(&mut self.core);
+            }
             self.core.facts.clear();
             worked |= self.release();
             if !worked {
@@ -404,6 +444,9 @@ impl World for ClientWorld<'_> {
 
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
         let core = &mut self.server.core;
+        if core.unblock_wait(client, how) {
+            return true;
+        }
         if !core.engine.stop_waiting(client) {
             return false;
         }
@@ -466,7 +509,29 @@ impl World for ClientWorld<'_> {
     }
 
     fn last_save_s(&self) -> u64 {
-        self.server.core.start.0 / 1_000_000
+        self.server.core.journal.last_base_s
+    }
+
+    fn is_loading(&self) -> bool {
+        self.server.core.journal.loading.is_some()
+    }
+
+    fn begin_base(&mut self, schedule: bool) -> Result<BaseBegun, BaseRefused> {
+        self.server.core.begin_base(schedule)
+    }
+
+    fn wait_base(&mut self, client: ClientId) -> Result<(), BaseRefused> {
+        self.server.core.wait_base(client)
+    }
+
+    fn wait_durable(
+        &mut self,
+        client: ClientId,
+        local: bool,
+        replicas: u64,
+        patience: Patience,
+    ) -> WaitDurable {
+        self.server.core.wait_durable(client, local, replicas, patience)
     }
 
     fn journal_offset(&self) -> u64 {
