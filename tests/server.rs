@@ -375,9 +375,13 @@ fn a_wait_for_replicas_ends_in_time() {
     let mut client = server.connect();
     let mut other = server.connect();
     let began = Instant::now();
-    client.send("WAITAOF 0 1 150\r\nPING\r\n");
-    client.expect("*2\r\n:0\r\n:0\r\n+PONG\r\n");
-    assert!(began.elapsed() >= Duration::from_millis(150));
+    for _ in 0..10 {
+        client.send("WAITAOF 0 1 20\r\nPING\r\n");
+        client.expect("*2\r\n:0\r\n:0\r\n+PONG\r\n");
+    }
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    // What happens once a second would have woken it, too, ten times too late.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     // One that is gone is forgotten, and one that is released goes on.
     let mut leaving = server.connect();
     leaving.send("WAITAOF 0 1 0\r\n");

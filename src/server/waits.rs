@@ -250,3 +250,32 @@ impl Core {
         self.outputs.encoder(client).error(text);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_writer_hears_what_is_wanted_and_the_loop_when_to_wake() {
+        let mut waits = Waits::default();
+        let wait = |end, limit_us| Wait { end, index: 0, limit_us };
+        assert_eq!((waits.wanted_index(), waits.next_limit_us()), (None, None));
+        waits.add(ClientId(1), wait(End::Base(9), None));
+        waits.add(ClientId(2), wait(End::Never, Some(70)));
+        assert_eq!((waits.wanted_index(), waits.next_limit_us()), (None, Some(70)));
+        waits.add(ClientId(3), wait(End::Durable(5), Some(60)));
+        waits.add(ClientId(u64::MAX), wait(End::Durable(4), None));
+        assert_eq!((waits.wanted_index(), waits.next_limit_us()), (Some(5), Some(60)));
+        assert_eq!(waits.ended(End::Durable(0), End::Durable(3)), None);
+        let last = Some(ClientId(u64::MAX));
+        assert_eq!(waits.ended(End::Durable(0), End::Durable(4)), last);
+        assert_eq!(waits.ended(End::Base(0), End::Base(8)), None);
+        waits.remove(ClientId(3));
+        assert_eq!((waits.wanted_index(), waits.next_limit_us()), (Some(4), Some(70)));
+        for client in [1, 2, 3, u64::MAX] {
+            waits.remove(ClientId(client));
+        }
+        assert_eq!((waits.wanted_index(), waits.next_limit_us()), (None, None));
+        assert!(waits.count() == 0 && waits.by_end.is_empty());
+    }
+}
