@@ -39,3 +39,14 @@ number! {
     /// A fencing token: at most 63 bits, greater with every delivery.
     Token(u64)
 }
+number! {
+    /// A batch of the journal: from 1, without gaps. 0 stands for none.
+    Index(u64)
+}
+
+impl Index {
+    /// The one that follows.
+    pub fn next(self) -> Index {
+        Index(self.0 + 1)
+    }
+}

@@ -6,6 +6,7 @@ pub mod engine;
 pub mod error;
 pub mod glob;
 pub mod ids;
+pub mod journal;
 pub mod limits;
 pub mod observe;
 pub mod pool;

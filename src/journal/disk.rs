@@ -1,0 +1,177 @@
+//! The real storage: a folder of the file system. The only place of the journal that touches files.
+
+use crate::journal::error::JournalError;
+use crate::journal::storage::{File, Storage};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::io::Errno;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The name of the lock file.
+const LOCK: &str = "lock";
+
+/// A folder of the file system.
+pub struct Disk {
+    path: PathBuf,
+    writes: bool,
+}
+
+/// Shows that this process alone uses the folder. Ends with the process at the latest, however that
+/// ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: fs::File,
+}
+
+/// A file of a [`Disk`].
+pub struct DiskFile(fs::File);
+
+impl Disk {
+    /// Opens the folder and creates it if it is not there.
+    pub fn open(path: &Path) -> Result<Disk, JournalError> {
+        if !path.is_dir() {
+            let created = fs::create_dir_all(path).and_then(|()| sync_folder(&parent(path)));
+            created.map_err(JournalError::io(&path.display().to_string(), "create the folder"))?;
+        }
+        Ok(Disk { path: path.to_owned(), writes: true })
+    }
+
+    /// Opens a folder that is there, to look only: whatever would change it fails, and it can be
+    /// opened so while a server uses it.
+    pub fn open_read_only(path: &Path) -> Result<Disk, JournalError> {
+        fs::read_dir(path).map_err(JournalError::io(&path.display().to_string(), "read"))?;
+        Ok(Disk { path: path.to_owned(), writes: false })
+    }
+
+    /// Takes the folder for this process.
+    ///
+    /// # Errors
+    /// [`JournalError::InUse`] if another server has it; [`JournalError::Io`] if the folder cannot
+    /// be written to.
+    pub fn lock(&self) -> Result<Lock, JournalError> {
+        let path = self.path.join(LOCK);
+        let name = path.display().to_string();
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = opened.map_err(JournalError::io(&name, "write"))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(JournalError::InUse { holder: holder(file), path });
+            }
+            Err(error) => return Err(JournalError::io(&name, "lock")(error.into())),
+        }
+        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        written.map_err(JournalError::io(&name, "write"))?;
+        Ok(Lock { _file: file })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Storage for Disk {
+    type File = DiskFile;
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            // What is no text is none of ours.
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<DiskFile> {
+        self.check_writes()?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).open(self.path.join(name)).map(DiskFile)
+    }
+
+    fn open(&self, name: &str) -> io::Result<DiskFile> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(self.writes).open(self.path.join(name)).map(DiskFile)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.check_writes()?;
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.check_writes()?;
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.check_writes()?;
+        sync_folder(&self.path)
+    }
+}
+
+impl Disk {
+    fn check_writes(&self) -> io::Result<()> {
+        if self.writes {
+            return Ok(());
+        }
+        let text = format!("{} was opened to look only", self.path.display());
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+    }
+}
+
+impl File for DiskFile {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        loop {
+            match FileExt::read_at(&self.0, buffer, at) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, at)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        loop {
+            match fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
+                Err(Errno::INTR) => {}
+                // Not every file system can.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+fn holder(mut file: fs::File) -> String {
+    let mut text = String::new();
+    match file.read_to_string(&mut text) {
+        Ok(_) if !text.trim().is_empty() => format!("pid {}", text.trim()),
+        _ => "which one is not known".to_owned(),
+    }
+}
+
+fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    fs::File::open(path)?.sync_all()
+}

@@ -1,0 +1,60 @@
+//! Batches of the log as its users see them.
+
+use crate::ids::Index;
+use crate::journal::record::Head;
+use crate::time::Micros;
+
+/// A batch that is not owned: one to be written, or one just read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry<'a> {
+    /// Its number.
+    pub index: Index,
+    /// The epoch it was made in, from 1; never below that of the one before.
+    pub epoch: u64,
+    /// The sequence of its first fact: that of the batch before plus the count of that.
+    pub first: u64,
+    /// The turn's time.
+    pub now: Micros,
+    /// How many facts.
+    pub count: u32,
+    /// The facts; less than 4 GiB.
+    pub body: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn new(head: &Head, body: &'a [u8]) -> Entry<'a> {
+        let Head { index, epoch, first, now, count, .. } = *head;
+        Entry { index, epoch, first, now, count, body }
+    }
+
+    /// Copies the body.
+    pub fn to_owned(&self) -> OwnedEntry {
+        let Entry { index, epoch, first, now, count, body } = *self;
+        OwnedEntry { index, epoch, first, now, count, body: body.to_vec() }
+    }
+}
+
+/// A batch that owns its body.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OwnedEntry {
+    /// Its number.
+    pub index: Index,
+    /// The epoch it was made in.
+    pub epoch: u64,
+    /// The sequence of its first fact.
+    pub first: u64,
+    /// The turn's time.
+    pub now: Micros,
+    /// How many facts.
+    pub count: u32,
+    /// The facts.
+    pub body: Vec<u8>,
+}
+
+impl OwnedEntry {
+    /// The same without its own body, as [`Log::append`] takes it.
+    pub fn entry(&self) -> Entry<'_> {
+        let OwnedEntry { index, epoch, first, now, count, ref body } = *self;
+        Entry { index, epoch, first, now, count, body }
+    }
+}

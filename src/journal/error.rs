@@ -1,0 +1,79 @@
+//! Why a journal could not be opened or read. Every text names the file, and the offset where there
+//! is one.
+
+use crate::ids::Index;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a journal could not be opened or read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The system refused something.
+    #[error("{file}: cannot {action}: {source}")]
+    Io {
+        /// The file or folder.
+        file: String,
+        /// What was to be done, such as `read`.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Something that was durable is not what it was.
+    #[error("{file}: damaged at offset {offset}: {what}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where in the file.
+        offset: u64,
+        /// What is wrong, and how that is known.
+        what: String,
+    },
+    /// Batches between the base and the log are missing.
+    #[error(
+        "{file}: the log begins with batch {first}, but what comes before it ends with batch {after}"
+    )]
+    Gap {
+        /// The oldest file of the log.
+        file: String,
+        /// Its first batch.
+        first: Index,
+        /// The last batch of the base; 0 if there is no base.
+        after: Index,
+    },
+    /// Written by a version of delayd that this one does not know.
+    #[error("{file}: format version {found}, this version of delayd knows {known}")]
+    Version {
+        /// The file.
+        file: String,
+        /// The version found.
+        found: u16,
+        /// The version known.
+        known: u16,
+    },
+    /// Another server uses the folder.
+    #[error("{path} is in use by another server ({holder})", path = path.display())]
+    InUse {
+        /// The lock file.
+        path: PathBuf,
+        /// Who holds it: `pid 1234`, or that it is not known.
+        holder: String,
+    },
+}
+
+impl JournalError {
+    /// For `map_err`: the error of the system, with the file and what was to be done.
+    pub fn io(file: &str, action: &'static str) -> impl FnOnce(io::Error) -> JournalError {
+        move |source| JournalError::Io { file: file.to_owned(), action, source }
+    }
+}
+
+impl From<JournalError> for io::Error {
+    /// Keeps the kind of an error of the system; everything else is `InvalidData`.
+    fn from(error: JournalError) -> io::Error {
+        let kind = match &error {
+            JournalError::Io { source, .. } => source.kind(),
+            _ => io::ErrorKind::InvalidData,
+        };
+        io::Error::new(kind, error)
+    }
+}

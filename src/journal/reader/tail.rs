@@ -1,0 +1,91 @@
+//! Where the log ends: nothing, a torn tail, or damage.
+
+use super::Cut;
+use crate::ids::Index;
+use crate::journal::chain::Chain;
+use crate::journal::error::JournalError;
+use crate::journal::record::{ALIGN, HEAD_BYTES, Head};
+use crate::journal::segment::Segment;
+use crate::journal::storage::File;
+use crate::journal::stream::Stream;
+
+/// How much is looked at at once.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// What follows the last batch of the log.
+pub(super) struct Tail {
+    /// Remains of batches.
+    pub cut: Option<Cut>,
+    /// The file is shorter than its header says.
+    pub short: bool,
+}
+
+impl Tail {
+    /// The log cannot go on in this segment. With remains: a torn batch of which the lost sectors
+    /// are written again with the same content would be whole, and so would be the batches behind it.
+    pub fn needs_segment(&self) -> bool {
+        self.cut.is_some() || self.short
+    }
+
+    /// Looks at what follows the last batch of the newest segment, where no batch follows for the
+    /// reason `why`.
+    ///
+    /// # Errors
+    /// [`JournalError::Damaged`] if what is missing was durable: a head behind it says so.
+    pub fn find<F: File>(
+        stream: &mut Stream,
+        segment: &Segment<F>,
+        chain: &Chain,
+        why: &str,
+    ) -> Result<Tail, JournalError> {
+        let (name, at) = (segment.name(), segment.end);
+        let io = || JournalError::io(&name, "read");
+        let bytes = segment.file.bytes().map_err(io())?;
+        let first = stream.view(&segment.file, at, HEAD_BYTES).map_err(io())?;
+        let mut end = torn_head(first, segment, chain).map_or(at, |head| at + head.span());
+        let mut position = at + ALIGN;
+        while position + HEAD_BYTES as u64 <= bytes {
+            let window = stream.view(&segment.file, position, WINDOW_BYTES).map_err(io())?;
+            let heads = window.len().saturating_sub(HEAD_BYTES - ALIGN as usize) / ALIGN as usize;
+            for found in (0..heads).map(|i| i * ALIGN as usize) {
+                let Some(head) = later_head(&window[found..], segment, chain.next) else {
+                    continue;
+                };
+                let found = position + found as u64;
+                if head.durable >= chain.next {
+                    let what = format!(
+                        "batch {}: {why}; batch {}, found at offset {found}, knew it to be durable",
+                        chain.next, head.index
+                    );
+                    return Err(JournalError::Damaged { file: name, offset: at, what });
+                }
+                end = end.max(found + head.span());
+            }
+            if heads == 0 {
+                break;
+            }
+            position += heads as u64 * ALIGN;
+        }
+        let (short, index, lost) = (bytes < segment.header.bytes, chain.next, end.min(bytes) - at);
+        let cut = (end > at).then(|| Cut { file: name, offset: at, index, bytes: lost });
+        Ok(Tail { cut, short })
+    }
+}
+
+/// The head of the batch that should follow, if it stands there: whole, while the body is not, or
+/// so far that it names the index and the sequence expected.
+fn torn_head<F>(bytes: &[u8], segment: &Segment<F>, chain: &Chain) -> Option<Head> {
+    let bytes = bytes.try_into().ok()?;
+    let named = |head: &Head| chain.fits(head.index, head.epoch, head.first);
+    Head::decode(bytes, segment.seed).or_else(|| Head::read(bytes).filter(named))
+}
+
+/// A whole head of a batch after `index`. Copies of earlier batches, which a body may hold, do not
+/// count: that they were written proves nothing.
+fn later_head<F>(bytes: &[u8], segment: &Segment<F>, index: Index) -> Option<Head> {
+    let bytes: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
+    // Most of what is here is zeros, or facts: told apart without a checksum.
+    let named = u64::from_le_bytes(*bytes[8..].first_chunk()?);
+    let near = named.wrapping_sub(index.0).wrapping_sub(1) < segment.bytes / HEAD_BYTES as u64;
+    if near { Head::decode(bytes, segment.seed) } else { None }
+}

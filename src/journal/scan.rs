@@ -1,0 +1,122 @@
+//! Finds the segments of a log and their order.
+
+use crate::ids::Index;
+use crate::journal::error::JournalError;
+use crate::journal::header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
+use crate::journal::segment::{Segment, Spare, segment_name, segment_number};
+use crate::journal::storage::{File, Storage};
+use std::collections::VecDeque;
+
+/// The files of a log.
+pub(super) struct Files<S: Storage> {
+    /// Those with batches after the base, oldest first; the last one may be empty.
+    pub segments: VecDeque<Segment<S::File>>,
+    /// All others: never used, covered by the base, or void.
+    pub idle: Vec<Spare<S>>,
+    /// The greatest one of any header.
+    pub generation: u64,
+    /// Above the numbers of all files.
+    pub numbers_from: u64,
+    /// What an operator should know.
+    pub notices: Vec<String>,
+}
+
+/// Finds the segments after batch `after`.
+pub(super) fn scan<S: Storage>(
+    storage: &S,
+    shard: u16,
+    after: Index,
+) -> Result<Files<S>, JournalError> {
+    let (mut used, mut files) = (Vec::new(), Files::empty());
+    let names = storage.list().map_err(JournalError::io("the log", "list the files of"))?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
+    numbers.sort_unstable();
+    for number in numbers {
+        files.numbers_from = number + 1;
+        let name = segment_name(number);
+        let io = |action| JournalError::io(&name, action);
+        let file = storage.open(&name).map_err(io("open"))?;
+        let bytes = file.bytes().map_err(io("read the size of"))?;
+        let mut block = vec![0; HEADER_BYTES as usize];
+        let filled = file.read_full(&mut block, 0).map_err(io("read"))?;
+        match Header::decode(&block[..filled], Magic::Segment) {
+            Found::Header(header) if filled == block.len() => {
+                check_shard(&name, &header, shard)?;
+                used.push(Segment::new(number, file, header, bytes));
+            }
+            Found::Version(found) => {
+                return Err(JournalError::Version { file: name, found, known: FILE_VERSION });
+            }
+            found => {
+                if found != Found::Zeros {
+                    files.notices.push(format!(
+                        "{name}: no whole header at offset 0; nothing before or after it is missing, \
+                         so it is taken for one that was never used"
+                    ));
+                }
+                files.idle.push(Spare { number, file, bytes });
+            }
+        }
+    }
+    files.order(used, after)?;
+    Ok(files)
+}
+
+impl<S: Storage> Files<S> {
+    fn empty() -> Files<S> {
+        Files {
+            segments: VecDeque::new(),
+            idle: Vec::new(),
+            generation: 0,
+            numbers_from: 1,
+            notices: Vec::new(),
+        }
+    }
+
+    /// Tells the segments that are needed from the others. A segment makes void what has its index
+    /// or a later one in all of lower generation: from the newest to the oldest, each must begin
+    /// before all of those after it.
+    fn order(&mut self, mut used: Vec<Segment<S::File>>, after: Index) -> Result<(), JournalError> {
+        used.sort_by_key(|segment| segment.header.generation);
+        if let Some(pair) =
+            used.windows(2).find(|p| p[0].header.generation == p[1].header.generation)
+        {
+            let what = format!(
+                "it is of the same generation, {}, as {}: one of them is a copy",
+                pair[1].header.generation,
+                pair[0].name()
+            );
+            return Err(JournalError::Damaged { file: pair[1].name(), offset: 0, what });
+        }
+        self.generation = used.last().map_or(0, |segment| segment.header.generation);
+        for segment in used.into_iter().rev() {
+            match self.segments.front() {
+                // All of this one is void.
+                Some(next) if segment.first() >= next.first() => self.idle(segment),
+                // The one after it begins at or before the first batch needed.
+                Some(next) if next.first() <= after.next() => self.idle(segment),
+                _ => self.segments.push_front(segment),
+            }
+        }
+        match self.segments.front() {
+            Some(oldest) if oldest.first() > after.next() => {
+                let (file, first) = (oldest.name(), oldest.first());
+                Err(JournalError::Gap { file, first, after })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn idle(&mut self, segment: Segment<S::File>) {
+        let Segment { number, file, bytes, .. } = segment;
+        self.idle.push(Spare { number, file, bytes });
+    }
+}
+
+fn check_shard(name: &str, header: &Header, shard: u16) -> Result<(), JournalError> {
+    if header.shard == shard {
+        return Ok(());
+    }
+    let what = format!("it belongs to shard {}, not {shard}", header.shard);
+    Err(JournalError::Damaged { file: name.to_owned(), offset: 10, what })
+}

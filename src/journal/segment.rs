@@ -1,0 +1,199 @@
+//! Files of the log: their names, those with batches, and how spares are made.
+
+use crate::ids::Index;
+use crate::journal::header::{HEADER_BYTES, Header, Magic};
+use crate::journal::record::{HEAD_BYTES, Head, Seed};
+use crate::journal::storage::{File, Storage};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How much is written at once while a spare is filled.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The name of the segment file of this number.
+pub fn segment_name(number: u64) -> String {
+    format!("segment-{number:010}.log")
+}
+
+/// The number in the name of a segment file; nothing if it is no such name.
+pub fn segment_number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("segment-")?.strip_suffix(".log")?;
+    let plain = digits.len() >= 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.parse().ok().filter(|_| plain)?;
+    (segment_name(number) == name).then_some(number)
+}
+
+/// A number no client can guess, for the header of a file.
+pub fn draw_salt() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        match rustix::rand::getrandom(&mut bytes[filled..], flags) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// One mark for so many bytes of a segment.
+const MARK_BYTES: u64 = 256 << 10;
+
+/// A segment that holds batches of the log, or the next ones.
+pub(super) struct Segment<F> {
+    pub number: u64,
+    pub file: F,
+    pub header: Header,
+    pub seed: Seed,
+    /// The size of the file as it is, which is below that in the header if it was cut short.
+    pub bytes: u64,
+    /// Where the last batch ends.
+    pub end: u64,
+    /// The index after the last batch.
+    pub next: Index,
+    /// Where some batches begin, so that finding one reads at most 256 KiB and a batch.
+    marks: Vec<(Index, u64)>,
+}
+
+impl<F: File> Segment<F> {
+    /// A segment of which no batch is known yet.
+    pub fn new(number: u64, file: F, header: Header, bytes: u64) -> Segment<F> {
+        let (seed, next) = (header.seed(), Index(header.first));
+        Segment { number, file, header, seed, bytes, end: HEADER_BYTES, next, marks: Vec::new() }
+    }
+
+    /// The name of the file.
+    pub fn name(&self) -> String {
+        segment_name(self.number)
+    }
+
+    /// The index of its first batch.
+    pub fn first(&self) -> Index {
+        Index(self.header.first)
+    }
+
+    /// A batch of `span` bytes stands, or is about to stand, at its end.
+    pub fn push(&mut self, span: u64) {
+        if self.marks.last().is_none_or(|(_, at)| self.end - at >= MARK_BYTES) {
+            self.marks.push((self.next, self.end));
+        }
+        self.end += span;
+        self.next = self.next.next();
+    }
+
+    /// Its batches end after `last`, at `end`.
+    pub fn cut(&mut self, last: Index, end: u64) {
+        (self.next, self.end) = (last.next(), end);
+        self.marks.retain(|(_, at)| *at < end);
+    }
+
+    /// Bytes that batches can still be written to.
+    pub fn room_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.end)
+    }
+
+    /// Where the batch of this index begins, and its head. It must be one of the segment's.
+    pub fn find(&self, index: Index) -> io::Result<(u64, Head)> {
+        let mark = self.marks.partition_point(|(marked, _)| *marked <= index);
+        let (_, mut at) = self.marks[mark - 1];
+        loop {
+            let mut bytes = [0; HEAD_BYTES];
+            self.file.read_full(&mut bytes, at)?;
+            match Head::decode(&bytes, self.seed) {
+                Some(head) if head.index == index => return Ok((at, head)),
+                Some(head) if head.index < index => at += head.span(),
+                _ => {
+                    let text = format!("{}: no batch at offset {at}", self.name());
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                }
+            }
+        }
+    }
+}
+
+/// A file that is ready to become a segment: all its bytes are on the disk, and so is its name.
+pub struct Spare<S: Storage> {
+    pub(super) number: u64,
+    pub(super) file: S::File,
+    pub(super) bytes: u64,
+}
+
+impl<S: Storage> Spare<S> {
+    /// Bytes for batches.
+    pub fn room_bytes(&self) -> u64 {
+        self.bytes - HEADER_BYTES
+    }
+
+    /// Writes the header of its next use, without making it durable.
+    pub(super) fn begin(
+        self,
+        shard: u16,
+        generation: u64,
+        first: Index,
+    ) -> io::Result<Segment<S::File>> {
+        let (salt, bytes) = (draw_salt()?, self.bytes);
+        let header = Header { shard, generation, salt, first: first.0, bytes };
+        self.file.write_at(&header.encode(Magic::Segment)[..], 0)?;
+        Ok(Segment::new(self.number, self.file, header, bytes))
+    }
+}
+
+/// Makes spares, on any thread.
+pub struct SpareMaker<S: Storage> {
+    storage: Arc<S>,
+    numbers: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl<S: Storage> SpareMaker<S> {
+    /// Makes spares of `bytes` bytes in `storage`; `next` is a number above those of all files there.
+    pub(super) fn new(storage: Arc<S>, next: u64, bytes: u64) -> SpareMaker<S> {
+        SpareMaker { storage, numbers: Arc::new(AtomicU64::new(next)), bytes }
+    }
+
+    /// A maker of spares that draws its numbers from the same row.
+    pub(super) fn sharing(&self) -> SpareMaker<S> {
+        let (storage, numbers) = (Arc::clone(&self.storage), Arc::clone(&self.numbers));
+        SpareMaker { storage, numbers, bytes: self.bytes }
+    }
+
+    /// Makes a spare of the standard size: reserves its room, fills it with zeros, makes both and its
+    /// name durable. Takes as long as writing the bytes does.
+    ///
+    /// # Errors
+    /// Such as a full disk. What was begun is removed.
+    pub fn make(&self) -> io::Result<Spare<S>> {
+        self.make_of(self.bytes)
+    }
+
+    /// As [`make`](SpareMaker::make), of another size.
+    pub(super) fn make_of(&self, bytes: u64) -> io::Result<Spare<S>> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let name = segment_name(number);
+        let file = self.storage.create(&name)?;
+        match fill(&file, bytes).and_then(|()| self.storage.sync_dir()) {
+            Ok(()) => Ok(Spare { number, file, bytes }),
+            Err(error) => {
+                drop(file);
+                // The first error is the one to tell; what stays is removed by the next opening.
+                let _ = self.storage.remove(&name);
+                Err(error)
+            }
+        }
+    }
+}
+
+fn fill(file: &impl File, bytes: u64) -> io::Result<()> {
+    file.allocate(bytes)?;
+    let zeros = vec![0; PIECE_BYTES.min(bytes as usize)];
+    let mut at = 0;
+    while at < bytes {
+        let piece = &zeros[..zeros.len().min((bytes - at) as usize)];
+        file.write_at(piece, at)?;
+        at += piece.len() as u64;
+    }
+    file.sync()
+}

@@ -1,0 +1,95 @@
+//! Batches read from a file front to back, through one buffer.
+
+use crate::journal::record::{HEAD_BYTES, Head, Seed, body_crc};
+use crate::journal::storage::File;
+use std::io;
+
+/// A window of a file that moves forward. It grows to the largest batch it has to hold.
+pub(super) struct Stream {
+    buffer: Vec<u8>,
+    /// Where in the file the buffer begins.
+    at: u64,
+    /// How much of the buffer is filled.
+    filled: usize,
+}
+
+/// What stands at a position.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// A whole batch whose checksums fit.
+    Batch(Head),
+    /// Something else, and what is wrong.
+    Bad(&'static str),
+}
+
+impl Stream {
+    /// A stream that reads `bytes` at once.
+    pub fn new(bytes: usize) -> Stream {
+        Stream { buffer: vec![0; bytes.max(HEAD_BYTES)], at: 0, filled: 0 }
+    }
+
+    /// Forgets what was read: another file follows.
+    pub fn reset(&mut self) {
+        (self.at, self.filled) = (0, 0);
+    }
+
+    /// Looks at the batch that begins at `at`.
+    pub fn examine(&mut self, file: &impl File, at: u64, seed: Seed) -> io::Result<Place> {
+        let bytes = self.view(file, at, HEAD_BYTES)?;
+        let Ok(head) = bytes.try_into() else { return Ok(Place::Bad("the file ends there")) };
+        let Some(head) = Head::decode(head, seed) else {
+            return Ok(Place::Bad("its head does not fit its checksum"));
+        };
+        let length = head.length as usize;
+        // Before memory is taken for it: the body of a file that was cut short is not there.
+        if !self.holds(at, HEAD_BYTES + length) && at + head.span() > file.bytes()? {
+            return Ok(Place::Bad("the file ends within it"));
+        }
+        let batch = self.view(file, at, HEAD_BYTES + length)?;
+        match batch.get(HEAD_BYTES..HEAD_BYTES + length) {
+            Some(body) if body_crc(body) == head.body_crc => Ok(Place::Batch(head)),
+            Some(_) => Ok(Place::Bad("its body does not fit its checksum")),
+            None => Ok(Place::Bad("the file ends within it")),
+        }
+    }
+
+    /// Up to `bytes` bytes from `at`; fewer only where the file ends.
+    pub fn view(&mut self, file: &impl File, at: u64, bytes: usize) -> io::Result<&[u8]> {
+        if !self.holds(at, bytes) {
+            self.advance(at);
+            if self.buffer.len() < bytes {
+                self.buffer.resize(bytes, 0);
+            }
+            while self.filled < bytes {
+                match file.read_at(&mut self.buffer[self.filled..], self.at + self.filled as u64)? {
+                    0 => break,
+                    count => self.filled += count,
+                }
+            }
+        }
+        Ok(self.held(at, bytes))
+    }
+
+    /// As [`view`](Stream::view), of what has been read.
+    pub fn held(&self, at: u64, bytes: usize) -> &[u8] {
+        let start = ((at - self.at) as usize).min(self.filled);
+        &self.buffer[start..(start + bytes).min(self.filled)]
+    }
+
+    fn holds(&self, at: u64, bytes: usize) -> bool {
+        at >= self.at && at + bytes as u64 <= self.at + self.filled as u64
+    }
+
+    /// Moves the window to begin at `at`; keeps what it has of that.
+    fn advance(&mut self, at: u64) {
+        let end = self.at + self.filled as u64;
+        if (self.at..end).contains(&at) {
+            let from = (at - self.at) as usize;
+            self.buffer.copy_within(from..self.filled, 0);
+            self.filled -= from;
+        } else {
+            self.filled = 0;
+        }
+        self.at = at;
+    }
+}
