@@ -2,12 +2,15 @@
 //! a replica. Total: depends on the state and the fact alone. A fact that does not fit the state is
 //! our own mistake and stops the process.
 
+use crate::engine::base::image;
 use crate::engine::fact::{Destination, Fact, FactId, Image};
-use crate::engine::job::{History, Job, JobIndex, Stage};
+use crate::engine::histogram::Histogram;
+use crate::engine::job::{HISTORY_BYTES, History, Job, JobIndex, Stage};
 use crate::engine::number;
 use crate::engine::policies::POLICY_BYTES;
+use crate::engine::policy::Policy;
 use crate::engine::reply::Reason;
-use crate::engine::store::{Located, Store, job_bytes};
+use crate::engine::store::{Located, Store, job_bytes, place_of};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo, Token};
 use crate::time::{Micros, Millis};
 use crate::wheel::Peek;
@@ -31,7 +34,42 @@ pub struct Departed {
     pub history: Option<History>,
 }
 
+/// What a job takes: bytes counted as memory, and bytes of its image in a base file.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Weight {
+    bytes: u64,
+    image_bytes: u64,
+}
+
+impl Weight {
+    /// Of a job.
+    pub fn of(job: &Job, history: Option<&History>) -> Weight {
+        Weight { bytes: job_bytes(job, history), image_bytes: image::job_bytes(job, history) }
+    }
+
+    /// Adds another.
+    pub fn add(&mut self, other: Weight) {
+        self.bytes += other.bytes;
+        self.image_bytes += other.image_bytes;
+    }
+
+    /// What a job takes more once it has a history.
+    fn of_history() -> Weight {
+        Weight { bytes: HISTORY_BYTES as u64, image_bytes: image::HISTORY_IMAGE_BYTES }
+    }
+}
+
 impl Store {
+    /// Gives a queue that has counted nothing its lateness.
+    pub(super) fn restore_lateness(&mut self, number: QueueNo, lateness: Option<Box<Histogram>>) {
+        let Some(lateness) = lateness else { return };
+        let filled = lateness.filled().count() as u64;
+        let image_bytes =
+            image::lateness_growth(true, false) + filled * image::lateness_growth(false, true);
+        self.queue_mut(number).lateness = Some(lateness);
+        self.hold(number, Weight { bytes: 0, image_bytes });
+    }
+
     /// Applies a fact of a turn that happened at `now`.
     pub fn apply(&mut self, now: Micros, fact: &Fact<'_>) {
         let located = match subject(fact) {
@@ -45,6 +83,9 @@ impl Store {
     pub fn apply_at(&mut self, now: Micros, fact: &Fact<'_>, at: Located) -> Applied {
         let mut applied = Applied::default();
         let at_ms = now.floor();
+        if self.bases.is_running() {
+            self.image_before(fact, at);
+        }
         match *fact {
             Fact::QueueBound { queue, db, name } => self.bind_queue(queue, db, name),
             Fact::QueueRemoved { queue } | Fact::QueueForgotten { queue } => {
@@ -52,8 +93,7 @@ impl Store {
                 return applied;
             }
             Fact::PolicyBound { number, ref policy } => {
-                self.policies.bind(number, policy.clone());
-                self.bytes += POLICY_BYTES;
+                self.bind_policy(number, policy.clone());
                 return applied;
             }
             Fact::PolicyForgotten { number } => {
@@ -95,11 +135,10 @@ impl Store {
             Fact::Extended { queue, lease_end, .. } => {
                 let (queue_ref, _, timers, _) = self.parts(queue);
                 queue_ref.leases.cancel(timers, found(at));
-                queue_ref.leases.insert(timers, found(at), lease_end);
-                self.wake_by(queue, lease_end);
+                self.arm_lease(queue, found(at), lease_end);
             }
-            Fact::LeaseOver { queue, lost, to, .. } => {
-                self.end_lease(queue, found(at), lost);
+            Fact::LeaseOver { queue, lost, counted, to, .. } => {
+                self.end_lease(queue, found(at), lost, counted);
                 self.settle(queue, found(at), to, at_ms);
             }
             Fact::Deleted { queue, .. } => {
@@ -141,11 +180,11 @@ impl Store {
         };
         let mut job = Job::with(id, body, policy);
         (job.priority, job.added, job.hash) = (priority, added, hash);
-        let bytes = job_bytes(&job, None);
-        let index = self.jobs.put(job);
+        let weight = Weight::of(&job, None);
+        let index = self.put_job(job);
         self.index_job(queue, hash, index);
         self.policies.take(policy);
-        self.hold(queue, bytes);
+        self.hold(queue, weight);
         let queue_ref = self.queue_mut(queue);
         queue_ref.totals.added += 1;
         queue_ref.lookalikes |= !made && id.len() == number::ID_BYTES;
@@ -160,10 +199,26 @@ impl Store {
     fn forget_policy(&mut self, number: PolicyNo) {
         // Who decided this saw no user. In a replay the only users left can be removed queues.
         if self.policies.users(number) > 0 {
+            self.image_kept();
             self.bury_slice(&mut u32::MAX.clone());
         }
-        self.policies.forget(number);
+        let policy = self.policies.forget(number);
+        self.policy_image_bytes -= image::policy_bytes(&policy);
         self.bytes -= POLICY_BYTES;
+    }
+
+    /// Binds a number, which may be any that is free.
+    pub(super) fn bind_policy(&mut self, number: PolicyNo, policy: Policy) {
+        self.policy_image_bytes += image::policy_bytes(&policy);
+        self.policies.bind(number, policy, self.bases.number());
+        self.bytes += POLICY_BYTES;
+    }
+
+    /// Stores a new job, which is too young for a base file that is being written.
+    fn put_job(&mut self, job: Job) -> JobIndex {
+        let index = self.jobs.put(job);
+        self.bases.pass_over(index);
+        index
     }
 
     fn flush_all(&mut self, db: Option<Db>) {
@@ -214,6 +269,11 @@ impl Store {
         let Peek::Due(index) = queue_ref.delayed.peek(timers, Millis(u64::MAX), &mut budget) else {
             panic!("a job that falls due is delayed");
         };
+        if self.bases.is_running() {
+            self.image_queue(queue);
+            self.image_job(queue, index);
+        }
+        let (queue_ref, _, timers, _) = self.parts(queue);
         queue_ref.delayed.take(timers, index);
         self.count(queue, Stage::Delayed, -1);
         let due = self.timers.due(index);
@@ -230,13 +290,21 @@ impl Store {
         history.deliveries += 1;
         history.bound = bound;
         if made {
-            self.hold(queue, crate::engine::job::HISTORY_BYTES as u64);
+            self.hold(queue, Weight::of_history());
         }
         self.number = self.number.max(token.0);
-        let (queue_ref, jobs, timers, _) = self.parts(queue);
-        jobs.get_mut(index).stage = Stage::Leased;
-        queue_ref.leases.insert(timers, index, end);
+        self.jobs.get_mut(index).stage = Stage::Leased;
+        self.arm_lease(queue, index, end);
         self.count(queue, Stage::Leased, 1);
+    }
+
+    /// Sets the end of a lease, last among those of its time. The order is kept with the job, so that
+    /// it is the same after loading a base file.
+    fn arm_lease(&mut self, queue: QueueNo, index: JobIndex, end: Millis) {
+        let (queue_ref, jobs, timers, _) = self.parts(queue);
+        jobs.history_mut(index).0.armed = queue_ref.sequence;
+        queue_ref.sequence += 1;
+        queue_ref.leases.insert(timers, index, end);
         self.wake_by(queue, end);
     }
 
@@ -245,7 +313,10 @@ impl Store {
         let queue_ref = self.queue_mut(queue);
         queue_ref.totals.delivered += 1;
         if let Some(late_us) = late_us {
-            queue_ref.lateness.get_or_insert_default().record(late_us);
+            let made = queue_ref.lateness.is_none();
+            let first = queue_ref.lateness.get_or_insert_default().record(late_us);
+            let grown = image::lateness_growth(made, first);
+            self.hold(queue, Weight { bytes: 0, image_bytes: grown });
         }
     }
 
@@ -259,7 +330,7 @@ impl Store {
         let (due, fresh) = (history.due, history.deliveries == 0 && history.error.is_none());
         if fresh {
             self.jobs.forget_history(index);
-            self.release(queue, crate::engine::job::HISTORY_BYTES as u64);
+            self.release(queue, Weight::of_history());
             self.timers.set_due(index, due);
         }
         self.queue_mut(queue).totals.delivered -= 1;
@@ -274,7 +345,7 @@ impl Store {
         let mut job = Job::with(image.id, image.body, image.policy);
         (job.priority, job.added) = (image.priority, image.added);
         (job.order, job.hash) = (image.place, at.hash);
-        let index = self.jobs.put(job);
+        let index = self.put_job(job);
         self.index_job(queue, at.hash, index);
         self.policies.take(image.policy);
         if let Some([attempt, deliveries, nacks, timeouts, lost, unanswered]) = image.history {
@@ -286,7 +357,7 @@ impl Store {
         } else {
             self.timers.set_due(index, image.due);
         }
-        self.hold(queue, job_bytes(self.jobs.get(index), self.jobs.history(index)));
+        self.hold(queue, Weight::of(self.jobs.get(index), self.jobs.history(index)));
         self.queue_mut(queue).totals.delivered -= 1;
         self.put_back(queue, index);
         self.arm_expiry(queue, index);
@@ -301,7 +372,7 @@ impl Store {
         error: Option<&[u8]>,
     ) {
         self.detach(queue, index);
-        let before = job_bytes(self.jobs.get(index), self.jobs.history(index));
+        let before = Weight::of(self.jobs.get(index), self.jobs.history(index));
         self.jobs.get_mut(index).priority = priority;
         let (history, _) = self.jobs.history_mut(index);
         history.nacks += 1;
@@ -312,16 +383,18 @@ impl Store {
         if let Some(error) = error {
             history.error = Some(error.into());
         }
-        let after = job_bytes(self.jobs.get(index), self.jobs.history(index));
+        let after = Weight::of(self.jobs.get(index), self.jobs.history(index));
         self.release(queue, before);
         self.hold(queue, after);
         self.queue_mut(queue).totals.nacked += 1;
     }
 
-    fn end_lease(&mut self, queue: QueueNo, index: JobIndex, lost: bool) {
+    fn end_lease(&mut self, queue: QueueNo, index: JobIndex, lost: bool, counted: bool) {
         self.detach(queue, index);
         let (history, _) = self.jobs.history_mut(index);
-        history.unanswered += 1;
+        // What is not counted is not the job's or the consumer's doing, so it is no step of a row.
+        history.unanswered += u32::from(counted);
+        history.attempt -= u32::from(!counted);
         history.bound = false;
         // The token stays: until the next delivery it still serves for ACK.
         let totals = if lost {
@@ -351,7 +424,11 @@ impl Store {
     fn die(&mut self, queue: QueueNo, index: JobIndex, reason: Reason, now: Millis, until: Millis) {
         self.jobs.history_mut(index).0.death = Some((reason, now));
         let (queue_ref, jobs, timers, chunks) = self.parts(queue);
-        jobs.get_mut(index).stage = Stage::Dead;
+        let job = jobs.get_mut(index);
+        job.stage = Stage::Dead;
+        // The order of death, among equal instants too.
+        job.order = queue_ref.sequence;
+        queue_ref.sequence += 1;
         queue_ref.dead.push_back(chunks, 0, index, |key, place| {
             jobs.get_mut(key).spot = place.number();
         });
@@ -422,7 +499,7 @@ impl Store {
         if window_end.0 == 0 {
             self.unindex_job(queue, index);
             let (job, history) = self.jobs.take(index);
-            self.release(queue, job_bytes(&job, history.as_ref()));
+            self.release(queue, Weight::of(&job, history.as_ref()));
             self.policies.release(job.policy());
             return (job, history);
         }
@@ -431,8 +508,8 @@ impl Store {
         let mut window = Job::with(job.id(), &[], job.policy());
         (window.stage, window.hash) = (Stage::Window, job.hash);
         let job = std::mem::replace(job, window);
-        self.release(queue, job_bytes(&job, history.as_ref()));
-        self.hold(queue, job_bytes(self.jobs.get(index), None));
+        self.release(queue, Weight::of(&job, history.as_ref()));
+        self.hold(queue, Weight::of(self.jobs.get(index), None));
         let (queue_ref, _, timers, _) = self.parts(queue);
         queue_ref.windows += 1;
         queue_ref.ends.insert(timers, index, window_end);
@@ -457,14 +534,20 @@ impl Store {
         add(&mut database.counts[state as usize]);
     }
 
-    fn hold(&mut self, queue: QueueNo, bytes: u64) {
-        self.queue_mut(queue).bytes += bytes;
-        self.bytes += bytes;
+    pub(super) fn hold(&mut self, queue: QueueNo, weight: Weight) {
+        let queue_ref = self.queue_mut(queue);
+        queue_ref.bytes += weight.bytes;
+        queue_ref.image_bytes += weight.image_bytes;
+        self.databases[place_of(queue).0].image_bytes += weight.image_bytes;
+        self.bytes += weight.bytes;
     }
 
-    fn release(&mut self, queue: QueueNo, bytes: u64) {
-        self.queue_mut(queue).bytes -= bytes;
-        self.bytes -= bytes;
+    fn release(&mut self, queue: QueueNo, weight: Weight) {
+        let queue_ref = self.queue_mut(queue);
+        queue_ref.bytes -= weight.bytes;
+        queue_ref.image_bytes -= weight.image_bytes;
+        self.databases[place_of(queue).0].image_bytes -= weight.image_bytes;
+        self.bytes -= weight.bytes;
     }
 
     /// A queue without a job and a window lives on for its totals, from its last use on.
@@ -500,7 +583,7 @@ fn subject<'f>(fact: &'f Fact<'_>) -> Option<(QueueNo, &'f [u8])> {
 }
 
 /// The queue that a fact leaves bound.
-fn queue_of(fact: &Fact<'_>) -> Option<QueueNo> {
+pub(super) fn queue_of(fact: &Fact<'_>) -> Option<QueueNo> {
     match *fact {
         Fact::QueueBound { queue, .. }
         | Fact::Due { queue, .. }

@@ -38,7 +38,8 @@ impl Engine {
         let job = jobs.get(index);
         let history = jobs.history(index).map(|history| {
             let counts = [history.attempt, history.deliveries, history.nacks, history.timeouts];
-            let more = (history.lost, history.unanswered, history.bound, history.death);
+            let more =
+                (history.lost, history.unanswered, history.bound, history.death, history.armed);
             (history.token, history.due, counts, more, &history.error)
         });
         let own = (job.id(), job.body(), job.added, job.order, job.priority, job.stage as u8);

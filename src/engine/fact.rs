@@ -8,6 +8,7 @@ use crate::engine::policy::Policy;
 use crate::engine::reply::Reason;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
 use crate::time::Millis;
+pub(super) use codec::Writer;
 pub use codec::{Malformed, Reader};
 
 /// A job's id as a fact carries it.
@@ -202,7 +203,7 @@ pub enum Fact<'a> {
         /// The new end.
         lease_end: Millis,
     },
-    /// The lease ran out or its connection closed.
+    /// The lease ran out, or its connection closed, or the server shut down.
     LeaseOver {
         /// The queue.
         queue: QueueNo,
@@ -210,6 +211,8 @@ pub enum Fact<'a> {
         id: &'a [u8],
         /// The connection closed.
         lost: bool,
+        /// The attempt counts; not in an orderly shutdown.
+        counted: bool,
         /// Where it goes.
         to: Destination,
     },

@@ -47,14 +47,33 @@ fn middle(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts one value. A full counter halves all, which keeps the proportions.
-    pub fn record(&mut self, value: u64) {
+    /// Counts one value; true if it is the first of its bucket. A full counter halves all, which keeps
+    /// the proportions.
+    pub fn record(&mut self, value: u64) -> bool {
         let at = bucket(value);
         if self.counts[at] == u32::MAX {
             self.counts.iter_mut().for_each(|count| *count /= 2);
         }
         self.counts[at] += 1;
         self.max = self.max.max(value);
+        self.counts[at] == 1
+    }
+
+    /// The buckets that have counts, by number.
+    pub fn filled(&self) -> impl Iterator<Item = (u8, u32)> + '_ {
+        let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        counts.map(|(bucket, count)| (bucket as u8, *count))
+    }
+
+    /// Sets what [`Histogram::filled`] told; false if there is no such bucket.
+    #[must_use]
+    pub fn restore(&mut self, bucket: u8, count: u32) -> bool {
+        self.counts.get_mut(usize::from(bucket)).map(|slot| *slot = count).is_some()
+    }
+
+    /// Sets what [`Histogram::max`] told.
+    pub fn restore_max(&mut self, max: u64) {
+        self.max = max;
     }
 
     /// The value below which `permille` of 1,000 lie; 0 when nothing was counted.
@@ -101,7 +120,9 @@ mod tests {
     fn percentiles_of_a_known_distribution() {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.percentile(500), 0);
-        (1..=1_000).for_each(|value| histogram.record(value));
+        (1..=1_000).for_each(|value| {
+            histogram.record(value);
+        });
         assert!((440..=560).contains(&histogram.percentile(500)), "{}", histogram.percentile(500));
         assert!((870..=1_000).contains(&histogram.percentile(990)));
         assert_eq!(histogram.max(), 1_000);

@@ -51,7 +51,8 @@ pub struct Job {
     data: Box<[u8]>,
     /// When it was added.
     pub added: Millis,
-    /// Delayed: the sequence in which it was armed. Ready and leased: its place.
+    /// Delayed: the sequence in which it was armed. Ready and leased: its place. Dead: the sequence
+    /// of its death.
     pub order: i64,
     /// The low half of the id's hash: growing the index then touches no id.
     pub hash: u32,
@@ -114,6 +115,8 @@ pub struct History {
     pub token: u64,
     /// Its due time while the timer counts something else.
     pub due: Millis,
+    /// Leased: the sequence in which the lease was armed, the order among equal ends.
+    pub armed: i64,
     /// Deliveries that count.
     pub attempt: u32,
     /// All deliveries.
@@ -200,6 +203,12 @@ impl Jobs {
     /// The job's policy.
     pub fn policy(&self, index: JobIndex) -> PolicyNo {
         self.history(index).map_or_else(|| self.get(index).policy(), |history| history.policy)
+    }
+
+    /// Gives a job without a history this one.
+    pub fn restore_history(&mut self, index: JobIndex, history: History) {
+        let policy = self.get(index).policy();
+        *self.history_mut(index).0 = History { policy, ..history };
     }
 
     /// Forgets the job's history and returns it.

@@ -2,6 +2,7 @@
 
 use crate::engine::fact::{Destination, Fact};
 use crate::engine::job::{JobIndex, Stage};
+use crate::engine::queue::Queue;
 use crate::engine::reply::Reply;
 use crate::engine::request::{Nack, QueueName, State};
 use crate::engine::retry::{Failure, destination};
@@ -155,6 +156,56 @@ impl Engine {
         true
     }
 
+    /// After a restart, when all is loaded and replayed: the connections of bound leases are gone, so
+    /// these leases are to be ended, as lost, by the next calls of [`Engine::advance`]. Looks at every
+    /// lease.
+    pub fn recovered(&mut self) {
+        let store = &self.store;
+        let of_queue = |queue: &Queue| {
+            let leased = queue.leases.iter(&store.timers);
+            let bound = leased.filter_map(|index| {
+                let history = store.jobs.history(index).filter(|history| history.bound)?;
+                Some(Bound { queue: queue.number, index, token: Token(history.token) })
+            });
+            bound.collect::<Vec<_>>()
+        };
+        let bound: Vec<Bound> = store.queues().flat_map(of_queue).collect();
+        if !bound.is_empty() {
+            self.unbound.push_back(bound.into_iter());
+        }
+    }
+
+    /// In an orderly shutdown: ends all bound leases, at most about `budget` at a time; true when none
+    /// is left. Their jobs go back to their old places and the attempts are given back, for the server
+    /// ended them and not the job or its consumer; those whose connection was gone before count as
+    /// lost, as ever. Hands nothing to waiters.
+    pub fn end_bound(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> bool {
+        let mut left = budget;
+        if !self.end_unbound(&mut left, now, turn) {
+            return false;
+        }
+        if !self.bound.is_empty() {
+            let mut bound: Vec<_> = self.bound.drain().collect();
+            bound.sort_unstable_by_key(|(client, _)| *client);
+            self.ending.extend(bound.into_iter().map(|(_, bounds)| bounds.leases.into_iter()));
+        }
+        while let Some(leases) = self.ending.front_mut() {
+            let Some(rest) = left.checked_sub(1) else { return false };
+            left = rest;
+            let Some(Bound { queue, index, token }) = leases.next() else {
+                self.ending.pop_front();
+                continue;
+            };
+            if self.holds(queue, index, token) {
+                let (id, at) = (self.id_of(index), self.located(index));
+                let (lost, counted, to) = (true, false, Destination::Ready);
+                self.commit(now, turn, &Fact::LeaseOver { queue, id: &id, lost, counted, to }, at);
+                self.touch(queue, None);
+            }
+        }
+        true
+    }
+
     /// A lease ended by itself.
     pub(super) fn end_lease(
         &mut self,
@@ -167,7 +218,8 @@ impl Engine {
         let (id, at) = (self.id_of(index), self.located(index));
         let to = destination(&self.store, index, failure, now);
         let lost = failure == Failure::Lost;
-        self.commit(now, turn, &Fact::LeaseOver { queue, id: &id, lost, to }, at);
+        let fact = Fact::LeaseOver { queue, id: &id, lost, counted: true, to };
+        self.commit(now, turn, &fact, at);
         self.settled(queue, to, now, turn);
     }
 

@@ -6,17 +6,21 @@
 //! are *applied* by one function (`apply`), the same that recovery uses.
 
 mod apply;
+mod base;
 mod change;
 mod digest;
 pub mod fact;
+mod graveyard;
 mod hand;
 mod hash;
 mod histogram;
 mod job;
 mod keyspace;
 mod lease;
+mod load;
 mod look;
 pub mod number;
+mod numbered;
 mod order;
 mod passing;
 mod policies;
@@ -45,6 +49,7 @@ pub use fact::Facts;
 use fact::{Fact, Malformed};
 use hand::Taken;
 use job::JobIndex;
+pub use load::Loader;
 use reply::{Outbox, Reply};
 use request::{QueueName, Request};
 use store::{Located, Store};
@@ -144,6 +149,8 @@ pub struct Engine {
     bound: HashMap<ClientId, lease::Bounds, RandomState>,
     /// Such leases of connections that are gone, still to be ended.
     unbound: VecDeque<std::vec::IntoIter<lease::Bound>>,
+    /// Such leases that an orderly shutdown ends.
+    ending: VecDeque<std::vec::IntoIter<lease::Bound>>,
 }
 
 impl Engine {
@@ -168,6 +175,7 @@ impl Engine {
             likely_policy: PolicyNo(0),
             bound: HashMap::with_hasher(hasher),
             unbound: VecDeque::new(),
+            ending: VecDeque::new(),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Interned policies: a job refers to its policy by 4 bytes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use ahash::RandomState;
 
+use crate::engine::numbered::Numbered;
 use crate::engine::policy::Policy;
 use crate::ids::PolicyNo;
 
@@ -17,82 +18,89 @@ pub const POLICY_BYTES: u64 = 2 * size_of::<Policy>() as u64 + 48;
 /// Policies by number and by value, with a count of the jobs that use each.
 #[derive(Debug)]
 pub struct Policies {
-    slots: Vec<Slot>,
-    free: Vec<PolicyNo>,
+    slots: Numbered<Slot>,
     numbers: HashMap<Policy, PolicyNo, RandomState>,
     /// In the order in which they fell out of use; some may be in use again.
-    unused: VecDeque<PolicyNo>,
+    unused: BTreeMap<u64, PolicyNo>,
+    /// Counts what fell out of use.
+    retirements: u64,
 }
 
 #[derive(Debug)]
 struct Slot {
-    policy: Option<Policy>,
+    policy: Policy,
     users: u64,
-    listed_unused: bool,
+    /// Its key among the unused; 0 if it is not listed there.
+    unused: u64,
+    /// The number of the base file that its image has been written to, or is not to be in.
+    imaged: u32,
 }
 
 impl Policies {
     /// None bound. The hasher's order is never looked at.
     pub fn new(hasher: RandomState) -> Policies {
         let numbers = HashMap::with_hasher(hasher);
-        Policies { slots: Vec::new(), free: Vec::new(), numbers, unused: VecDeque::new() }
+        Policies { slots: Numbered::default(), numbers, unused: BTreeMap::new(), retirements: 0 }
     }
 
     /// The policy's number, if it has one. `likely` is tried first: most jobs are added like the
     /// one before, and comparing is cheaper than hashing.
     pub fn number(&self, policy: &Policy, likely: PolicyNo) -> Option<PolicyNo> {
-        let slot = self.slots.get(likely.0 as usize);
-        if slot.is_some_and(|slot| slot.policy.as_ref() == Some(policy)) {
+        if self.slots.get(likely.0).is_some_and(|slot| slot.policy == *policy) {
             return Some(likely);
         }
         self.numbers.get(policy).copied()
     }
 
-    /// The number that the next new policy is to have.
+    /// The number that the next new policy is to have: the lowest that is free.
     pub fn next_number(&self) -> PolicyNo {
-        self.free.last().copied().unwrap_or(PolicyNo(self.slots.len() as u32))
+        PolicyNo(self.slots.lowest_free())
     }
 
     /// The policy behind a number that is bound.
     pub fn get(&self, number: PolicyNo) -> &Policy {
-        self.slots[number.0 as usize].policy.as_ref().expect("a job's policy is bound")
+        self.find(number).expect("a job's policy is bound")
+    }
+
+    /// The policy behind a number, if it is bound.
+    pub fn find(&self, number: PolicyNo) -> Option<&Policy> {
+        self.slots.get(number.0).map(|slot| &slot.policy)
+    }
+
+    /// The lowest bound number from `from` on.
+    pub fn next_from(&self, from: PolicyNo) -> Option<PolicyNo> {
+        self.slots.next_from(from.0).map(PolicyNo)
     }
 
     /// How many jobs use it.
     pub fn users(&self, number: PolicyNo) -> u64 {
-        self.slots[number.0 as usize].users
+        self.slots.get(number.0).map_or(0, |slot| slot.users)
     }
 
-    /// Binds a number.
-    pub fn bind(&mut self, number: PolicyNo, policy: Policy) {
-        if self.free.last() == Some(&number) {
-            self.free.pop();
-        } else {
-            assert_eq!(number.0 as usize, self.slots.len(), "policy numbers are dense");
-            self.slots.push(Slot { policy: None, users: 0, listed_unused: false });
-        }
+    /// Binds a number. `imaged` is the base file that it is too young for.
+    pub fn bind(&mut self, number: PolicyNo, policy: Policy, imaged: u32) {
         self.numbers.insert(policy.clone(), number);
-        self.slots[number.0 as usize].policy = Some(policy);
+        self.slots.put(number.0, Slot { policy, users: 0, unused: 0, imaged });
         self.list_unused(number);
     }
 
     /// Frees a number that no job uses.
-    pub fn forget(&mut self, number: PolicyNo) {
-        let slot = &mut self.slots[number.0 as usize];
+    pub fn forget(&mut self, number: PolicyNo) -> Policy {
+        let slot = self.slots.take(number.0).expect("a bound policy is forgotten once");
         assert_eq!(slot.users, 0, "a policy with jobs is not forgotten");
-        let policy = slot.policy.take().expect("a bound policy is forgotten once");
-        self.numbers.remove(&policy);
-        self.free.push(number);
+        self.numbers.remove(&slot.policy);
+        self.unused.remove(&slot.unused);
+        slot.policy
     }
 
     /// One job more uses it.
     pub fn take(&mut self, number: PolicyNo) {
-        self.slots[number.0 as usize].users += 1;
+        self.slot_mut(number).users += 1;
     }
 
     /// One job fewer uses it.
     pub fn release(&mut self, number: PolicyNo) {
-        let slot = &mut self.slots[number.0 as usize];
+        let slot = self.slot_mut(number);
         slot.users -= 1;
         if slot.users == 0 {
             self.list_unused(number);
@@ -105,16 +113,40 @@ impl Policies {
         if self.unused.len() <= UNUSED_MAX {
             return None;
         }
-        let oldest = self.unused.pop_front()?;
-        let slot = &mut self.slots[oldest.0 as usize];
-        slot.listed_unused = false;
-        (slot.users == 0 && slot.policy.is_some()).then_some(oldest)
+        let (_, oldest) = self.unused.pop_first()?;
+        let slot = self.slot_mut(oldest);
+        slot.unused = 0;
+        (slot.users == 0).then_some(oldest)
+    }
+
+    /// Notes that its image is written to base file `base`; false if it was before, or is not to be.
+    pub fn note_imaged(&mut self, number: PolicyNo, base: u32) -> bool {
+        std::mem::replace(&mut self.slot_mut(number).imaged, base) != base
+    }
+
+    /// Takes those off the list of the unused that jobs use by now: after loading, when all were
+    /// bound before their jobs came.
+    pub fn settle_unused(&mut self) {
+        let Policies { slots, unused, .. } = self;
+        unused.retain(|_, number| {
+            let slot = slots.get_mut(number.0).expect("what is listed is bound");
+            if slot.users > 0 {
+                slot.unused = 0;
+            }
+            slot.users == 0
+        });
+    }
+
+    fn slot_mut(&mut self, number: PolicyNo) -> &mut Slot {
+        self.slots.get_mut(number.0).expect("a job's policy is bound")
     }
 
     fn list_unused(&mut self, number: PolicyNo) {
-        let slot = &mut self.slots[number.0 as usize];
-        if !std::mem::replace(&mut slot.listed_unused, true) {
-            self.unused.push_back(number);
+        let slot = self.slots.get_mut(number.0).expect("what fell out of use is bound");
+        if slot.unused == 0 {
+            self.retirements += 1;
+            slot.unused = self.retirements;
+            self.unused.insert(self.retirements, number);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::order::ReadyOrder;
 use crate::engine::request::State;
 use crate::engine::stats::Totals;
 use crate::engine::table::Table;
-use crate::ids::Db;
+use crate::ids::{Db, QueueNo};
 use crate::time::Millis;
 use crate::wheel::Wheel;
 use crate::wheel::list::List;
@@ -18,6 +18,8 @@ pub const QUEUE_BYTES: u64 = size_of::<Queue>() as u64 + 320;
 #[derive(Debug)]
 pub struct Queue {
     // Durable: equal after a replay of the facts.
+    /// Its number.
+    pub number: QueueNo,
     /// Its database.
     pub db: Db,
     /// Its name.
@@ -63,6 +65,14 @@ pub struct Queue {
     // Volatile.
     /// Which binding of its number this is: numbers are bound again, births never repeat.
     pub born: u64,
+    /// The key of its timer in the partition's wheel.
+    pub wake_key: u32,
+    /// Bytes of its images in a base file, its jobs' included.
+    pub image_bytes: u64,
+    /// The number of the base file that its image has been written to.
+    pub imaged: u32,
+    /// The number of the base file that all its jobs' images have been written to.
+    pub walked: u32,
     /// Who waits for its jobs: the number of a line.
     pub line: Option<u32>,
     /// It is in the list of queues whose jobs became ready in this step.
@@ -80,8 +90,9 @@ pub const NEVER: Millis = Millis(u64::MAX);
 
 impl Queue {
     /// An empty queue.
-    pub fn new(db: Db, name: &[u8], born: u64) -> Queue {
+    pub fn new(number: QueueNo, db: Db, name: &[u8], born: u64) -> Queue {
         Queue {
+            number,
             db,
             name: name.into(),
             counts: [0; 4],
@@ -102,6 +113,10 @@ impl Queue {
             bytes: 0,
             wake: NEVER,
             born,
+            wake_key: 0,
+            image_bytes: 0,
+            imaged: 0,
+            walked: 0,
             line: None,
             touched: false,
             idle: false,

@@ -60,6 +60,12 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// The reason behind its number in facts and images.
+    pub(super) fn from_byte(byte: u8) -> Option<Reason> {
+        let all = [Reason::Attempts, Reason::Timeout, Reason::Lost, Reason::Buried];
+        all.into_iter().find(|reason| *reason as u8 == byte)
+    }
+
     /// The word users see.
     pub fn word(self) -> &'static str {
         match self {

@@ -5,13 +5,17 @@
 
 use std::collections::VecDeque;
 
+use crate::engine::base::{Bases, image};
+use crate::engine::graveyard::Graveyard;
 use crate::engine::hash::{Hasher, wide};
 use crate::engine::job::{History, Job, JobIndex, Jobs, Stage};
+use crate::engine::numbered::Numbered;
 use crate::engine::policies::Policies;
 use crate::engine::policy::Policy;
-use crate::engine::queue::{Grave, NEVER, QUEUE_BYTES, Queue};
+use crate::engine::queue::{NEVER, QUEUE_BYTES, Queue};
 use crate::engine::table::Table;
 use crate::ids::{DATABASES, Db, QueueNo};
+use crate::pool::Pool;
 use crate::time::Millis;
 use crate::wheel::list::Chunks;
 use crate::wheel::{Timers, Wheel};
@@ -31,18 +35,22 @@ pub struct Store {
     pub chunks: Chunks,
     /// Interned policies.
     pub policies: Policies,
-    databases: [Database; DATABASES as usize],
+    pub(super) databases: [Database; DATABASES as usize],
     hasher: Hasher,
     /// Bytes held for jobs and queues.
     pub bytes: u64,
     /// The greatest number used for a token or an id.
     pub number: u64,
     /// Removed queues that are not freed yet.
-    graves: VecDeque<Grave>,
-    /// Queues of flushed databases that are not freed yet.
-    flushed: Vec<std::vec::IntoIter<Option<Box<Queue>>>>,
+    pub(super) graveyard: Graveyard,
+    /// Removed queues that the running base file may still need.
+    pub(super) kept: Graveyard,
+    /// Base files.
+    pub(super) bases: Bases,
+    /// Bytes of the images of all policies.
+    pub(super) policy_image_bytes: u64,
     /// Queues bound so far.
-    births: u64,
+    pub(super) births: u64,
 }
 
 /// The queues of a database. All that names or times them is here, so that a flush takes it out in
@@ -50,13 +58,17 @@ pub struct Store {
 #[derive(Debug, Default)]
 pub(super) struct Database {
     /// By the part of their number that [`place_of`] gives.
-    queues: Vec<Option<Box<Queue>>>,
-    free: Vec<QueueNo>,
+    pub(super) queues: Numbered<Box<Queue>>,
     /// Queue numbers by name.
     names: Table,
     /// One timer per queue, for its next wake-up.
     wakes: Timers,
+    /// The places behind their keys. Keys of their own, so that one high number costs no cells for
+    /// all the numbers below.
+    wake_keys: Pool<u32, 1024>,
     wake_wheel: Wheel,
+    /// Bytes of the images of all queues and their jobs in a base file.
+    pub(super) image_bytes: u64,
     /// How many queues exist.
     pub(super) existing: u64,
     /// Jobs by state.
@@ -79,13 +91,13 @@ pub(super) struct Idle {
 const GRAVE_STEPS: u32 = 8;
 
 /// A queue's number tells its database and its place there.
-fn place_of(number: QueueNo) -> (usize, usize) {
+pub(super) fn place_of(number: QueueNo) -> (usize, u32) {
     let databases = u32::from(DATABASES);
-    ((number.0 % databases) as usize, (number.0 / databases) as usize)
+    ((number.0 % databases) as usize, number.0 / databases)
 }
 
-fn number_at(db: usize, place: usize) -> QueueNo {
-    let number = place * usize::from(DATABASES) + db;
+fn number_at(db: usize, place: u32) -> QueueNo {
+    let number = place as usize * usize::from(DATABASES) + db;
     QueueNo(number.try_into().expect("a database has less than 2^28 queues"))
 }
 
@@ -111,8 +123,10 @@ impl Store {
             hasher,
             bytes: 0,
             number: 0,
-            graves: VecDeque::new(),
-            flushed: Vec::new(),
+            graveyard: Graveyard::default(),
+            kept: Graveyard::default(),
+            bases: Bases::default(),
+            policy_image_bytes: 0,
             births: 0,
         }
     }
@@ -139,19 +153,17 @@ impl Store {
     /// The queue behind a number, if it is bound.
     pub fn bound_queue(&self, number: QueueNo) -> Option<&Queue> {
         let (db, place) = place_of(number);
-        self.databases[db].queues.get(place)?.as_deref()
+        self.databases[db].queues.get(place).map(|queue| &**queue)
     }
 
     /// All bound queues.
     pub fn queues(&self) -> impl Iterator<Item = &Queue> {
-        self.databases.iter().flat_map(|database| database.queues.iter().flatten().map(|q| &**q))
+        self.databases.iter().flat_map(|database| database.queues.iter().map(|(_, queue)| &**queue))
     }
 
-    /// The number that the next new queue of a database is to have.
+    /// The number that the next new queue of a database is to have: the lowest that is free.
     pub fn next_queue_no(&self, db: Db) -> QueueNo {
-        let database = self.database(db);
-        let fresh = || number_at(usize::from(db.0), database.queues.len());
-        database.free.last().copied().unwrap_or_else(fresh)
+        number_at(usize::from(db.0), self.database(db).queues.lowest_free())
     }
 
     /// A database's queues.
@@ -176,8 +188,7 @@ impl Store {
 
     /// How many queues have a name in a database, those without a job included.
     pub fn name_count(&self, db: Db) -> usize {
-        let database = self.database(db);
-        database.queues.len() - database.free.len()
+        self.database(db).queues.len()
     }
 
     /// Visits the numbers of queues of a database as [`Table::scan`] does.
@@ -260,14 +271,14 @@ impl Store {
     /// Takes a queue whose wake-up has come; none when there is none or the budget is used up.
     pub fn woken(&mut self, now: Millis, budget: &mut u32) -> Option<QueueNo> {
         for (db, database) in self.databases.iter_mut().enumerate() {
-            let Database { wakes, wake_wheel, .. } = database;
+            let Database { wakes, wake_keys, wake_wheel, .. } = database;
             if *budget == 0 {
                 break;
             }
-            if let crate::wheel::Peek::Due(place) = wake_wheel.peek(wakes, now, budget) {
-                wake_wheel.take(wakes, place);
+            if let crate::wheel::Peek::Due(key) = wake_wheel.peek(wakes, now, budget) {
+                wake_wheel.take(wakes, key);
                 *budget = budget.saturating_sub(1);
-                return Some(number_at(db, place as usize));
+                return Some(number_at(db, *wake_keys.get(key)));
             }
         }
         None
@@ -289,14 +300,15 @@ impl Store {
     }
 
     fn set_wake(&mut self, number: QueueNo, at: Millis) {
-        self.queue_mut(number).wake = at;
-        let (db, place) = place_of(number);
-        let Database { wakes, wake_wheel, .. } = &mut self.databases[db];
-        if wakes.is_armed(place as u32) {
-            wake_wheel.cancel(wakes, place as u32);
+        let queue = self.queue_mut(number);
+        queue.wake = at;
+        let key = queue.wake_key;
+        let Database { wakes, wake_wheel, .. } = &mut self.databases[place_of(number).0];
+        if wakes.is_armed(key) {
+            wake_wheel.cancel(wakes, key);
         }
         if at != NEVER {
-            wake_wheel.insert(wakes, place as u32, at);
+            wake_wheel.insert(wakes, key, at);
         }
     }
 
@@ -304,16 +316,14 @@ impl Store {
         let hash = self.hasher.name(name);
         let (in_db, place) = place_of(number);
         assert_eq!(in_db, usize::from(db.0), "a queue's number tells its database");
-        let Database { queues, free, names, .. } = &mut self.databases[in_db];
-        if free.last() == Some(&number) {
-            free.pop();
-        } else {
-            assert_eq!(place, queues.len(), "queue numbers are dense");
-            queues.push(None);
-        }
-        assert!(queues[place].is_none(), "a queue's number is bound once");
         self.births += 1;
-        queues[place] = Some(Box::new(Queue::new(db, name, self.births)));
+        let mut queue = Box::new(Queue::new(number, db, name, self.births));
+        let Database { queues, names, wake_keys, image_bytes, .. } = &mut self.databases[in_db];
+        queue.wake_key = wake_keys.alloc();
+        *wake_keys.get_mut(queue.wake_key) = place;
+        queue.image_bytes = image::queue_bytes(&queue);
+        *image_bytes += queue.image_bytes;
+        queues.put(place, queue);
         names.insert(wide(hash), number.0, |number| wide(name_hash(queues, &self.hasher, number)));
         self.bytes += QUEUE_BYTES + name.len() as u64;
     }
@@ -323,34 +333,39 @@ impl Store {
         self.set_wake(number, NEVER);
         let hash = self.hasher.name(&self.queue(number).name);
         let (db, place) = place_of(number);
-        let Database { queues, free, names, existing, counts, .. } = &mut self.databases[db];
+        let database = &mut self.databases[db];
+        let Database { queues, names, wake_keys, .. } = database;
         let hash_of = |number| wide(name_hash(queues, &self.hasher, number));
         assert!(names.remove(wide(hash), number.0, hash_of), "a bound queue is found by its name");
-        let queue = queues[place].take().expect("the queue's number is bound");
-        free.push(number);
-        *existing -= u64::from(queue.exists());
-        for (all, own) in counts.iter_mut().zip(queue.counts) {
+        let queue = queues.take(place).expect("the queue's number is bound");
+        wake_keys.free(queue.wake_key);
+        database.existing -= u64::from(queue.exists());
+        database.image_bytes -= queue.image_bytes;
+        for (all, own) in database.counts.iter_mut().zip(queue.counts) {
             *all -= own;
         }
-        self.graves.push_back(Grave(queue));
+        let kept = self.bases.needs(&queue);
+        let graveyard = if kept { &mut self.kept } else { &mut self.graveyard };
+        graveyard.put(queue);
     }
 
     /// Takes all queues of a database out at once.
     pub(super) fn flush(&mut self, db: Db) {
-        let database = std::mem::take(self.database_mut(db));
-        if !database.queues.is_empty() {
-            self.flushed.push(database.queues.into_iter());
-        }
+        let queues = std::mem::take(self.database_mut(db)).queues;
+        let kept = self.bases.is_running();
+        let graveyard = if kept { &mut self.kept } else { &mut self.graveyard };
+        graveyard.put_all(queues);
     }
 
     /// Whether removed queues are still to be freed.
     pub fn has_graves(&self) -> bool {
-        !self.graves.is_empty() || !self.flushed.is_empty()
+        !self.graveyard.is_empty()
     }
 
-    /// Frees removed queues, about `budget` jobs; true when none is left.
+    /// Frees removed queues, about `budget` jobs; true when none is left but those that are kept for
+    /// a base file.
     pub fn bury_slice(&mut self, budget: &mut u32) -> bool {
-        while let Some(mut grave) = self.next_grave() {
+        while let Some(mut grave) = self.graveyard.next() {
             let (policies, bytes) = (&mut self.policies, &mut self.bytes);
             let free = |jobs: &mut Jobs, index| {
                 let (job, history) = jobs.take(index);
@@ -359,26 +374,13 @@ impl Store {
             };
             let (timers, chunks) = (&mut self.timers, &mut self.chunks);
             if *budget == 0 || !grave.free_slice(timers, chunks, &mut self.jobs, budget, free) {
-                self.graves.push_front(grave);
+                self.graveyard.put_first(grave);
                 return false;
             }
             self.bytes -= QUEUE_BYTES + grave.0.name.len() as u64;
             *budget = budget.saturating_sub(GRAVE_STEPS);
         }
         true
-    }
-
-    fn next_grave(&mut self) -> Option<Grave> {
-        if let Some(grave) = self.graves.pop_front() {
-            return Some(grave);
-        }
-        while let Some(queues) = self.flushed.last_mut() {
-            if let Some(queue) = queues.find_map(|queue| queue) {
-                return Some(Grave(queue));
-            }
-            self.flushed.pop();
-        }
-        None
     }
 
     /// Notes that a queue has no job any more, unless that is noted already.
@@ -443,13 +445,13 @@ impl Store {
     }
 }
 
-fn bound_in(databases: &mut [Database], number: QueueNo) -> &mut Queue {
+pub(super) fn bound_in(databases: &mut [Database], number: QueueNo) -> &mut Queue {
     let (db, place) = place_of(number);
-    databases[db].queues[place].as_mut().expect("the queue's number is bound")
+    databases[db].queues.get_mut(place).expect("the queue's number is bound")
 }
 
-fn name_hash(queues: &[Option<Box<Queue>>], hasher: &Hasher, number: u32) -> u32 {
-    let queue = queues[place_of(QueueNo(number)).1].as_ref().expect("a listed queue is bound");
+fn name_hash(queues: &Numbered<Box<Queue>>, hasher: &Hasher, number: u32) -> u32 {
+    let queue = queues.get(place_of(QueueNo(number)).1).expect("a listed queue is bound");
     hasher.name(&queue.name)
 }
 

@@ -41,7 +41,8 @@ impl Check<'_> {
                 self.model().queue(key).used = now.0;
                 self.auditor.note("due");
             }
-            Fact::LeaseOver { queue, id, lost, to } => {
+            Fact::LeaseOver { queue, id, lost, counted, to } => {
+                assert!(counted, "the server does not shut down");
                 let (key, id) = (self.key(queue), keep(id));
                 self.work += u64::from(!lost);
                 self.lease_over(key, id, lost, to);

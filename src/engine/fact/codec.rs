@@ -10,9 +10,9 @@ use crate::engine::reply::Reason;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
 use crate::time::Millis;
 
-/// Bytes that are no fact.
+/// Bytes that are no fact, or no image of a base file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no fact at byte {at}")]
+#[error("malformed at byte {at}")]
 pub struct Malformed {
     /// Offset at which reading stopped.
     pub at: usize,
@@ -81,8 +81,9 @@ impl<'a> Fact<'a> {
             Fact::Extended { queue, id, lease_end } => {
                 w.head(EXTENDED, queue).bytes(id).u64(lease_end.0)
             }
-            Fact::LeaseOver { queue, id, lost, to } => {
-                w.head(LEASE_OVER, queue).bytes(id).u8(lost.into()).destination(to)
+            Fact::LeaseOver { queue, id, lost, counted, to } => {
+                let flags = u8::from(lost) | (u8::from(counted) << 1);
+                w.head(LEASE_OVER, queue).bytes(id).u8(flags).destination(to)
             }
             Fact::Deleted { queue, id } => w.head(DELETED, queue).bytes(id),
             Fact::Expired { queue, id, window_end } => {
@@ -148,8 +149,9 @@ impl<'a> Fact<'a> {
             }
             EXTENDED => Fact::Extended { queue, id: r.bytes()?, lease_end: r.millis()? },
             LEASE_OVER => {
-                let (id, lost, to) = (r.bytes()?, r.flag()?, r.destination()?);
-                Fact::LeaseOver { queue, id, lost, to }
+                let (id, flags, to) = (r.bytes()?, r.u8()?, r.destination()?);
+                let (lost, counted) = (flags & 1 != 0, flags & 2 != 0);
+                Fact::LeaseOver { queue, id, lost, counted, to }
             }
             DELETED => Fact::Deleted { queue, id: r.bytes()? },
             EXPIRED => Fact::Expired { queue, id: r.bytes()?, window_end: r.millis()? },
@@ -165,32 +167,33 @@ impl<'a> Fact<'a> {
     }
 }
 
-struct Writer<'w>(&'w mut Vec<u8>);
+/// Appends fields.
+pub(in crate::engine) struct Writer<'w>(pub(in crate::engine) &'w mut Vec<u8>);
 
 impl Writer<'_> {
-    fn head(&mut self, tag: u8, queue: QueueNo) -> &mut Self {
+    pub(in crate::engine) fn head(&mut self, tag: u8, queue: QueueNo) -> &mut Self {
         let mut head = [tag, 0, 0, 0, 0];
         head[1..].copy_from_slice(&queue.0.to_le_bytes());
         self.0.extend_from_slice(&head);
         self
     }
 
-    fn u8(&mut self, value: u8) -> &mut Self {
+    pub(in crate::engine) fn u8(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
         self
     }
 
-    fn u32(&mut self, value: u32) -> &mut Self {
+    pub(in crate::engine) fn u32(&mut self, value: u32) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    fn u64(&mut self, value: u64) -> &mut Self {
+    pub(in crate::engine) fn u64(&mut self, value: u64) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+    pub(in crate::engine) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         // Ids are at most 512 bytes and bodies at most 512 MiB, so the length fits.
         self.u32(bytes.len() as u32);
         self.0.extend_from_slice(bytes);
@@ -217,7 +220,7 @@ impl Writer<'_> {
         self.u8(image.error.is_some().into()).bytes(image.error.unwrap_or_default())
     }
 
-    fn policy(&mut self, policy: &Policy) -> &mut Self {
+    pub(in crate::engine) fn policy(&mut self, policy: &Policy) -> &mut Self {
         self.u32(policy.attempts).u64(policy.lease_ms).u64(policy.ttl_ms).u64(policy.unique_ms);
         self.u8(policy.backoff.jitter.into());
         match &policy.backoff.steps {
@@ -253,13 +256,18 @@ impl<'a> Reader<'a> {
         self.at == self.bytes.len()
     }
 
-    fn malformed(&mut self) -> Malformed {
+    /// The offset of the next byte.
+    pub(in crate::engine) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(in crate::engine) fn malformed(&mut self) -> Malformed {
         // Nothing after a malformed fact can be trusted: an iterator over the facts ends here.
         let at = std::mem::replace(&mut self.at, self.bytes.len());
         Malformed { at }
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+    pub(in crate::engine) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         match self.bytes[self.at..].get(..length) {
             Some(taken) => {
                 self.at += length;
@@ -275,11 +283,11 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
-    fn u8(&mut self) -> Result<u8, Malformed> {
+    pub(in crate::engine) fn u8(&mut self) -> Result<u8, Malformed> {
         Ok(self.array::<1>()?[0])
     }
 
-    fn flag(&mut self) -> Result<bool, Malformed> {
+    pub(in crate::engine) fn flag(&mut self) -> Result<bool, Malformed> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -287,19 +295,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn u32(&mut self) -> Result<u32, Malformed> {
+    pub(in crate::engine) fn u32(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    fn u64(&mut self) -> Result<u64, Malformed> {
+    pub(in crate::engine) fn u64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    fn millis(&mut self) -> Result<Millis, Malformed> {
+    pub(in crate::engine) fn millis(&mut self) -> Result<Millis, Malformed> {
         Ok(Millis(self.u64()?))
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(in crate::engine) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.u32()? as usize;
         self.take(length)
     }
@@ -309,13 +317,7 @@ impl<'a> Reader<'a> {
             0 => Destination::Ready,
             1 => Destination::Delayed { due: self.millis()? },
             2 => {
-                let reason = match self.u8()? {
-                    0 => Reason::Attempts,
-                    1 => Reason::Timeout,
-                    2 => Reason::Lost,
-                    3 => Reason::Buried,
-                    _ => return Err(self.malformed()),
-                };
+                let reason = Reason::from_byte(self.u8()?).ok_or_else(|| self.malformed())?;
                 Destination::Dead { reason, kept_until: self.millis()? }
             }
             _ => return Err(self.malformed()),
@@ -336,7 +338,7 @@ impl<'a> Reader<'a> {
         Ok(Image { id, body, policy, priority, added, due, place, history, error })
     }
 
-    fn policy(&mut self) -> Result<Policy, Malformed> {
+    pub(in crate::engine) fn policy(&mut self) -> Result<Policy, Malformed> {
         let (attempts, lease_ms, ttl_ms) = (self.u32()?, self.u64()?, self.u64()?);
         let (unique_ms, jitter) = (self.u64()?, self.flag()?);
         let steps = match self.u8()? {
@@ -415,8 +417,9 @@ mod tests {
             nacked(None, dead(Reason::Attempts)),
             nacked(None, dead(Reason::Buried)),
             Fact::Extended { queue, id, lease_end },
-            Fact::LeaseOver { queue, id, lost: true, to: dead(Reason::Lost) },
-            Fact::LeaseOver { queue, id, lost: false, to: dead(Reason::Timeout) },
+            Fact::LeaseOver { queue, id, lost: true, counted: true, to: dead(Reason::Lost) },
+            Fact::LeaseOver { queue, id, lost: false, counted: true, to: dead(Reason::Timeout) },
+            Fact::LeaseOver { queue, id, lost: true, counted: false, to: Destination::Ready },
             Fact::Deleted { queue, id },
             Fact::Expired { queue, id, window_end },
             Fact::Dropped { queue, id },
