@@ -174,7 +174,7 @@ pub static OPTIONS: [Spec; 37] = [
     fixed(Name::DbFilename, &["dbfilename"], Kind::Text, &["dump.rdb"],
         "Kept for tools that read it."),
     Spec {
-        name: Name::AppendOnly, words: &["appendonly"], kind: Kind::YesNo, default: &["no"],
+        name: Name::AppendOnly, words: &["appendonly"], kind: Kind::YesNo, default: &["yes"],
         change: Change::FixedAs("the journal is opened when the server starts, or never: restart it with the other value"),
         doc: "Whether every change is written to a journal, from which a restart has it back. With no, jobs are in memory only.",
     },

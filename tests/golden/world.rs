@@ -72,7 +72,10 @@ impl Server {
     pub fn new() -> Server {
         let mut config = Config::default();
         config.machine_bytes = 8 << 30;
-        config.set("maxclients", &["100".to_owned()]).expect("a fitting value");
+        // There is none until the script opens one.
+        for (name, value) in [("maxclients", "100"), ("appendonly", "no")] {
+            config.set(name, &[value.to_owned()]).expect("a fitting value");
+        }
         let mut core = Core::new(config, 9248, LogLevel::default());
         let now = Millis(START_MS).start();
         let settings = Settings {
@@ -167,6 +170,8 @@ impl Server {
 
     /// From here on there is a journal whose syncs and bases take so long.
     pub fn open_journal(&mut self, sync_us: u64, base_us: u64) {
+        let config = &mut self.core.config;
+        config.set("appendonly", &["yes".to_owned()]).expect("a fitting value");
         self.journal = Some(Journal::open(&mut self.core, sync_us, base_us));
     }
 
