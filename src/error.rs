@@ -1,6 +1,7 @@
 //! Typed errors that become error replies: a class, then what was wrong, with value and limit.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A user's mistake, or a state that forbids the request. The request changed nothing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -55,6 +56,9 @@ pub enum Error {
         /// The limit, ms.
         max_ms: u64,
     },
+    /// The journal does not take what the request would record.
+    #[error(transparent)]
+    Misconf(#[from] Misconf),
     /// Anything found while reading the arguments; the text begins with its class.
     #[error("{0}")]
     Text(String),
@@ -65,6 +69,27 @@ impl Error {
     pub fn text(text: impl Into<String>) -> Error {
         Error::Text(text.into())
     }
+}
+
+/// Why the journal takes no facts. The class is Redis's for an append-only file that cannot be
+/// written.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Misconf {
+    /// There is no room; it goes on by itself.
+    #[error(
+        "MISCONF the journal has no room: {cause}; commands that add or change jobs are refused \
+         until there is room, which is tried every second"
+    )]
+    NoRoom {
+        /// A few words, such as the system's.
+        cause: Arc<str>,
+    },
+    /// A write or a sync failed.
+    #[error("MISCONF the journal failed: {cause}; nothing is acknowledged until a restart")]
+    Failed {
+        /// A few words, such as the system's.
+        cause: Arc<str>,
+    },
 }
 
 /// A user's bytes inside an error text: at most 64 of them, unprintable ones as `\xNN`.

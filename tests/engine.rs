@@ -2,6 +2,8 @@
 
 #[path = "engine/bench.rs"]
 mod bench;
+#[path = "engine/flow.rs"]
+mod flow;
 #[path = "engine/herds.rs"]
 mod herds;
 #[path = "engine/ids.rs"]

@@ -10,6 +10,8 @@ mod decide;
 mod facts;
 #[path = "simulation/handing.rs"]
 mod handing;
+#[path = "simulation/journal.rs"]
+mod journal;
 #[path = "simulation/look.rs"]
 mod look;
 #[path = "simulation/model.rs"]
@@ -105,15 +107,18 @@ fn random_runs_are_as_specified() {
             "due",
             "expired",
             "extended",
+            "extended after a stall",
             "forgotten",
             "lost",
             "nacked",
+            "no room",
             "oom",
             "rescheduled",
             "scanned",
             "served",
             "settled: dead",
             "stats",
+            "stopped",
             "taken",
             "timed out",
             "timeout",

@@ -5,6 +5,7 @@
 
 use crate::engine::apply::Departed;
 use crate::engine::fact::{Fact, Image};
+use crate::engine::flow::{TAKING_BYTES_MAX, returning_bytes_max};
 use crate::engine::job::{History, JobIndex, Stage};
 use crate::engine::policy::Policy;
 use crate::engine::reply::Delivered;
@@ -90,7 +91,8 @@ impl Engine {
     }
 
     /// What was handed to `client` and not yet [`sent`](Engine::sent) never left: back to its old
-    /// place, uncounted, and on to whoever waits. To be followed by [`Engine::closed`].
+    /// place, uncounted, and on to whoever waits. To be followed by [`Engine::closed`]. Where there is
+    /// no room for the fact the hand-off stands, as after a crash.
     pub fn unsent(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
         for taken in self.in_hand.remove(&client).unwrap_or_default().into_iter().flatten() {
             match taken {
@@ -111,7 +113,7 @@ impl Engine {
         now: Micros,
         turn: &mut Turn<'_>,
     ) {
-        if !self.holds(queue, index, token) {
+        if !self.holds(queue, index, token) || !self.gate.has_room(TAKING_BYTES_MAX) {
             return;
         }
         let (id, at) = (self.id_of(index), self.located(index));
@@ -129,6 +131,9 @@ impl Engine {
         let at = self.store.locate(queue, job.id());
         // Another client has used the id again since: the pop stands, as after a crash.
         if at.index.is_some_and(|index| self.store.jobs.get(index).stage != Stage::Window) {
+            return;
+        }
+        if !self.gate.has_room(returning_bytes_max(job.body().len(), &policy.backoff)) {
             return;
         }
         let policy = self.intern(policy, now, turn);

@@ -1,6 +1,7 @@
 //! What a consumer does with its lease, and how leases end by themselves.
 
 use crate::engine::fact::{Destination, Fact};
+use crate::engine::flow::DROPPED_PER_DEATH;
 use crate::engine::job::{JobIndex, Stage};
 use crate::engine::queue::Queue;
 use crate::engine::reply::Reply;
@@ -93,9 +94,11 @@ impl Step<'_, '_> {
     ) -> Option<(QueueNo, Located, JobIndex)> {
         let (queue, at, index) = self.find(name, id)?;
         let store = &self.engine.store;
-        // A lease whose end has come but was not swept yet is over all the same.
+        let end = store.timers.due(index);
+        // A lease whose end has come but was not swept yet is over all the same, unless it will be
+        // extended.
         let running = store.jobs.get(index).stage == Stage::Leased
-            && store.timers.due(index) > self.now.floor();
+            && (end > self.now.floor() || self.engine.gate.extension(end, self.now).is_some());
         (running && self.token_is(index, token)).then_some((queue, at, index))
     }
 
@@ -135,7 +138,7 @@ impl Engine {
         self.bound.insert(client, bounds);
     }
 
-    /// Ends leases whose connection is gone; true when none is left.
+    /// Ends leases whose connection is gone, as far as their facts fit; true when none is left.
     pub(super) fn end_unbound(
         &mut self,
         budget: &mut u32,
@@ -144,6 +147,9 @@ impl Engine {
     ) -> bool {
         while let Some(leases) = self.unbound.front_mut() {
             let Some(left) = budget.checked_sub(1) else { return false };
+            if !self.gate.lets_time_pass() {
+                return false;
+            }
             *budget = left;
             let Some(lease) = leases.next() else {
                 self.unbound.pop_front();
@@ -233,7 +239,11 @@ impl Engine {
     }
 
     fn drop_oldest_dead(&mut self, queue: QueueNo, now: Micros, turn: &mut Turn<'_>) {
-        while self.store.queue(queue).count(State::Dead) > limits::DEAD_COUNT_DEFAULT {
+        // Not all that are too many: what follows from one death has to fit into its bound.
+        for _ in 0..DROPPED_PER_DEATH {
+            if self.store.queue(queue).count(State::Dead) <= limits::DEAD_COUNT_DEFAULT {
+                return;
+            }
             let front = self.store.queue(queue).dead.front(&self.store.chunks);
             let (index, _) = front.expect("what is counted as dead stands among the dead");
             let (id, at) = (self.id_of(index), self.located(index));

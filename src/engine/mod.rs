@@ -11,6 +11,7 @@ mod change;
 mod digest;
 pub mod fact;
 mod graveyard;
+pub mod flow;
 mod hand;
 mod hash;
 mod histogram;
@@ -47,6 +48,7 @@ use crate::time::{Micros, Millis};
 use apply::Applied;
 pub use fact::Facts;
 use fact::{Fact, Malformed};
+use flow::Gate;
 use hand::Taken;
 use job::JobIndex;
 pub use load::Loader;
@@ -128,7 +130,9 @@ pub struct Engine {
     // Volatile: all below.
     settings: Settings,
     waiters: Waiters,
-    /// Queues whose jobs became ready in this step and that have waiters, in that order.
+    /// Queues whose jobs became ready in this step and that have waiters, in that order; and before
+    /// them those of earlier steps whose waiters could not be served, since the journal did not
+    /// allow it.
     touched: Vec<QueueNo>,
     /// Queues with due work, which take turns.
     sweeping: VecDeque<QueueNo>,
@@ -151,6 +155,8 @@ pub struct Engine {
     unbound: VecDeque<std::vec::IntoIter<lease::Bound>>,
     /// Such leases that an orderly shutdown ends.
     ending: VecDeque<std::vec::IntoIter<lease::Bound>>,
+    /// What the journal allows.
+    gate: Gate,
 }
 
 impl Engine {
@@ -176,6 +182,7 @@ impl Engine {
             bound: HashMap::with_hasher(hasher),
             unbound: VecDeque::new(),
             ending: VecDeque::new(),
+            gate: Gate::default(),
         }
     }
 
@@ -198,7 +205,9 @@ impl Engine {
         request: &Request<'_>,
         turn: &mut Turn<'_>,
     ) -> Outcome {
-        let outcome = Step { engine: self, now, client, turn, alone: true }.decide(request);
+        // Whom the journal did not let be served in earlier steps comes first.
+        self.hand_off(now, turn);
+        let outcome = Step { engine: self, now, client, turn, alone: true }.run(request);
         self.hand_off(now, turn);
         outcome
     }
@@ -212,7 +221,7 @@ impl Engine {
         request: &Request<'_>,
         turn: &mut Turn<'_>,
     ) -> Outcome {
-        Step { engine: self, now, client, turn, alone: false }.decide(request)
+        Step { engine: self, now, client, turn, alone: false }.run(request)
     }
 
     /// Applies facts of an earlier turn, as recovery does.
@@ -279,6 +288,16 @@ struct Step<'s, 't> {
 }
 
 impl Step<'_, '_> {
+    /// Refuses what the journal might not take before anything of it is done.
+    fn run(&mut self, request: &Request<'_>) -> Outcome {
+        if let Err(misconf) = self.engine.gate.admit(request) {
+            return self.refuse(&misconf.into());
+        }
+        let outcome = self.decide(request);
+        self.engine.gate.release();
+        outcome
+    }
+
     fn decide(&mut self, request: &Request<'_>) -> Outcome {
         match *request {
             Request::Add(ref add) => self.add(add),
@@ -343,7 +362,8 @@ impl Step<'_, '_> {
 
     /// Sweeps what is due now. Whoever waits for it gets it before the request goes on.
     fn catch_up(&mut self, number: QueueNo) {
-        if self.engine.store.queue(number).wake <= self.now.floor() {
+        let due = self.engine.store.queue(number).wake <= self.now.floor();
+        if due && self.engine.gate.lets_time_pass() {
             let steps = self.engine.slack.min(passing::CATCH_UP_STEPS);
             let mut left = steps;
             self.engine.sweep(number, &mut left, self.now, self.turn);
@@ -370,8 +390,14 @@ impl Engine {
         fact: &Fact<'_>,
         at: Located,
     ) -> Applied {
-        turn.facts.push(fact);
+        self.record(turn, fact);
         self.store.apply_at(now, fact, at)
+    }
+
+    fn record(&mut self, turn: &mut Turn<'_>, fact: &Fact<'_>) {
+        let before = turn.facts.bytes.len();
+        turn.facts.push(fact);
+        self.gate.spend((turn.facts.bytes.len() - before) as u64);
     }
 
     fn id_of(&self, index: JobIndex) -> IdBytes {

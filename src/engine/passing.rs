@@ -33,18 +33,30 @@ impl Engine {
         let ended = self.end_unbound(&mut left.max(SLICE_STEPS), now, turn);
         self.hand_off(now, turn);
         let swept = self.sweep_all(&mut left, now, turn);
+        if swept {
+            self.gate.caught_up();
+        }
         // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
         let timed_out = self.time_out(&mut left.max(SLICE_STEPS), now, turn);
         let forgotten = self.forget_idle(now, turn);
         let buried = self.store.bury_slice(&mut left);
-        let more = !(swept && timed_out && ended && forgotten && buried);
+        // Without room, who asks again at once finds the same.
+        let passed = swept && ended && forgotten || !self.gate.lets_time_pass();
+        let more = !(passed && timed_out && buried);
         Advanced { next_wakeup: self.next_wakeup(), more }
     }
 
-    /// When `advance` must be called next, at the latest.
+    /// When `advance` must be called next, at the latest. What there is no room for waits for
+    /// [`Engine::set_flow`].
     pub fn next_wakeup(&self) -> Option<Millis> {
-        if !self.sweeping.is_empty() || !self.unbound.is_empty() || self.store.has_graves() {
+        let passes = self.gate.lets_time_pass();
+        let serves = !self.touched.is_empty() && self.gate.serves();
+        let begun = !self.sweeping.is_empty() || !self.unbound.is_empty();
+        if passes && begun || serves || self.store.has_graves() {
             return Some(Millis(0));
+        }
+        if !passes {
+            return self.waiters.next_wakeup();
         }
         let idle = self.store.first_idle();
         let forget = idle.map(|idle| idle.since.plus(self.settings.stats_retention_ms));
@@ -52,6 +64,9 @@ impl Engine {
     }
 
     fn sweep_all(&mut self, budget: &mut u32, now: Micros, turn: &mut Turn<'_>) -> bool {
+        if !self.gate.lets_time_pass() {
+            return false;
+        }
         // Half of the budget, so that a herd of queues does not keep those from being swept that
         // have been woken.
         let mut waking = budget.div_ceil(2);
@@ -72,7 +87,7 @@ impl Engine {
             self.hand_off(now, turn);
             if !done {
                 self.sweeping.push_back(number);
-                if *budget == 0 {
+                if *budget == 0 || !self.gate.lets_time_pass() {
                     return false;
                 }
             }
@@ -87,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// Does what is due in one queue; false if the budget was used up before the end. Hands nothing
+    /// Does what is due in one queue; false if budget or room were used up before the end. Hands nothing
     /// to waiters.
     pub(super) fn sweep(
         &mut self,
@@ -150,8 +165,12 @@ impl Engine {
         done
     }
 
-    /// The first timer that is due in the wheel of `stage`, and one step for what it leads to.
+    /// The first timer that is due in the wheel of `stage`, and one step for what it leads to, whose
+    /// facts fit.
     fn next_due(&mut self, number: QueueNo, stage: Stage, budget: &mut u32, now: Micros) -> Peek {
+        if !self.gate.lets_time_pass() {
+            return Peek::More;
+        }
         let (queue, _, timers, _) = self.store.parts(number);
         let peek = queue.wheel(stage).peek(timers, now.floor(), budget);
         match (peek, budget.checked_sub(1)) {
@@ -164,7 +183,7 @@ impl Engine {
 
     fn note_due(&mut self, queue: QueueNo, place: i64, count: u32, turn: &mut Turn<'_>) {
         if count > 0 {
-            turn.facts.push(&Fact::Due { queue, place, count });
+            self.record(turn, &Fact::Due { queue, place, count });
         }
     }
 
@@ -180,8 +199,24 @@ impl Engine {
                 Peek::Due(index) => index,
                 none => return none == Peek::Empty,
             };
-            self.end_lease(number, index, Failure::Timeout, now, turn);
+            match self.gate.extension(self.store.timers.due(index), now) {
+                Some(lease_end) => self.extend_stalled(number, index, lease_end, now, turn),
+                None => self.end_lease(number, index, Failure::Timeout, now, turn),
+            }
         }
+    }
+
+    /// Nobody could answer for the job when its lease would have ended.
+    fn extend_stalled(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        lease_end: Millis,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) {
+        let (id, at) = (self.id_of(index), self.located(index));
+        self.commit(now, turn, &Fact::Extended { queue, id: &id, lease_end }, at);
     }
 
     fn sweep_ends(
@@ -246,6 +281,9 @@ impl Engine {
     fn forget_idle(&mut self, now: Micros, turn: &mut Turn<'_>) -> bool {
         for _ in 0..limits::FORGOTTEN_PER_TURN {
             let Some(idle) = self.store.first_idle() else { return true };
+            if !self.gate.lets_time_pass() {
+                return false;
+            }
             let old = idle.since.plus(self.settings.stats_retention_ms) <= now.floor();
             if !old && self.store.idle_count() <= IDLE_QUEUES_MAX {
                 return true;

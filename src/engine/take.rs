@@ -55,7 +55,8 @@ impl Step<'_, '_> {
     fn take_or_wait(&mut self, db: Db, queues: &[&[u8]], wait: Wait, taking: Taking) -> Outcome {
         let mut haul = Haul::new(taking, self.client, None);
         let mut complete = true;
-        for name in queues {
+        let held = self.engine.gate.is_held();
+        for name in if held { &[][..] } else { queues } {
             let Some(queue) = self.queue(QueueName { db, name }) else { continue };
             if self.alone && self.engine.is_behind_its_line(queue) {
                 complete = false;
@@ -71,7 +72,11 @@ impl Step<'_, '_> {
             return Outcome::Replied;
         }
         if !complete && self.alone {
-            return Outcome::Again;
+            // What it stopped at is done in the next turn, if there is room for it.
+            if self.engine.gate.lets_time_pass() {
+                return Outcome::Again;
+            }
+            return self.refuse(&self.engine.gate.shortage().into());
         }
         let deadline = match wait {
             _ if !self.alone => return self.reply(Engine::TIMED_OUT),
@@ -83,7 +88,12 @@ impl Step<'_, '_> {
         for name in queues {
             let line = self.engine.waiters.line(db, name);
             if let Some(number) = self.engine.store.queue_no(db, name) {
-                self.engine.store.queue_mut(number).line = line;
+                let queue = self.engine.store.queue_mut(number);
+                queue.line = line;
+                if queue.count(State::Ready) > 0 {
+                    // Held: it is served when that is over.
+                    self.engine.touch(number, None);
+                }
             }
         }
         Outcome::Waiting
@@ -91,21 +101,24 @@ impl Step<'_, '_> {
 }
 
 impl Engine {
-    /// Hands ready jobs to waiters: the end of a step.
+    /// Hands ready jobs to waiters: the end of a step. Whom the journal does not let be served
+    /// stays on the list for the next one.
     pub fn hand_off(&mut self, now: Micros, turn: &mut Turn<'_>) {
         let mut next = 0;
-        while next < self.touched.len() {
+        while next < self.touched.len() && self.gate.serves() {
             let number = self.touched[next];
-            next += 1;
             // A queue that was removed in the same step wakes nobody.
             if self.store.bound_queue(number).is_some() {
-                self.serve(number, now, turn);
+                if !self.serve(number, now, turn) {
+                    break;
+                }
                 let queue = self.store.queue_mut(number);
                 queue.touched = false;
                 queue.fresh_place = i64::MAX;
             }
+            next += 1;
         }
-        self.touched.clear();
+        self.touched.drain(..next);
     }
 
     /// Takes `client` out of the lines without a reply; false if it does not wait.
@@ -113,47 +126,60 @@ impl Engine {
         let store = &mut self.store;
         self.waiters.leave(client, |db, name| {
             if let Some(number) = store.queue_no(db, name) {
-                store.queue_mut(number).line = None;
+                let queue = store.queue_mut(number);
+                queue.line = None;
+                // Whoever comes next was not waiting when these became ready.
+                queue.fresh_place = i64::MAX;
             }
         })
     }
 
     /// Serves a queue's line until the jobs or the waiters are used up, or the turn has handed over
-    /// enough bytes.
-    fn serve(&mut self, number: QueueNo, now: Micros, turn: &mut Turn<'_>) {
+    /// enough bytes. False if the journal does not let it go on.
+    fn serve(&mut self, number: QueueNo, now: Micros, turn: &mut Turn<'_>) -> bool {
         while let Some(line) = self.store.queue(number).line {
-            let Some((client, taking)) = self.waiters.first(line) else { return };
+            let Some((client, taking)) = self.waiters.first(line) else { return true };
             let fresh = self.store.queue(number).fresh_place;
             let mut haul = Haul::new(taking, client, Some(fresh));
             let full = self.handed_bytes >= limits::HANDED_BYTES_PER_TURN;
             let complete = !full && self.take(number, &mut haul, now, turn);
             if haul.taken.is_empty() {
+                if !complete && !self.gate.serves() {
+                    return false;
+                }
                 if !complete {
                     // The sweep comes back to the line.
                     self.list_sweeping(number);
                 }
-                return;
+                return true;
             }
             // Leaving ten thousand lines costs as much as handing over some MiB.
             self.handed_bytes += self.waiters.bytes(client);
             self.stop_waiting(client);
             self.deliver(haul, turn);
         }
+        true
     }
 
     /// Whether ready jobs of the queue are for clients that wait and have not been served yet. Who
     /// asks now must not overtake them.
     fn is_behind_its_line(&self, number: QueueNo) -> bool {
         let queue = self.store.queue(number);
-        queue.sweeping && queue.line.is_some() && queue.count(State::Ready) > 0
+        (queue.sweeping || queue.touched) && queue.line.is_some() && queue.count(State::Ready) > 0
     }
 
-    /// Takes ready jobs of one queue until the haul is full; false if it gave up before the end.
+    /// Takes ready jobs of one queue until the haul is full; false if it gave up before the end, for
+    /// lack of steps or of room.
     fn take(&mut self, queue: QueueNo, haul: &mut Haul, now: Micros, turn: &mut Turn<'_>) -> bool {
         while !haul.is_full() {
             let store = &self.store;
             let front = store.queue(queue).ready.front(&store.jobs, &store.chunks);
             let Some(index) = front else { return true };
+            // A waiter leaves alone what the request of this step was promised.
+            let waits = haul.fresh.is_some();
+            if !(if waits { self.gate.serves() } else { self.gate.lets_take() }) {
+                return false;
+            }
             if self.store.expiry(index).is_some_and(|expiry| expiry <= now.floor()) {
                 // A million jobs may expire at once: the sweep does the rest.
                 let Some(left) = self.slack.checked_sub(1) else { return false };

@@ -1,6 +1,7 @@
 //! The engine at a virtual clock, driven by hand. All named scenarios go through it, so that they
 //! say what is asked and what comes back and survive a rewrite.
 
+use delayd::engine::flow::Flow;
 use delayd::engine::policy::{Backoff, Steps};
 use delayd::engine::reply::{Outbox, Reply};
 use delayd::engine::request::{
@@ -237,6 +238,17 @@ impl Bench {
         assert!(ms >= self.at_ms, "the clock never goes back");
         self.at_ms = ms;
         while self.advance(1_000_000).more {}
+    }
+
+    /// What the journal allows from here on.
+    pub fn flow(&mut self, flow: Flow) {
+        self.engine.set_flow(self.now(), flow);
+    }
+
+    /// Facts made so far: how many, and their bytes.
+    pub fn made(&self) -> (u64, u64) {
+        let sum = |of: fn(&Facts) -> u64| self.facts.iter().map(|(_, facts)| of(facts)).sum();
+        (sum(|facts| facts.count), sum(|facts| facts.bytes.len() as u64))
     }
 
     pub fn unsent(&mut self, client: u64) {

@@ -14,6 +14,7 @@
 //! % bases fail no room               from here on bases fail, for this cause
 //! % journal fails no disk            the journal fails, for this cause
 //! % loading 250 1000                 the journal is being read, 250 bytes of 1,000
+//! % flow full                        what the journal allows: runs, held, reserve, full, failed
 //!     a< $5 hello                    what client a received; indented lines are the answers
 //! ```
 //!
@@ -25,7 +26,10 @@
 //! and its clients choose for themselves.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use delayd::engine::flow::{Flow, Room};
+use delayd::error::Misconf;
 use delayd::time::Micros;
 
 use crate::shown;
@@ -162,6 +166,11 @@ impl<'f> Play<'f> {
         if let Some(count) = line.strip_prefix("% head ") {
             self.head = Some(count.parse().unwrap_or_else(|_| self.fail("head needs a number")));
             return Vec::new();
+        }
+        if let Some(flow) = line.strip_prefix("% flow ") {
+            let flow = flow_of(flow).unwrap_or_else(|| self.fail("no such state of the journal"));
+            self.server.set_flow(flow);
+            return self.received(None);
         }
         if let Some(what) = line.strip_prefix("% ") {
             if self.journal(what).is_none() {
@@ -302,6 +311,22 @@ impl<'f> Play<'f> {
         }
         blocks
     }
+}
+
+/// What the journal allows; `reserve`: only what ends jobs.
+fn flow_of(word: &str) -> Option<Flow> {
+    let cause: Arc<str> = "No space left on device".into();
+    Some(match word {
+        "runs" => Flow::default(),
+        "held" => Flow::Held { room: Room::UNLIMITED },
+        "reserve" => {
+            let room = Room { bytes: 0, reserve_bytes: 1 << 20, cause: Some(cause) };
+            Flow::Running { room }
+        }
+        "full" => Flow::Stopped { cause: Misconf::NoRoom { cause } },
+        "failed" => Flow::Stopped { cause: Misconf::Failed { cause: "Input/output error".into() } },
+        _ => return None,
+    })
 }
 
 /// `30s`, `1h30m`, `250us`.

@@ -8,6 +8,7 @@ use delayd::command::CommandSpec;
 use delayd::command::action::Shutdown;
 use delayd::command::render::render;
 use delayd::config::{Config, Refused};
+use delayd::engine::flow::Flow;
 use delayd::engine::reply::{Outbox, Reply};
 use delayd::engine::request::Request;
 use delayd::engine::{Engine, Outcome, Settings, Turn, number};
@@ -199,6 +200,12 @@ impl Server {
         assert!(at >= self.core.now, "the clock went back");
         self.core.mono_us += at.0 - self.core.now.0;
         self.core.now = at;
+        self.settle();
+    }
+
+    /// What the journal allows from here on.
+    pub fn set_flow(&mut self, flow: Flow) {
+        self.core.engine.set_flow(self.core.now, flow);
         self.settle();
     }
 

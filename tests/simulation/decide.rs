@@ -46,6 +46,9 @@ impl<'c> Check<'c> {
     /// Predicts facts and reply of the request; the model follows.
     pub fn decide(&mut self) {
         let Input::Request { client, request, .. } = self.step.input else { return };
+        if self.refused_by_journal() {
+            return;
+        }
         match *request {
             Request::Add(ref add) => {
                 let job_key = key(add.queue);
@@ -226,7 +229,7 @@ impl<'c> Check<'c> {
         }
     }
 
-    fn refused(&mut self, begins: &str) {
+    pub fn refused(&mut self, begins: &str) {
         let Input::Request { client, .. } = self.step.input else { unreachable!() };
         match self.answer_of(client) {
             Some(Said::Error(text)) => assert!(text.starts_with(begins), "{text} for {begins}"),
@@ -295,6 +298,8 @@ impl<'c> Check<'c> {
         } else {
             // Timers in levels may have to be moved before it is known that none is due.
             let many = queue.delayed.len() + queue.leased.len() + queue.ends.len() > 12;
+            // Without room nothing is swept, not even to find that nothing is due.
+            let swept = swept || self.auditor.journal.is_short();
             assert!(due > now || pending || many || swept, "what is due now is ready at once");
         }
     }
@@ -319,9 +324,20 @@ impl<'c> Check<'c> {
     /// Whether this lease is running.
     fn runs(&mut self, key: QueueKey, id: Kept, token: Token) -> bool {
         let now = self.now().0;
-        self.model().job(key, id).is_some_and(|job| {
-            job.state == State::Leased && job.token == Some(token) && job.lease_end > now
-        })
+        let Some(job) = self.model().job(key, id).cloned() else { return false };
+        let journal = &self.auditor.journal;
+        // Between two stalls it depends on whether all leases were met there: as the facts say.
+        let mut facts = self.step.facts.iter().map(|fact| fact.expect("readable"));
+        let mut told = || {
+            facts.any(|fact| match fact {
+                Fact::Extended { id: of, .. } | Fact::Nacked { id: of, .. } => of == id,
+                _ => false,
+            })
+        };
+        let unmet =
+            journal.stalled(job.lease_end) || journal.may_be_stalled(job.lease_end) && told();
+        let runs = job.lease_end > now || unmet;
+        job.state == State::Leased && job.token == Some(token) && runs
     }
 
     fn nack(&mut self, nack: &Nack<'static>) {

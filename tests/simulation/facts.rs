@@ -24,6 +24,9 @@ impl Check<'_> {
         if !matches!(fact, Fact::Leased { .. } | Fact::Popped { .. } | Fact::Expired { .. }) {
             self.end_group();
         }
+        if self.extended_by_stall(fact) {
+            return;
+        }
         match *fact {
             Fact::Due { queue, count, .. } => {
                 let key = self.key(queue);
@@ -249,6 +252,8 @@ impl Check<'_> {
             assert!(self.model().closed.contains(&holder), "{job:?} is lost, {holder} is not");
         } else {
             assert!(job.lease_end <= now.0, "{job:?} ends early");
+            let stalled = self.auditor.journal.stalled(job.lease_end);
+            assert!(!stalled, "{job:?} ends though nobody could answer");
         }
         let reason = if lost { Reason::Lost } else { Reason::Timeout };
         let wanted = if job.used_up() {

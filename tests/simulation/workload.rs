@@ -84,6 +84,8 @@ pub struct Options {
     pub leaps: u32,
     /// Most requests in one turn.
     pub crowd: u32,
+    /// Of 100 turns, in how many the journal allows something else from there on.
+    pub flows: u32,
 }
 
 impl Options {
@@ -119,6 +121,7 @@ impl Options {
             budget_max: pick(rng, &[0, 0, 0, 1, 7, 300]) as u32,
             leaps: pick(rng, &[0, 1, 10]) as u32,
             crowd: pick(rng, &[1, 3, 20]) as u32,
+            flows: pick(rng, &[0, 0, 2, 20]) as u32,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A run: the virtual clock, the clients, the engine and its replica. Every call of the engine goes
 //! through [`World::call`], which has it audited and remembers what came out.
 
+use delayd::engine::flow::Flow;
 use delayd::engine::request::{QueueName, Request};
 use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db};
@@ -10,6 +11,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::auditor::{Auditor, Input, Step};
+use crate::journal;
 use crate::trace::{Recorder, Said};
 use crate::workload::{Held, Op, Options, Workload};
 
@@ -51,6 +53,8 @@ pub struct World {
     clients: Vec<Client>,
     last_client: u64,
     advanced: Option<Advanced>,
+    /// What the journal allows in each turn from here on.
+    flow: Flow,
 }
 
 impl World {
@@ -82,6 +86,7 @@ impl World {
             clients: Vec::new(),
             last_client: 0,
             advanced: None,
+            flow: Flow::default(),
         };
         (0..count).for_each(|_| world.connect());
         world
@@ -99,6 +104,9 @@ impl World {
         let mut facts = Facts::default();
         let mut outbox = Recorder::default();
         let (engine, now) = (&mut self.engine, self.now);
+        // It takes long where there are many jobs: only where a request may be refused.
+        let digests = self.auditor.as_ref().is_some_and(Auditor::wants_digest);
+        let digest_before = digests.then(|| engine.digest());
         let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
         let (mut outcome, mut advanced) = (None, None);
         match input {
@@ -119,7 +127,8 @@ impl World {
         if let Some(auditor) = &mut self.auditor {
             let settings = &engine.settings().clone();
             let (facts, replies) = (&facts, &replies[..]);
-            let step = Step { now, input, facts, replies, outcome, advanced, settings };
+            let step =
+                Step { now, input, facts, replies, outcome, advanced, settings, digest_before };
             auditor.audit(&step, engine);
         }
         self.turn_facts.bytes.extend_from_slice(&facts.bytes);
@@ -148,6 +157,13 @@ impl World {
     /// One turn of a server: time passes, clients ask, what is due is done, replies leave.
     pub fn turn(&mut self) {
         self.now = self.next_instant();
+        let flows = self.workload.options.flows;
+        if flows > 0 {
+            if self.workload.rng.random_range(0..100) < flows {
+                self.flow = journal::draw(&mut self.workload.rng);
+            }
+            self.set_flow(self.flow.clone());
+        }
         let crowd = self.workload.options.crowd;
         for _ in 0..self.workload.rng.random_range(0..=crowd) {
             let at = self.workload.rng.random_range(0..self.clients.len());
@@ -162,6 +178,13 @@ impl World {
         }
         self.send();
         self.end_turn();
+    }
+
+    fn set_flow(&mut self, flow: Flow) {
+        self.engine.set_flow(self.now, flow.clone());
+        if let Some(auditor) = &mut self.auditor {
+            auditor.journal.set(self.now, &flow);
+        }
     }
 
     fn budget(&mut self) -> u32 {
@@ -339,6 +362,7 @@ impl World {
 
     /// Everybody leaves, all that is due is done, and the replica goes on beside the engine.
     pub fn settle(&mut self) {
+        self.set_flow(Flow::default());
         (0..self.clients.len()).rev().for_each(|at| self.close(at));
         self.catch_up();
         self.end_turn();

@@ -1,0 +1,443 @@
+//! What the journal allows in a turn. Volatile, set from outside before each turn, and consulted
+//! only when deciding: `apply` knows nothing of it.
+//!
+//! Nothing is decided whose facts might not fit. A request is refused before it is begun, by a bound
+//! that follows from the request alone; time passes, and jobs are handed over, one by one for as long
+//! as the largest facts that one can make fit.
+
+use std::sync::Arc;
+
+use crate::engine::policy::{Backoff, Steps};
+use crate::engine::request::{Add, Nack, Request};
+use crate::error::Misconf;
+use crate::limits::{ERROR_TEXT_BYTES_MAX, NAME_BYTES_MAX};
+use crate::time::{Micros, Millis};
+
+/// Bytes of facts that the journal still takes in this turn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// For everything.
+    pub bytes: u64,
+    /// Beyond these, for what ends jobs alone: ACK, DEL, CANCEL, DEL and FLUSH of queues.
+    pub reserve_bytes: u64,
+    /// Why there is no more, such as `No space left on device`, if it is known.
+    pub cause: Option<Arc<str>>,
+}
+
+impl Room {
+    /// Room for whatever comes.
+    pub const UNLIMITED: Room = Room { bytes: u64::MAX, reserve_bytes: 0, cause: None };
+}
+
+/// What the journal allows in a turn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// Everything goes on, as far as its facts fit.
+    Running {
+        /// For facts.
+        room: Room,
+    },
+    /// A sync has been out for long: no job is handed over, taking commands see every queue as empty
+    /// and waiters wait. Everything else goes on.
+    Held {
+        /// For facts.
+        room: Room,
+    },
+    /// Nothing durable changes and no time passes for jobs. Reading commands and the time-outs of
+    /// waiters go on.
+    Stopped {
+        /// What requests that would change something are answered.
+        cause: Misconf,
+    },
+}
+
+impl Default for Flow {
+    /// Running, with room for whatever comes.
+    fn default() -> Flow {
+        Flow::Running { room: Room::UNLIMITED }
+    }
+}
+
+// Bytes of facts: the tag, then the fields (`fact/codec.rs`). What names a queue begins with its
+// number, 1 + 4; byte strings have their length before them, 4.
+const HEAD: u64 = 5;
+const HEAD_ID: u64 = HEAD + 4;
+const ID_MAX: u64 = NAME_BYTES_MAX as u64;
+/// A dead letter that leaves.
+const DROPPED_MAX: u64 = HEAD_ID + ID_MAX;
+/// Where a job goes: dead, for a reason, until.
+const DESTINATION_MAX: u64 = 1 + 1 + 8;
+/// Each death makes up to so many older ones leave.
+pub const DROPPED_PER_DEATH: u64 = 2;
+
+/// The most that taking one job makes: a `Leased` with token, end and flags, of an id of 512 bytes;
+/// or that it expires instead.
+pub const TAKING_BYTES_MAX: u64 = HEAD_ID + ID_MAX + 8 + 8 + 1;
+
+/// The most that one step of passing time makes: jobs that fell due before, and a lease that is over
+/// and ends in death, with the dead letters that leave for it.
+pub const PASSING_BYTES_MAX: u64 =
+    HEAD + 8 + 4 + HEAD_ID + ID_MAX + 1 + DESTINATION_MAX + DROPPED_PER_DEATH * DROPPED_MAX;
+
+/// Room beyond which nobody counts: no request makes facts of so many bytes.
+const AMPLE_BYTES: u64 = 4 << 30;
+
+/// Bytes of facts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Bound {
+    /// At most these.
+    bytes: u64,
+    /// Without room for these it is refused: all of them, but for what can be cut short.
+    needed: u64,
+    /// It ends jobs and may use the reserve.
+    ends: bool,
+}
+
+impl Bound {
+    /// Of one that is done as a whole.
+    fn whole(bytes: u64) -> Bound {
+        Bound { bytes, needed: bytes, ends: false }
+    }
+
+    fn ending(bytes: u64) -> Bound {
+        Bound { bytes, needed: bytes, ends: true }
+    }
+
+    /// Of one that takes as many jobs as fit.
+    fn taking(count: u32) -> Bound {
+        let bytes = u64::from(count) * TAKING_BYTES_MAX;
+        Bound { bytes, needed: TAKING_BYTES_MAX, ends: false }
+    }
+
+    /// None for a request that changes nothing.
+    fn of(request: &Request<'_>) -> Option<Bound> {
+        let len = |bytes: &[u8]| bytes.len() as u64;
+        Some(match *request {
+            Request::Add(ref add) => Bound::whole(adding(add)),
+            Request::Pop { .. } => Bound::taking(1),
+            Request::Reserve(ref reserve) => Bound::taking(reserve.count),
+            // Each id with the end of its window.
+            Request::Ack { ref jobs, .. } => {
+                Bound::ending(jobs.iter().map(|(id, _)| HEAD_ID + len(id) + 8).sum())
+            }
+            Request::Nack(ref nack) => Bound::whole(nacking(nack)),
+            Request::Extend { id, .. } => Bound::whole(HEAD_ID + len(id) + 8),
+            Request::Delete { ids, .. } => {
+                Bound::ending(ids.iter().map(|id| HEAD_ID + len(id)).sum())
+            }
+            Request::Cancel { id, .. } => Bound::ending(HEAD_ID + len(id)),
+            // Flags and the new due time.
+            Request::Reschedule { id, .. } => Bound::whole(HEAD_ID + len(id) + 1 + 8),
+            Request::Remove { queues, .. } => Bound::ending(HEAD * queues.len() as u64),
+            Request::Flush { .. } => Bound::ending(1 + 1),
+            Request::Get { .. }
+            | Request::Stats { .. }
+            | Request::Len { .. }
+            | Request::Peek { .. }
+            | Request::Scan { .. }
+            | Request::Exists { .. }
+            | Request::Keys { .. }
+            | Request::ScanQueues { .. }
+            | Request::RandomQueue { .. }
+            | Request::QueueCount { .. }
+            | Request::Memory { .. } => return None,
+        })
+    }
+}
+
+/// The job; its queue and its policy, should they be new; and the job that it replaces.
+fn adding(add: &Add<'_>) -> u64 {
+    let id = add.id.map_or(0, <[u8]>::len) as u64;
+    // A made id has 8 bytes and no length. Then policy, priority, flags, due time, body.
+    let added = HEAD + (4 + id).max(8) + 4 + 1 + 1 + 8 + 4 + add.body.len() as u64;
+    let bound = HEAD + 1 + 4 + add.queue.name.len() as u64;
+    added + bound + binding_policy(add.backoff.as_ref()) + HEAD_ID + id
+}
+
+/// A new policy, and two that are forgotten for it.
+fn binding_policy(backoff: Option<&Backoff>) -> u64 {
+    let steps = match backoff.map(|backoff| &backoff.steps) {
+        Some(Steps::Ladder(steps)) => 4 + 8 * steps.len() as u64,
+        Some(Steps::Exponential { .. }) | None => 8 + 8 + 4,
+    };
+    // Number, attempts, lease, TTL, UNIQUE, jitter, which kind of steps.
+    (1 + 4) + 4 + 8 + 8 + 8 + 1 + 1 + steps + 2 * (1 + 4)
+}
+
+/// As if it ended in death.
+fn nacking(nack: &Nack<'_>) -> u64 {
+    let error = nack.error.map_or(0, <[u8]>::len) as u64;
+    let nacked = HEAD_ID + nack.id.len() as u64 + 1 + 1 + 1 + 4 + error + DESTINATION_MAX;
+    nacked + DROPPED_PER_DEATH * DROPPED_MAX
+}
+
+/// The most that putting back a popped job makes, with its policy should it be bound anew.
+pub fn returning_bytes_max(body_bytes: usize, backoff: &Backoff) -> u64 {
+    // Policy, priority; added, due, place; six counts and whether they are there; the error.
+    let image = 4 + 1 + 8 * 3 + 1 + 4 * 6 + 1 + 4 + ERROR_TEXT_BYTES_MAX as u64;
+    HEAD_ID + ID_MAX + 4 + body_bytes as u64 + image + binding_policy(Some(backoff))
+}
+
+/// A span in which no lease could end, nor be extended.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    from: Millis,
+    /// None while it lasts.
+    to: Option<Millis>,
+}
+
+/// The flow of the turn and what is left of its room.
+#[derive(Debug)]
+pub struct Gate {
+    bytes: u64,
+    reserve_bytes: u64,
+    held: bool,
+    /// What a request is told that does not fit.
+    cause: Option<Misconf>,
+    /// Of `bytes`, what the request being decided was promised: time may pass in it, but not use it.
+    promised: u64,
+    /// When the flow was set: all that a turn does happens then.
+    set_at: Millis,
+    stall: Option<Stall>,
+}
+
+impl Default for Gate {
+    /// With room for whatever comes.
+    fn default() -> Gate {
+        Gate {
+            bytes: u64::MAX,
+            reserve_bytes: 0,
+            held: false,
+            cause: None,
+            promised: 0,
+            set_at: Millis(0),
+            stall: None,
+        }
+    }
+}
+
+impl Gate {
+    /// Sets the flow of the turn that begins at `now`.
+    pub fn set(&mut self, now: Micros, flow: Flow) {
+        if !self.lets_time_pass() {
+            self.begin_stall(self.set_at);
+        }
+        let no_room = |cause: Option<Arc<str>>| cause.map(|cause| Misconf::NoRoom { cause });
+        let (held, room, cause) = match flow {
+            Flow::Running { room } => {
+                (false, (room.bytes, room.reserve_bytes), no_room(room.cause))
+            }
+            Flow::Held { room } => (true, (room.bytes, room.reserve_bytes), no_room(room.cause)),
+            Flow::Stopped { cause } => (true, (0, 0), Some(cause)),
+        };
+        ((self.bytes, self.reserve_bytes), self.held, self.cause) = (room, held, cause);
+        self.set_at = now.floor();
+        if !self.lets_time_pass() {
+            self.begin_stall(self.set_at);
+        } else if let Some(stall) = &mut self.stall {
+            stall.to.get_or_insert(self.set_at);
+        }
+    }
+
+    /// Makes a promise to the request, or tells why not.
+    pub fn admit(&mut self, request: &Request<'_>) -> Result<(), Misconf> {
+        if self.bytes >= AMPLE_BYTES {
+            return Ok(());
+        }
+        let Some(Bound { needed, ends, .. }) = Bound::of(request) else { return Ok(()) };
+        let reserve_bytes = if ends { self.reserve_bytes } else { 0 };
+        if self.bytes.saturating_add(reserve_bytes) < needed {
+            return Err(self.shortage());
+        }
+        self.promised = needed.saturating_sub(reserve_bytes);
+        Ok(())
+    }
+
+    /// The request that was admitted has been decided.
+    pub fn release(&mut self) {
+        self.promised = 0;
+    }
+
+    /// Why something does not fit.
+    pub fn shortage(&self) -> Misconf {
+        let unknown = || Misconf::NoRoom { cause: "its files are full".into() };
+        self.cause.clone().unwrap_or_else(unknown)
+    }
+
+    /// Facts of so many bytes were made.
+    pub fn spend(&mut self, bytes: u64) {
+        let beyond = bytes.saturating_sub(self.bytes);
+        debug_assert!(beyond <= self.reserve_bytes, "facts beyond the room: by {beyond}");
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.reserve_bytes = self.reserve_bytes.saturating_sub(beyond);
+    }
+
+    /// Whether facts of so many bytes fit that no request makes.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.bytes >= self.promised.saturating_add(bytes)
+    }
+
+    /// Whether one more step of passing time fits.
+    pub fn lets_time_pass(&self) -> bool {
+        self.has_room(PASSING_BYTES_MAX)
+    }
+
+    /// Whether a job may be handed to a client that waits.
+    pub fn serves(&self) -> bool {
+        !self.held && self.has_room(TAKING_BYTES_MAX)
+    }
+
+    /// Whether the request being decided may take one more job.
+    pub fn lets_take(&self) -> bool {
+        !self.held && self.bytes >= TAKING_BYTES_MAX
+    }
+
+    /// Whether no job is handed over, whatever the room.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// The new end of a lease that would have ended at `end` if a stall had not kept its consumer
+    /// from answering: as much later than `now` as was left of it when the stall began. The new end
+    /// is behind the stall, so this happens once.
+    pub fn extension(&self, end: Millis, now: Micros) -> Option<Millis> {
+        let Stall { from, to } = self.stall?;
+        let to = to.unwrap_or(now.floor());
+        (from <= end && end <= to).then(|| now.ceil().plus((end.0 - from.0).max(1)))
+    }
+
+    /// Every lease whose end has come was met.
+    pub fn caught_up(&mut self) {
+        self.stall = self.stall.filter(|stall| stall.to.is_none());
+    }
+
+    /// One that begins before all leases of the last were met goes on with it.
+    fn begin_stall(&mut self, from: Millis) {
+        self.stall.get_or_insert(Stall { from, to: None }).to = None;
+    }
+}
+
+impl super::Engine {
+    /// Sets what the journal allows from here on, in the turn that happens at `now`. An engine that
+    /// was never told has room for whatever comes. Cost: none worth speaking of.
+    pub fn set_flow(&mut self, now: Micros, flow: Flow) {
+        self.gate.set(now, flow);
+    }
+
+    /// Whether, for lack of room, no time passes for jobs: `advance` leaves what is due until
+    /// [`Engine::set_flow`] gives room.
+    pub fn is_stalled(&self) -> bool {
+        !self.gate.lets_time_pass()
+    }
+
+    /// The most bytes of facts that a request makes itself; what passes of time meanwhile, and what
+    /// waiters are handed, is beside it and fits into the room too. A RESERVE begins with room for
+    /// one job and takes as many as fit; every other request begins with room for all of this.
+    pub fn facts_bytes_max(request: &Request<'_>) -> u64 {
+        Bound::of(request).map_or(0, |bound| bound.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fact::{Destination, Fact, FactId, Facts, Image};
+    use crate::engine::policy::Policy;
+    use crate::engine::reply::Reason;
+    use crate::engine::request::{QueueName, Taken, When};
+    use crate::ids::{Db, PolicyNo, QueueNo, Token};
+
+    const QUEUE: QueueNo = QueueNo(1);
+    const ID: &[u8] = &[b'i'; NAME_BYTES_MAX];
+
+    fn bytes(facts: &[Fact<'_>]) -> u64 {
+        let mut all = Facts::default();
+        facts.iter().for_each(|fact| all.push(fact));
+        all.bytes.len() as u64
+    }
+
+    fn policy(steps: usize) -> Policy {
+        let steps = Steps::Ladder(vec![1; steps].into());
+        let backoff = Backoff { steps, jitter: true };
+        Policy { attempts: 1, backoff, lease_ms: 1, ttl_ms: 1, unique_ms: 1 }
+    }
+
+    #[test]
+    fn a_step_covers_the_largest_facts_that_it_can_make() {
+        let (queue, id, end) = (QUEUE, ID, Millis(1));
+        let (bound, prompt, lost) = (true, true, true);
+        let leased = Fact::Leased { queue, id, token: Token(1), lease_end: end, bound, prompt };
+        assert_eq!(bytes(&[leased]), TAKING_BYTES_MAX);
+        let popped = Fact::Popped { queue, id, window_end: end, prompt };
+        assert!(bytes(&[popped]) <= TAKING_BYTES_MAX);
+        let expired = Fact::Expired { queue, id, window_end: end };
+        assert!(bytes(std::slice::from_ref(&expired)) <= TAKING_BYTES_MAX);
+        assert!(bytes(&[Fact::Unleased { queue, id }]) <= TAKING_BYTES_MAX);
+
+        let due = Fact::Due { queue, place: 1, count: 1 };
+        let to = Destination::Dead { reason: Reason::Lost, kept_until: end };
+        let over = Fact::LeaseOver { queue, id, lost, to };
+        let dropped = Fact::Dropped { queue, id };
+        let worst = [due.clone(), over, dropped.clone(), dropped];
+        assert_eq!(bytes(&worst), PASSING_BYTES_MAX);
+        assert!(bytes(&[due, expired]) <= PASSING_BYTES_MAX);
+        assert!(bytes(&[Fact::Extended { queue, id, lease_end: end }]) <= PASSING_BYTES_MAX);
+    }
+
+    #[test]
+    fn an_add_and_a_returned_job_are_covered_with_all_that_they_bind() {
+        for (steps, given) in [(1, true), (64, true), (64, false)] {
+            let (number, policy) = (PolicyNo(1), policy(steps));
+            let backoff = policy.backoff.clone();
+            let forgotten = Fact::PolicyForgotten { number };
+            let bound = Fact::PolicyBound { number, policy };
+            let id = if given { FactId::Given(ID) } else { FactId::Made(1) };
+            let added = Fact::Added {
+                queue: QUEUE,
+                id,
+                policy: number,
+                priority: 1,
+                absolute: true,
+                ready: true,
+                due: Millis(1),
+                body: b"body",
+            };
+            let name = Fact::QueueBound { queue: QUEUE, db: Db(0), name: ID };
+            let mut all = vec![name, forgotten.clone(), forgotten.clone(), bound.clone(), added];
+            if given {
+                all.push(Fact::Deleted { queue: QUEUE, id: ID });
+            }
+            let add = Add {
+                queue: QueueName { db: Db(0), name: ID },
+                when: When::In(0),
+                body: b"body",
+                id: given.then_some(ID),
+                taken: Taken::Replace,
+                priority: None,
+                attempts: None,
+                backoff: Some(backoff.clone()),
+                lease_ms: None,
+                ttl_ms: None,
+                unique_ms: 0,
+            };
+            // Without an id none is replaced: that much too many.
+            let spare = if given { 0 } else { HEAD_ID };
+            assert_eq!(bytes(&all) + spare, adding(&add), "{steps} steps, id given: {given}");
+
+            let image = Image {
+                id: ID,
+                body: b"body",
+                policy: number,
+                priority: 1,
+                added: Millis(1),
+                due: Millis(1),
+                place: 1,
+                history: Some([1; 6]),
+                error: Some(&[b'e'; ERROR_TEXT_BYTES_MAX]),
+            };
+            let back = Fact::Unpopped { queue: QUEUE, image };
+            let all = [forgotten.clone(), forgotten, bound, back];
+            assert_eq!(bytes(&all), returning_bytes_max(4, &backoff));
+        }
+    }
+}

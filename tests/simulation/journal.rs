@@ -1,0 +1,259 @@
+//! The journal as the auditor sees it: what it allows, what was made of its room, and when no lease
+//! could end.
+
+use delayd::engine::fact::{Fact, Facts};
+use delayd::engine::flow::{Flow, PASSING_BYTES_MAX, Room};
+use delayd::engine::request::Request;
+use delayd::engine::{Engine, Outcome};
+use delayd::error::Misconf;
+use delayd::time::{Micros, Millis};
+
+use crate::auditor::{Check, Input};
+use crate::trace::{Kept, Said};
+
+/// Room above which nothing is cut short: far more than one step needs.
+const AMPLE_BYTES: u64 = 20_000;
+
+/// Follows the flow.
+pub struct Journal {
+    flow: Flow,
+    /// What is left, of the room and of the reserve.
+    bytes: u64,
+    reserve_bytes: u64,
+    set_at: u64,
+    /// Spans in which no lease could end; the last may go on.
+    stalls: Vec<(u64, Option<u64>)>,
+}
+
+impl Default for Journal {
+    fn default() -> Journal {
+        let (bytes, reserve_bytes, set_at) = (u64::MAX, 0, 0);
+        Journal { flow: Flow::default(), bytes, reserve_bytes, set_at, stalls: Vec::new() }
+    }
+}
+
+impl Journal {
+    pub fn set(&mut self, now: Micros, flow: &Flow) {
+        let now = now.floor().0;
+        self.note_stall(self.set_at);
+        let none = Room { bytes: 0, reserve_bytes: 0, cause: None };
+        let room = match flow {
+            Flow::Running { room } | Flow::Held { room } => room,
+            Flow::Stopped { .. } => &none,
+        };
+        (self.bytes, self.reserve_bytes) = (room.bytes, room.reserve_bytes);
+        (self.flow, self.set_at) = (flow.clone(), now);
+        self.note_stall(now);
+        if let Some((_, to)) = self.stalls.last_mut().filter(|_| self.bytes >= PASSING_BYTES_MAX) {
+            to.get_or_insert(now);
+        }
+    }
+
+    fn note_stall(&mut self, from: u64) {
+        if self.bytes < PASSING_BYTES_MAX && self.stalls.last().is_none_or(|(_, to)| to.is_some()) {
+            self.stalls.push((from, None));
+        }
+    }
+
+    pub fn is_held(&self) -> bool {
+        matches!(self.flow, Flow::Held { .. })
+    }
+
+    fn is_stopped(&self) -> bool {
+        matches!(self.flow, Flow::Stopped { .. })
+    }
+
+    /// Whether something may have been left for lack of room.
+    pub fn is_short(&self) -> bool {
+        self.bytes < AMPLE_BYTES
+    }
+
+    /// Whether anybody may have waited longer than the jobs would have made it.
+    pub fn held_back_once(&self) -> bool {
+        self.set_at > 0
+    }
+
+    /// Whether nobody need be served.
+    pub fn holds_back(&self) -> bool {
+        self.is_held() || self.is_short()
+    }
+
+    /// Whether no lease could end at `end`.
+    pub fn stalled(&self, end: u64) -> bool {
+        self.stalls.iter().any(|(from, to)| *from <= end && to.is_none_or(|to| end <= to))
+    }
+
+    /// Whether a lease that would have ended at `end` may be taken for one that a stall kept.
+    /// Beside those of a stall itself, these are the ones between two of them, if the leases of the
+    /// first were not all met before the second.
+    pub fn may_be_stalled(&self, end: u64) -> bool {
+        let first = self.stalls.first().is_some_and(|(from, _)| *from <= end);
+        first && self.stalls.last().is_some_and(|(_, to)| to.is_none_or(|to| end <= to))
+    }
+
+    /// Whether a lease that would have ended at `end` and was met at `ceil` may end at `new` instead.
+    fn extends(&self, end: u64, ceil: u64, new: u64) -> bool {
+        let fits = |(from, _): &(u64, _)| *from <= end && new == ceil + (end - from).max(1);
+        self.may_be_stalled(end) && self.stalls.iter().any(fits)
+    }
+}
+
+/// The bytes of one fact.
+fn bytes_of(fact: &Fact<'_>) -> u64 {
+    let mut one = Facts::default();
+    one.push(fact);
+    one.bytes.len() as u64
+}
+
+/// Whether the request makes facts of this kind itself.
+fn is_own(request: &Request<'static>, fact: &Fact<'_>) -> bool {
+    match request {
+        Request::Add(_) => matches!(
+            fact,
+            Fact::Added { .. }
+                | Fact::QueueBound { .. }
+                | Fact::PolicyBound { .. }
+                | Fact::PolicyForgotten { .. }
+                | Fact::Deleted { .. }
+        ),
+        Request::Ack { .. } => matches!(fact, Fact::Acked { .. }),
+        Request::Nack(_) => matches!(fact, Fact::Nacked { .. }),
+        Request::Delete { .. } | Request::Cancel { .. } => matches!(fact, Fact::Deleted { .. }),
+        Request::Reschedule { .. } => matches!(fact, Fact::Rescheduled { .. }),
+        Request::Remove { .. } => matches!(fact, Fact::QueueRemoved { .. }),
+        Request::Flush { .. } => matches!(fact, Fact::Flushed { .. }),
+        // What it takes itself and what waiters were handed look alike.
+        _ => false,
+    }
+}
+
+fn ends_jobs(request: &Request<'static>) -> bool {
+    matches!(
+        request,
+        Request::Ack { .. }
+            | Request::Delete { .. }
+            | Request::Cancel { .. }
+            | Request::Remove { .. }
+            | Request::Flush { .. }
+    )
+}
+
+fn takes(request: &Request<'static>) -> bool {
+    matches!(request, Request::Pop { .. } | Request::Reserve(_))
+}
+
+impl Check<'_> {
+    /// Facts fit into what the journal allows, and those of a request into its bound.
+    pub fn spend(&mut self, facts: &[Fact<'_>]) {
+        let request = match self.step.input {
+            Input::Request { request, .. } => Some(request),
+            _ => None,
+        };
+        let journal = &mut self.auditor.journal;
+        self.room_before = (journal.bytes, journal.reserve_bytes);
+        assert!(facts.is_empty() || !journal.is_stopped(), "facts though stopped: {facts:?}");
+        let mut own_bytes = 0;
+        for fact in facts {
+            let handed = matches!(fact, Fact::Leased { .. } | Fact::Popped { .. });
+            assert!(!handed || !journal.is_held(), "{fact:?} though held");
+            let bytes = bytes_of(fact);
+            let own = request.is_some_and(|request| is_own(request, fact));
+            own_bytes += if own { bytes } else { 0 };
+            let beyond = bytes.saturating_sub(journal.bytes);
+            let reserve = own && request.is_some_and(ends_jobs);
+            assert!(beyond == 0 || reserve, "no room for {fact:?}, by {beyond}");
+            assert!(beyond <= journal.reserve_bytes, "no reserve for {fact:?}, by {beyond}");
+            journal.bytes = journal.bytes.saturating_sub(bytes);
+            journal.reserve_bytes -= beyond;
+        }
+        if let Some(request) = request {
+            let max = Engine::facts_bytes_max(request);
+            assert!(own_bytes <= max, "{own_bytes} bytes of facts, {max} at most: {request:?}");
+        }
+    }
+
+    /// Whether the request was refused for the journal's sake, rightly.
+    pub fn refused_by_journal(&mut self) -> bool {
+        let Input::Request { client, request, .. } = self.step.input else { return false };
+        let (journal, (bytes, reserve)) = (&self.auditor.journal, self.room_before);
+        let max = Engine::facts_bytes_max(request);
+        let allowed = if ends_jobs(request) { bytes.saturating_add(reserve) } else { bytes };
+        let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
+        let refused = matches!(said, Some(Said::Error(text)) if text.starts_with("MISCONF "));
+        let (short, fits) = (journal.is_short(), allowed >= max);
+        // Whoever was held back is served before the request is looked at.
+        let mut facts = self.step.facts.iter().map(|fact| fact.expect("readable"));
+        let served = |fact: Fact<'_>| matches!(fact, Fact::Leased { .. } | Fact::Popped { .. });
+        let less = short && facts.any(served);
+        if takes(request) {
+            assert!(!refused || short, "{request:?} is refused though there is room");
+        } else if self.step.outcome != Some(Outcome::Again) {
+            let right = refused != fits || refused && less;
+            assert!(right, "{allowed} bytes allowed for {max} of {request:?}");
+        }
+        if !refused {
+            return false;
+        }
+        let stopped = journal.is_stopped();
+        if let (Some(before), Some(after)) = (self.step.digest_before, self.digest_after()) {
+            assert_eq!(before, after, "a refused request has changed something");
+        }
+        self.refused(if stopped { "MISCONF the journal failed: a test" } else { "MISCONF the" });
+        self.auditor.note(if stopped { "stopped" } else { "no room" });
+        true
+    }
+
+    /// The digest, where nothing but the request can have changed it.
+    fn digest_after(&self) -> Option<u64> {
+        self.step.facts.bytes.is_empty().then(|| self.engine.digest())
+    }
+
+    /// A lease whose end had come is extended, since nobody could answer. False if this is what an
+    /// EXTEND asked for: the last of its kind in the step.
+    pub fn extended_by_stall(&mut self, fact: &Fact<'_>) -> bool {
+        let Fact::Extended { queue, id, lease_end } = *fact else { return false };
+        let key = self.model().numbers[&queue.0];
+        let id: Kept = crate::trace::keep(id);
+        let job = self.model().job(key, id).expect("a lease that is extended is there").clone();
+        if let Input::Request { request: Request::Extend { queue, id: asked, token, .. }, .. } =
+            self.step.input
+        {
+            let all = self.step.facts.iter().map(|fact| fact.expect("readable"));
+            let about = |fact: &Fact<'_>| matches!(fact, Fact::Extended { id, .. } if id == asked);
+            let last = all.filter(about).last();
+            let own = *asked == id && (queue.db.0, queue.name) == key && job.token == Some(*token);
+            if own && last.as_ref() == Some(fact) {
+                return false;
+            }
+        }
+        let (now, ceil) = (self.now().0, self.ceil());
+        assert!(job.lease_end <= now, "{job:?} is extended before its end");
+        let journal = &self.auditor.journal;
+        assert!(journal.extends(job.lease_end, ceil, lease_end.0), "{job:?} until {lease_end:?}");
+        self.work += 1;
+        let serial = self.model().serial();
+        let queue = self.model().queue(key);
+        let Millis(end) = lease_end;
+        queue.change(id, |job| (job.lease_end, job.lease_sequence) = (end, serial));
+        queue.used = now;
+        self.auditor.note("extended after a stall");
+        true
+    }
+}
+
+/// A flow of any kind.
+pub fn draw(rng: &mut impl rand::Rng) -> Flow {
+    let mut room = || {
+        let bits = rng.random_range(8..18);
+        let reserve_bytes = rng.random_range(0..2) * rng.random_range(0..5_000);
+        Room { bytes: rng.random_range(0..1 << bits), reserve_bytes, cause: None }
+    };
+    let room = room();
+    match rng.random_range(0..8) {
+        0..3 => Flow::default(),
+        3 => Flow::Held { room: Room::UNLIMITED },
+        4 => Flow::Held { room },
+        5 => Flow::Stopped { cause: Misconf::Failed { cause: "a test".into() } },
+        _ => Flow::Running { room },
+    }
+}
