@@ -10,8 +10,8 @@ mod base;
 mod change;
 mod digest;
 pub mod fact;
-mod graveyard;
 pub mod flow;
+mod graveyard;
 mod hand;
 mod hash;
 mod histogram;
@@ -226,10 +226,23 @@ impl Engine {
 
     /// Applies facts of an earlier turn, as recovery does.
     pub fn apply(&mut self, now: Micros, facts: &Facts) -> Result<(), Malformed> {
-        facts.iter().try_for_each(|fact| {
-            self.store.apply(now, &fact?);
-            Ok(())
-        })
+        self.apply_encoded(now, &facts.bytes, facts.count)
+    }
+
+    /// As [`Engine::apply`], of `count` facts that are encoded. An error says at which byte; what
+    /// stands before it has been applied.
+    pub fn apply_encoded(
+        &mut self,
+        now: Micros,
+        bytes: &[u8],
+        count: u64,
+    ) -> Result<(), Malformed> {
+        let (mut reader, mut applied) = (fact::Reader::new(bytes), 0);
+        while !reader.is_done() {
+            self.store.apply(now, &Fact::decode(&mut reader)?);
+            applied += 1;
+        }
+        if applied == count { Ok(()) } else { Err(Malformed { at: bytes.len() }) }
     }
 
     /// How many entries a request may look at or take, by what it names and counts.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 const LOCK: &str = "lock";
 
 /// A folder of the file system.
+#[derive(Debug)]
 pub struct Disk {
     path: PathBuf,
     writes: bool,
@@ -26,6 +27,7 @@ pub struct Lock {
 }
 
 /// A file of a [`Disk`].
+#[derive(Debug)]
 pub struct DiskFile(fs::File);
 
 impl Disk {

@@ -50,6 +50,9 @@ pub enum JournalError {
         /// The version known.
         known: u16,
     },
+    /// The reading was given up, since the server stops.
+    #[error("loading the journal was given up")]
+    Cancelled,
     /// Another server uses the folder.
     #[error("{path} is in use by another server ({holder})", path = path.display())]
     InUse {

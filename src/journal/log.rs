@@ -264,3 +264,9 @@ impl<S: Storage> Log<S> {
 fn damaged(file: String, offset: u64, index: Index, why: &str) -> JournalError {
     JournalError::Damaged { file, offset, what: format!("batch {index}: {why}") }
 }
+
+impl<S: Storage> std::fmt::Debug for Log<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log").finish_non_exhaustive()
+    }
+}

@@ -1,6 +1,8 @@
 //! The journal: what keeps the facts of all turns across restarts.
 
+pub mod base;
 mod chain;
+pub mod commit_log;
 mod disk;
 mod entry;
 mod error;
@@ -8,6 +10,7 @@ mod header;
 mod log;
 mod reader;
 pub mod record;
+pub mod recovery;
 mod scan;
 mod segment;
 mod storage;

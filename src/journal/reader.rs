@@ -77,6 +77,8 @@ pub struct LogReader<S: Storage> {
     /// Which of the segments is read, and where its next batch begins.
     at: usize,
     position: u64,
+    /// Where the batch read last begins.
+    last_at: u64,
     chain: Chain,
     stream: Stream,
     /// Batches, and bytes of them, read so far.
@@ -106,7 +108,20 @@ impl<S: Storage> LogReader<S> {
         let first = files.segments.front().map_or(after.next(), Segment::first);
         let (chain, stream) = (Chain::before(first), Stream::new(READ_BYTES));
         let (at, position, read, tail) = (0, HEADER_BYTES, (0, 0), None);
-        Ok(LogReader { storage, options, after, files, at, position, chain, stream, read, tail })
+        let last_at = position;
+        Ok(LogReader {
+            storage,
+            options,
+            after,
+            files,
+            at,
+            position,
+            last_at,
+            chain,
+            stream,
+            read,
+            tail,
+        })
     }
 
     /// The next batch after the base; nothing at the end of the log.
@@ -124,6 +139,13 @@ impl<S: Storage> LogReader<S> {
         };
         let body = self.stream.held(at + HEAD_BYTES as u64, head.length as usize);
         Ok(Some(Entry::new(&head, body)))
+    }
+
+    /// For a batch that cannot be applied though its checksums are right: the one read last.
+    pub fn damaged(&self, what: String) -> JournalError {
+        let segment = self.files.segments.get(self.at);
+        let file = segment.map_or_else(|| "the log".to_owned(), Segment::name);
+        JournalError::Damaged { file, offset: self.last_at, what }
     }
 
     /// Bytes read so far, and how many there are: those of all segments, until the end was found.
@@ -226,6 +248,7 @@ impl<S: Storage> LogReader<S> {
     /// The batch at the position is the next one.
     fn take(&mut self, head: Head) -> (Head, u64) {
         let at = self.position;
+        self.last_at = at;
         self.files.segments[self.at].push(head.span());
         self.position += head.span();
         self.chain.advance(&head);
@@ -256,5 +279,11 @@ impl<S: Storage> LogReader<S> {
             notices,
             ..Opened::default()
         }
+    }
+}
+
+impl<S: Storage> std::fmt::Debug for LogReader<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogReader").finish_non_exhaustive()
     }
 }

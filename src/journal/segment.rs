@@ -197,3 +197,15 @@ fn fill(file: &impl File, bytes: u64) -> io::Result<()> {
     }
     file.sync()
 }
+
+impl<S: Storage> std::fmt::Debug for Spare<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spare").finish_non_exhaustive()
+    }
+}
+
+impl<S: Storage> std::fmt::Debug for SpareMaker<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpareMaker").finish_non_exhaustive()
+    }
+}

@@ -43,7 +43,7 @@ impl<S: Storage> Log<S> {
     }
 
     /// How many segments hold batches, or will hold the next.
-    pub(in crate::journal) fn segments(&self) -> u64 {
+    pub fn segments(&self) -> u64 {
         self.segments.len() as u64
     }
 

@@ -1,0 +1,324 @@
+//! Base files: the whole state as of an index, beside the log.
+//!
+//! ```text
+//! base-00000000000000000042.base
+//! offset 0     header, 4096 bytes: as a segment's, with its own magic; generation and first = 42
+//! offset 4096  batch 1: images        (kind 1, count 1)
+//!              batch 2: images
+//!              …
+//!              the last batch: count 0, the sequence of the fact that follows, the time of batch 42
+//!              of the log; its body is the number of batches before it, u64
+//! ```
+//!
+//! It is written as `….tmp`, synced and renamed, and the folder is synced; only then the log loses
+//! what the base covers. So a crash at any point leaves the old base with the whole log, or the new
+//! one. What is called `.base` is complete: if it is not, it is damaged.
+
+use crate::ids::Index;
+use crate::journal::error::JournalError;
+use crate::journal::header::{Found, HEADER_BYTES, Header, Magic};
+use crate::journal::record::{self, HEAD_BYTES, Head, Kind, Seed};
+use crate::journal::storage::{File, Storage};
+use crate::time::Micros;
+use std::io;
+use std::sync::Arc;
+
+/// What a base begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BaseHead {
+    /// The last batch of the log that it covers.
+    pub index: Index,
+    /// The sequence of the fact behind that batch.
+    pub first: u64,
+    /// The time of that batch; no later time has been seen.
+    pub now: Micros,
+    /// The epoch.
+    pub epoch: u64,
+    /// The shard; 0.
+    pub shard: u16,
+    /// Any number.
+    pub salt: u64,
+}
+
+/// Bytes between two syncs of a growing base: one at its end would keep the disk busy for seconds,
+/// and the log's own syncs waiting.
+const SYNC_BYTES: u64 = 8 << 20;
+/// Bytes read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// The name of the base up to `index`.
+pub fn name_of(index: Index) -> String {
+    format!("base-{:020}.base", index.0)
+}
+
+/// The index that a base covers, by its name; none for other files.
+pub fn index_of(name: &str) -> Option<Index> {
+    let digits = name.strip_prefix("base-")?.strip_suffix(".base")?;
+    let index = Index(digits.parse().ok()?);
+    (name_of(index) == name).then_some(index)
+}
+
+/// Whether a file is a base that was never finished.
+pub fn is_unfinished(name: &str) -> bool {
+    name.starts_with("base-") && name.ends_with(".tmp")
+}
+
+/// A base being written.
+pub struct BaseWriter<S: Storage> {
+    storage: Arc<S>,
+    file: S::File,
+    unfinished: String,
+    head: BaseHead,
+    seed: Seed,
+    at: u64,
+    synced_at: u64,
+    batches: u64,
+    buffer: Vec<u8>,
+}
+
+impl<S: Storage> BaseWriter<S> {
+    /// Creates the file.
+    pub fn begin(storage: &Arc<S>, head: BaseHead) -> io::Result<BaseWriter<S>> {
+        let unfinished = name_of(head.index).replace(".base", ".tmp");
+        let file = storage.create(&unfinished)?;
+        let BaseHead { index, shard, salt, .. } = head;
+        let header = Header { shard, generation: index.0, salt, first: index.0, bytes: 0 };
+        let mut writer = BaseWriter {
+            storage: Arc::clone(storage),
+            file,
+            unfinished,
+            head,
+            seed: header.seed(),
+            at: HEADER_BYTES,
+            synced_at: 0,
+            batches: 0,
+            buffer: Vec::new(),
+        };
+        match writer.file.write_at(&header.encode(Magic::Base)[..], 0) {
+            Ok(()) => Ok(writer),
+            Err(error) => {
+                writer.remove();
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends images, whole ones. After an error the base is to be [abandoned](Self::abandon).
+    pub fn write(&mut self, images: &[u8]) -> io::Result<()> {
+        self.push(1, images)?;
+        if self.at - self.synced_at >= SYNC_BYTES {
+            self.file.sync()?;
+            self.synced_at = self.at;
+        }
+        Ok(())
+    }
+
+    /// Completes the base, puts it in place and removes those before it. Returns what it covers and
+    /// its size in bytes. After an error nothing of it is left, or it is in place as a whole.
+    pub fn finish(mut self) -> io::Result<(Index, u64)> {
+        let finished = self.put_in_place();
+        if finished.is_err() {
+            self.remove();
+        }
+        finished?;
+        for name in self.storage.list()? {
+            if index_of(&name).is_some_and(|index| index < self.head.index) {
+                self.storage.remove(&name)?;
+            }
+        }
+        Ok((self.head.index, self.at))
+    }
+
+    /// Gives the base up.
+    pub fn abandon(mut self) {
+        self.remove();
+    }
+
+    fn put_in_place(&mut self) -> io::Result<()> {
+        let batches = self.batches.to_le_bytes();
+        self.push(0, &batches)?;
+        self.file.sync()?;
+        self.storage.rename(&self.unfinished, &name_of(self.head.index))?;
+        self.storage.sync_dir()
+    }
+
+    fn push(&mut self, count: u32, body: &[u8]) -> io::Result<()> {
+        self.batches += 1;
+        let BaseHead { index, first, now, epoch, shard, .. } = self.head;
+        let head = Head {
+            kind: Kind::Images,
+            shard,
+            index: Index(self.batches),
+            epoch,
+            first,
+            durable: index,
+            now,
+            count,
+            length: 0,
+            body_crc: 0,
+        };
+        self.buffer.clear();
+        record::push(&mut self.buffer, head, body, self.seed);
+        self.file.write_at(&self.buffer, self.at)?;
+        self.at += self.buffer.len() as u64;
+        // A body of hundreds of MiB is not kept in memory for the sake of the next.
+        self.buffer.shrink_to(READ_BYTES);
+        Ok(())
+    }
+
+    fn remove(&mut self) {
+        // What cannot be removed now is removed at the next start.
+        let _ = self.storage.remove(&self.unfinished);
+    }
+}
+
+/// A base being read.
+pub struct BaseReader<S: Storage> {
+    file: S::File,
+    name: String,
+    seed: Seed,
+    index: Index,
+    bytes: u64,
+    /// Where in the file the buffer begins.
+    at: u64,
+    buffer: Vec<u8>,
+    /// The part of the buffer that is filled and not read.
+    filled: std::ops::Range<usize>,
+    batches: u64,
+    head: Option<BaseHead>,
+    salt: u64,
+}
+
+impl<S: Storage> BaseReader<S> {
+    /// Opens a base.
+    pub fn open(storage: &S, name: &str) -> Result<BaseReader<S>, JournalError> {
+        let file = storage.open(name).map_err(JournalError::io(name, "open"))?;
+        let bytes = file.bytes().map_err(JournalError::io(name, "read"))?;
+        let mut block = vec![0; HEADER_BYTES as usize];
+        let length = file.read_full(&mut block, 0).map_err(JournalError::io(name, "read"))?;
+        let damaged = |what: &str| {
+            let (file, what) = (name.to_owned(), what.to_owned());
+            Err(JournalError::Damaged { file, offset: 0, what })
+        };
+        let header = match Header::decode(&block[..length], Magic::Base) {
+            Found::Header(header) => header,
+            Found::Version(found) => {
+                let known = crate::journal::header::FILE_VERSION;
+                return Err(JournalError::Version { file: name.to_owned(), found, known });
+            }
+            Found::Zeros | Found::Broken => return damaged("the header is not what was written"),
+        };
+        if index_of(name) != Some(Index(header.first)) {
+            return damaged("the header is that of another base");
+        }
+        Ok(BaseReader {
+            file,
+            name: name.to_owned(),
+            seed: header.seed(),
+            index: Index(header.first),
+            bytes,
+            at: HEADER_BYTES,
+            buffer: Vec::new(),
+            filled: 0..0,
+            batches: 0,
+            head: None,
+            salt: header.salt,
+        })
+    }
+
+    /// Its size, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How far it has been read, bytes.
+    pub fn offset(&self) -> u64 {
+        self.at + self.filled.start as u64
+    }
+
+    /// The next images; none at the end, where [`head`](Self::head) is known.
+    pub fn next(&mut self) -> Result<Option<&[u8]>, JournalError> {
+        if self.head.is_some() {
+            return Ok(None);
+        }
+        let offset = self.offset();
+        let Some(head) = self.next_head()? else {
+            return Err(self.damaged(offset, "it ends before its last batch"));
+        };
+        self.batches += 1;
+        let fits = head.kind == Kind::Images
+            && head.index == Index(self.batches)
+            && head.durable == self.index;
+        let end = offset.checked_add(head.span()).filter(|end| *end <= self.bytes);
+        let (true, Some(_)) = (fits, end) else {
+            return Err(self.damaged(offset, "a batch that is not of this base"));
+        };
+        self.fill(head.span() as usize)?;
+        let from = self.filled.start + HEAD_BYTES;
+        let body = from..from + head.length as usize;
+        if record::body_crc(&self.buffer[body.clone()]) != head.body_crc {
+            return Err(self.damaged(offset, "the checksum of a batch's body is wrong"));
+        }
+        self.filled.start += head.span() as usize;
+        if head.count > 0 {
+            return Ok(Some(&self.buffer[body]));
+        }
+        let count = (self.batches - 1).to_le_bytes();
+        if self.buffer[body] != count || self.offset() != self.bytes {
+            return Err(self.damaged(offset, "its last batch does not fit"));
+        }
+        let (first, now, epoch, shard) = (head.first, head.now, head.epoch, head.shard);
+        let (index, salt) = (self.index, self.salt);
+        self.head = Some(BaseHead { index, first, now, epoch, shard, salt });
+        Ok(None)
+    }
+
+    /// What its last batch tells.
+    pub fn head(&self) -> Option<BaseHead> {
+        self.head
+    }
+
+    /// For an image that cannot be read though its checksum is right.
+    pub fn damaged(&self, offset: u64, what: &str) -> JournalError {
+        JournalError::Damaged { file: self.name.clone(), offset, what: what.to_owned() }
+    }
+
+    fn next_head(&mut self) -> Result<Option<Head>, JournalError> {
+        let offset = self.offset();
+        self.fill(HEAD_BYTES)?;
+        let Some(bytes) = self.buffer[self.filled.clone()].first_chunk::<HEAD_BYTES>() else {
+            return Ok(None);
+        };
+        match Head::decode(bytes, self.seed) {
+            Some(head) => Ok(Some(head)),
+            None => Err(self.damaged(offset, "the checksum of a batch's head is wrong")),
+        }
+    }
+
+    /// Reads on until at least `count` bytes are in the buffer, or the file ends.
+    fn fill(&mut self, count: usize) -> Result<(), JournalError> {
+        if self.filled.len() >= count {
+            return Ok(());
+        }
+        self.buffer.copy_within(self.filled.clone(), 0);
+        self.at += self.filled.start as u64;
+        self.filled = 0..self.filled.len();
+        self.buffer.resize(count.max(READ_BYTES), 0);
+        let from = self.at + self.filled.end as u64;
+        let read = self.file.read_full(&mut self.buffer[self.filled.end..], from);
+        self.filled.end += read.map_err(JournalError::io(&self.name, "read"))?;
+        Ok(())
+    }
+}
+
+impl<S: Storage> std::fmt::Debug for BaseWriter<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BaseWriter").finish_non_exhaustive()
+    }
+}
+
+impl<S: Storage> std::fmt::Debug for BaseReader<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BaseReader").finish_non_exhaustive()
+    }
+}

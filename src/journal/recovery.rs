@@ -1,0 +1,211 @@
+//! Recovery: the newest base, then the log behind it.
+
+use crate::engine::{Engine, Loader, Settings};
+use crate::ids::Index;
+use crate::journal::base::{self, BaseHead, BaseReader};
+use crate::journal::entry::Entry;
+use crate::journal::error::JournalError;
+use crate::journal::log::{Log, LogOptions};
+use crate::journal::reader::{LogReader, Opened};
+use crate::journal::storage::Storage;
+use crate::time::Micros;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How far a recovery is; read by another thread.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes to be read: the base, and about as much of the log as was filled.
+    pub total_bytes: AtomicU64,
+    /// Bytes read.
+    pub loaded_bytes: AtomicU64,
+    /// To be given up.
+    pub cancelled: AtomicBool,
+}
+
+/// What a recovery gives back.
+#[derive(Debug)]
+pub struct Recovered<S: Storage> {
+    /// The state as it was.
+    pub engine: Engine,
+    /// The log, to go on with.
+    pub log: Log<S>,
+    /// The newest batch of it, or that of the base if the log ends before.
+    pub index: Index,
+    /// The sequence of the next fact.
+    pub first: u64,
+    /// The last instant the journal knows of.
+    pub now: Micros,
+    /// The last batch that the base covers; 0 without one.
+    pub base_index: Index,
+    /// The sequence of the first fact behind the base.
+    pub base_first: u64,
+    /// Bytes of the base; 0 without one.
+    pub base_bytes: u64,
+    /// What the log held.
+    pub opened: Opened,
+    /// Facts applied.
+    pub facts: u64,
+}
+
+/// Applies batches in order: one that was applied is passed over, one that does not follow is void.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replay {
+    /// The newest batch applied.
+    pub index: Index,
+    /// The sequence of the next fact.
+    pub first: u64,
+    /// The epoch; batches of an earlier one are void.
+    pub epoch: u64,
+    /// The latest time seen.
+    pub now: Micros,
+}
+
+/// What became of a batch offered to a [`Replay`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Offered {
+    /// Applied.
+    Applied,
+    /// It had been applied before: nothing changed.
+    Old,
+    /// It does not follow; nothing changed. Says why.
+    Void(String),
+}
+
+impl Replay {
+    /// Before the first batch.
+    pub fn new() -> Replay {
+        Replay { index: Index(0), first: 1, epoch: 1, now: Micros(0) }
+    }
+
+    /// Behind a base.
+    pub fn after(head: &BaseHead) -> Replay {
+        Replay { index: head.index, first: head.first, epoch: head.epoch, now: head.now }
+    }
+
+    /// Applies a batch if it is the next one.
+    pub fn offer(&mut self, engine: &mut Engine, entry: &Entry<'_>) -> Offered {
+        if entry.index <= self.index {
+            return Offered::Old;
+        }
+        let Entry { index, epoch, first, now, count, body } = *entry;
+        if index.0 != self.index.0 + 1 {
+            return Offered::Void(format!("batch {index} does not follow {}", self.index));
+        }
+        if epoch < self.epoch || first != self.first {
+            let (of, next) = (self.epoch, self.first);
+            return Offered::Void(format!(
+                "batch {index} has epoch {epoch} and begins with fact {first}; epoch {of} and fact {next} come next"
+            ));
+        }
+        if let Err(error) = engine.apply_encoded(now, body, count.into()) {
+            return Offered::Void(format!("batch {index}: {error}"));
+        }
+        *self = Replay { index, first: first + u64::from(count), epoch, now: self.now.max(now) };
+        Offered::Applied
+    }
+}
+
+impl Default for Replay {
+    fn default() -> Replay {
+        Replay::new()
+    }
+}
+
+/// Reads the newest base and the log behind it. `progress` is kept up to date meanwhile.
+///
+/// # Errors
+/// What is damaged, by file and offset. A torn tail is no error: it is cut, and
+/// [`Opened::cut`] tells of it.
+pub fn recover<S: Storage>(
+    storage: &Arc<S>,
+    options: LogOptions,
+    settings: Settings,
+    progress: &Progress,
+) -> Result<Recovered<S>, JournalError> {
+    let base = newest_base(&**storage)?;
+    let (mut engine, mut replay, base_bytes) = match &base {
+        Some(name) => load(&**storage, name, settings, progress)?,
+        None => (Engine::new(settings), Replay::new(), 0),
+    };
+    let (base_index, base_first) = (replay.index, replay.first);
+    let mut reader = LogReader::open(Arc::clone(storage), options, replay.index)?;
+    let mut facts = 0;
+    loop {
+        let (read, total) = reader.progress();
+        progress.loaded_bytes.store(base_bytes + read, Ordering::Relaxed);
+        progress.total_bytes.store(base_bytes + total, Ordering::Relaxed);
+        check(progress)?;
+        let Some(entry) = reader.next_batch()? else { break };
+        facts += u64::from(entry.count);
+        match replay.offer(&mut engine, &entry) {
+            Offered::Applied | Offered::Old => {}
+            Offered::Void(what) => return Err(reader.damaged(what)),
+        }
+    }
+    let (log, opened) = reader.finish()?;
+    remove_leftovers(&**storage, base.as_deref())?;
+    engine.recovered();
+    let Replay { index, first, now, .. } = replay;
+    Ok(Recovered {
+        engine,
+        log,
+        index,
+        first,
+        now,
+        base_index,
+        base_first,
+        base_bytes,
+        opened,
+        facts,
+    })
+}
+
+/// The name of the newest base.
+pub fn newest_base(storage: &impl Storage) -> Result<Option<String>, JournalError> {
+    let names = storage.list().map_err(JournalError::io("the journal", "list"))?;
+    Ok(names.into_iter().filter(|name| base::index_of(name).is_some()).max())
+}
+
+fn load<S: Storage>(
+    storage: &S,
+    name: &str,
+    settings: Settings,
+    progress: &Progress,
+) -> Result<(Engine, Replay, u64), JournalError> {
+    let mut reader = BaseReader::open(storage, name)?;
+    progress.total_bytes.store(reader.bytes(), Ordering::Relaxed);
+    let mut loader = Loader::new(settings);
+    loop {
+        let offset = reader.offset();
+        progress.loaded_bytes.store(offset, Ordering::Relaxed);
+        check(progress)?;
+        let Some(images) = reader.next()? else { break };
+        if let Err(error) = loader.images(images) {
+            return Err(reader.damaged(offset, &error.to_string()));
+        }
+    }
+    let head = reader.head().expect("a base that was read to its end has told its head");
+    let bytes = reader.bytes();
+    let engine = loader.finish().map_err(|error| reader.damaged(bytes, &error.to_string()))?;
+    Ok((engine, Replay::after(&head), bytes))
+}
+
+fn check(progress: &Progress) -> Result<(), JournalError> {
+    if progress.cancelled.load(Ordering::Relaxed) {
+        return Err(JournalError::Cancelled);
+    }
+    Ok(())
+}
+
+/// Bases that were never finished, and those that a newer one replaced.
+fn remove_leftovers(storage: &impl Storage, newest: Option<&str>) -> Result<(), JournalError> {
+    let names = storage.list().map_err(JournalError::io("the journal", "list"))?;
+    for name in names {
+        let replaced = base::index_of(&name).is_some() && Some(name.as_str()) != newest;
+        if replaced || base::is_unfinished(&name) {
+            storage.remove(&name).map_err(JournalError::io(&name, "remove"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! When a base is written, and how fast.
+//!
+//! With L the size a base would have now, one is begun when base and log together reach 2.2 L. While
+//! it is written, every byte of log is answered with four of base, so that the log grows by a quarter
+//! of L at most: 2.2 L + L + 0.25 L stay below 3.5 L. What is kept shrinks with every base of N bytes
+//! from at least 2.2 N to N, so that bases cost less than 1 / 1.2 of what clients have written,
+//! whatever these do: it is they who make it grow again. Worked: a million jobs of 150 bytes that are
+//! replaced again and again (L = 150 MB): a base after each 180 MB of log.
+
+use super::commit::{Journal, Position};
+use crate::engine::Engine;
+use crate::ids::Index;
+use crate::journal::base::BaseHead;
+use crate::journal::commit_log::EPOCH;
+use crate::time::Micros;
+use std::io;
+
+/// Base and log together are at most this many tenths of L when a base begins.
+const KEPT_TENTHS_MAX: u64 = 22;
+/// Bytes of base per byte of log while it is written.
+const PACE: u64 = 4;
+/// Least and most bytes of base in a turn: 64 KiB are images of 400 jobs and take about 0.1 ms.
+const SLICE_BYTES: u64 = 64 << 10;
+const SLICE_BYTES_MAX: u64 = 1 << 20;
+/// Images handed to the keeper and not yet written, above which no more are made.
+const BACKLOG_BYTES_MAX: u64 = 16 << 20;
+/// The smallest image, bytes: bounds how many a slice has.
+const IMAGE_BYTES_MIN: u64 = 40;
+/// After a base that failed the next one waits so long, µs.
+const RETRY_US: u64 = 10_000_000;
+
+/// Bases of a running server.
+#[derive(Debug)]
+pub struct Compaction {
+    /// The last batch that the newest base covers; 0 without one.
+    pub base_index: Index,
+    /// The size of the newest base, bytes; 0 without one.
+    pub base_bytes: u64,
+    /// Bytes of log since that base that were there when the server started.
+    log_before_bytes: u64,
+    /// The journal's proposed bytes as of that base.
+    log_from_bytes: u64,
+    running: Option<Running>,
+    retry_at_us: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    index: Index,
+    log_from_bytes: u64,
+    written_bytes: u64,
+    /// All images have been handed to the keeper.
+    imaged: bool,
+}
+
+impl Compaction {
+    /// As recovery found it: a base of `base_bytes` and `log_bytes` of log since.
+    pub fn new(base_index: Index, base_bytes: u64, log_bytes: u64) -> Compaction {
+        Compaction {
+            base_index,
+            base_bytes,
+            log_before_bytes: log_bytes,
+            log_from_bytes: 0,
+            running: None,
+            retry_at_us: 0,
+        }
+    }
+
+    /// Whether one is being written.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Whether there is a slice to write that nothing will wake the loop for.
+    pub fn is_behind(&self, journal: &Journal) -> bool {
+        self.running.is_some_and(|running| !running.imaged)
+            && journal.keeper.backlog_bytes() < BACKLOG_BYTES_MAX
+    }
+
+    /// Bytes of log since the newest base.
+    pub fn log_bytes(&self, journal: &Journal) -> u64 {
+        self.log_before_bytes + journal.proposed_bytes() - self.log_from_bytes
+    }
+
+    /// Whether a base is due by itself.
+    pub fn is_due(
+        &self,
+        engine: &Engine,
+        journal: &Journal,
+        segment_bytes: u64,
+        mono_us: u64,
+    ) -> bool {
+        let (log, live) = (self.log_bytes(journal), engine.base_bytes());
+        // With less than half a segment of log there is nothing to be given back.
+        mono_us >= self.retry_at_us
+            && log >= segment_bytes / 2
+            && (self.base_bytes + log) * 10 >= live * KEPT_TENTHS_MAX
+    }
+
+    /// Begins a base of the state as it is now. All facts applied must have been proposed, and no
+    /// base be running.
+    pub fn begin(&mut self, engine: &mut Engine, journal: &Journal, now: Micros, salt: u64) {
+        let Position { index, first } = journal.position();
+        engine.begin_base();
+        journal.keeper.begin_base(BaseHead { index, first, now, epoch: EPOCH, shard: 0, salt });
+        let log_from_bytes = journal.proposed_bytes();
+        self.running = Some(Running { index, log_from_bytes, written_bytes: 0, imaged: false });
+        tracing::info!(index = index.0, "a base begins");
+    }
+
+    /// Writes the turn's share of the running base.
+    pub fn slice(&mut self, engine: &mut Engine, journal: &Journal) {
+        let Some(running) = &mut self.running else { return };
+        if running.imaged || journal.keeper.backlog_bytes() >= BACKLOG_BYTES_MAX {
+            return;
+        }
+        let owed = PACE * (journal.proposed_bytes() - running.log_from_bytes);
+        let share = owed.saturating_sub(running.written_bytes).clamp(SLICE_BYTES, SLICE_BYTES_MAX);
+        let images_max = (share / IMAGE_BYTES_MIN) as u32;
+        running.imaged = engine.base_slice(images_max, share as usize);
+        let images = std::mem::take(engine.base_output());
+        running.written_bytes += images.len() as u64;
+        if !images.is_empty() {
+            journal.keeper.images(images);
+        }
+        if running.imaged {
+            journal.keeper.finish_base();
+        }
+    }
+
+    /// The keeper has put the running base in place: what it covers leaves the log.
+    pub fn complete(&mut self, index: Index, bytes: u64, journal: &Journal) {
+        let running = self.running.take().expect("a base that is complete was running");
+        assert_eq!(index, running.index, "one base is written at a time");
+        (self.base_index, self.base_bytes) = (index, bytes);
+        (self.log_before_bytes, self.log_from_bytes) = (0, running.log_from_bytes);
+        journal.drop_before(Index(index.0 + 1));
+        tracing::info!(index = index.0, bytes, "a base is complete");
+    }
+
+    /// The keeper could not write the running base. False if it was given up before.
+    pub fn fail(&mut self, error: &io::Error, engine: &mut Engine, mono_us: u64) -> bool {
+        let ran = self.running.take().is_some();
+        if ran {
+            engine.abandon_base();
+            self.retry_at_us = mono_us + RETRY_US;
+            tracing::warn!(%error, "a base could not be written; the log is kept");
+        }
+        ran
+    }
+
+    /// Gives up what is running; false if nothing is.
+    pub fn abandon(&mut self, engine: &mut Engine, journal: &Journal) -> bool {
+        let ran = self.running.take().is_some();
+        if ran {
+            engine.abandon_base();
+            journal.keeper.abandon_base();
+        }
+        ran
+    }
+}

@@ -1,0 +1,437 @@
+//! The journal around the turns: what may be decided, what is proposed, and what may leave.
+
+use super::commit::keeper::Done;
+use super::commit::shared::Fsync;
+use super::commit::{Journal, Position};
+use super::compaction::Compaction;
+use super::core::Core;
+use super::loading;
+use super::wake::Bell;
+use super::timer;
+use crate::config::Config;
+use crate::config::options::Name;
+use crate::engine::Engine;
+use crate::engine::flow::{Flow, Room};
+use crate::error::Misconf;
+use crate::ids::Index;
+use crate::journal::commit_log::{Batch, CommitLog};
+use crate::journal::recovery::Recovered;
+use crate::journal::{Disk, Lock, LogOptions};
+use crate::observe::persistence::{Loading, Persistence, Trouble};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// While the disk is full, a spare is tried for so often, µs.
+const RETRY_US: u64 = 1_000_000;
+/// Segments kept to be used again.
+const SPARES_MAX: usize = 2;
+/// Least room for a turn to be begun while the next segment is being made, bytes: a turn reads a MiB
+/// and jobs that fall due or are handed out in it add about as much.
+const TURN_BYTES: u64 = 4 << 20;
+
+/// The folder of the journal, locked for this process.
+#[derive(Debug)]
+pub struct Home {
+    /// The folder.
+    pub disk: Arc<Disk>,
+    /// Ends with this.
+    pub lock: Lock,
+}
+
+impl Home {
+    /// Opens and locks the folder that the options name; none without a journal.
+    pub fn open(config: &Config) -> io::Result<Option<Home>> {
+        if !config.flag(Name::AppendOnly) {
+            return Ok(None);
+        }
+        let path = PathBuf::from(config.text(Name::Dir)).join(config.text(Name::AppendDirName));
+        let disk = Disk::open(&path)?;
+        let lock = disk.lock()?;
+        Ok(Some(Home { disk: Arc::new(disk), lock }))
+    }
+}
+
+/// How the log is kept.
+pub fn log_options(config: &Config) -> LogOptions {
+    let segment_bytes = config.number(Name::JournalSegmentSize);
+    LogOptions { segment_bytes, shard: 0, spares_max: SPARES_MAX }
+}
+
+/// The journal of a server, in one of its states.
+#[derive(Debug)]
+pub enum Journaling {
+    /// There is none: jobs are in memory only.
+    Absent,
+    /// It is being read.
+    Loading(Box<loading::Loading>),
+    /// It is written.
+    Running(Box<Running>),
+}
+
+/// A journal that is written.
+#[derive(Debug)]
+pub struct Running {
+    /// Where batches go.
+    pub journal: Journal,
+    /// Its bases.
+    pub compaction: Compaction,
+    segment_bytes: u64,
+    /// Why there is no room for another segment.
+    full: Option<Arc<str>>,
+    /// The sequence of the first fact behind the newest base, or the running one.
+    base_first: u64,
+    /// A spare is being made.
+    making_spare: bool,
+    retry_at_us: u64,
+    /// The journal failed, and the replies that waited for it have been told.
+    failed: bool,
+}
+
+impl Running {
+    /// Goes on with what was recovered.
+    pub fn start(
+        recovered: Recovered<Disk>,
+        storage: Arc<Disk>,
+        config: &Config,
+        bell: Arc<Bell>,
+    ) -> io::Result<(Engine, Running)> {
+        let Recovered { engine, log, index, first, base_first, base_index, base_bytes, opened, .. } = recovered;
+        let position = Position { index, first };
+        let journal = Journal::start(log, storage, position, fsync(config), bell)?;
+        let running = Running {
+            journal,
+            compaction: Compaction::new(base_index, base_bytes, opened.bytes),
+            segment_bytes: config.number(Name::JournalSegmentSize),
+            full: None,
+            base_first,
+            making_spare: false,
+            retry_at_us: 0,
+            failed: false,
+        };
+        Ok((engine, running))
+    }
+
+    /// Applies options that have changed.
+    pub fn reconfigure(&mut self, config: &Config) {
+        self.journal.set_fsync(fsync(config));
+    }
+
+    /// Why the journal takes nothing more, if it failed.
+    pub fn failure(&self) -> Option<&Arc<str>> {
+        self.journal.shared().failure()
+    }
+
+    /// Why there is no room for another segment, if there is none.
+    pub fn full(&self) -> Option<&Arc<str>> {
+        self.full.as_ref()
+    }
+
+    /// Whether requests are to wait until the journal has caught up.
+    pub fn is_flooded(&self) -> bool {
+        let room = self.journal.room_bytes();
+        let low = room < TURN_BYTES.min(self.segment_bytes / 4);
+        !self.failed && (self.journal.is_flooded() || (low && self.full.is_none()))
+    }
+
+    fn show(&self, shown: &mut Persistence) {
+        let Running { journal, compaction, .. } = self;
+        let shared = journal.shared();
+        let number = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        shown.enabled = true;
+        shown.proposed = journal.newest().0;
+        shown.committed = journal.committed().0;
+        shown.base_index = compaction.base_index.0;
+        shown.base_bytes = compaction.base_bytes;
+        shown.log_bytes = compaction.log_bytes(journal);
+        shown.changes_since_base = journal.position().first - self.base_first;
+        shown.room_bytes = journal.room_bytes();
+        shown.spares = number(&shared.spares);
+        shown.segments = number(&shared.segments);
+        shown.buffer_bytes = journal.unwritten_bytes();
+        shown.syncs_pending = u64::from(number(&shared.sync_began_us) > 0);
+        shown.syncs_delayed = number(&shared.slow_syncs);
+        if self.failure().is_none() {
+            shown.trouble = match &self.full {
+                Some(cause) => Trouble::Full(cause.to_string()),
+                None => Trouble::None,
+            };
+        }
+    }
+
+    /// What may be decided in this turn.
+    fn flow(&self, mono_us: u64) -> Flow {
+        if let Some(cause) = self.failure() {
+            return Flow::Stopped { cause: Misconf::Failed { cause: Arc::clone(cause) } };
+        }
+        let room = match &self.full {
+            None => Room::UNLIMITED,
+            Some(cause) => {
+                let room = self.journal.room_bytes();
+                // What is left when a new segment could not be had is most of the current one. Half
+                // of a segment is kept for what ends jobs.
+                let reserve_bytes = room.min(self.segment_bytes / 2);
+                Room { bytes: room - reserve_bytes, reserve_bytes, cause: Some(Arc::clone(cause)) }
+            }
+        };
+        if self.journal.is_stuck(mono_us) { Flow::Held { room } } else { Flow::Running { room } }
+    }
+
+    /// Sees to it that there is room for what comes.
+    fn make_room(&mut self, live_bytes: u64, mono_us: u64) {
+        if self.making_spare || mono_us < self.retry_at_us || self.failed {
+            return;
+        }
+        let room = self.journal.room_bytes();
+        let segment = self.segment_bytes;
+        // Another file only as far as the promise about space goes, unless it is urgent: a base that
+        // is about to end may give a segment back.
+        let allowed = live_bytes * 7 / 2 + 2 * segment;
+        let promised = self.journal.disk_bytes() + self.compaction.base_bytes + segment <= allowed;
+        if room < segment / 4 || (room < segment && promised) {
+            self.making_spare = true;
+            self.journal.keeper.make_spare();
+        }
+    }
+
+    fn note_spare(&mut self, made: io::Result<()>, mono_us: u64) {
+        self.making_spare = false;
+        match made {
+            Ok(()) => {
+                if self.full.take().is_some() {
+                    tracing::info!("the journal has room again");
+                }
+            }
+            Err(error) => {
+                self.retry_at_us = mono_us + RETRY_US;
+                if self.full.is_none() {
+                    tracing::warn!(%error, "the journal has no room for another segment");
+                }
+                self.full = Some(error.to_string().into());
+            }
+        }
+    }
+}
+
+fn fsync(config: &Config) -> Fsync {
+    match config.text(Name::AppendFsync) {
+        "everysec" => Fsync::Everysec,
+        "no" => Fsync::No,
+        _ => Fsync::Always,
+    }
+}
+
+impl Core {
+    /// Takes up what the journal's threads and the recovery have done since the last turn. An error
+    /// is a journal that cannot be loaded.
+    pub fn hear_journal(&mut self) -> io::Result<()> {
+        match &mut self.journaling {
+            Journaling::Absent => Ok(()),
+            Journaling::Loading(loading) => {
+                loading.tell(timer::mono_us());
+                match loading.loaded() {
+                    None => Ok(()),
+                    Some(loaded) => self.install(loaded?),
+                }
+            }
+            Journaling::Running(_) => {
+                self.hear_keeper();
+                self.hear_failure();
+                Ok(())
+            }
+        }
+    }
+
+    /// Goes on with what was recovered.
+    pub fn install(&mut self, recovered: Recovered<Disk>) -> io::Result<()> {
+        let took_us = match &self.journaling {
+            Journaling::Loading(loading) => timer::mono_us() - loading.began_us,
+            _ => 0,
+        };
+        if let Some(cut) = &recovered.opened.cut {
+            tracing::warn!("{cut}");
+        }
+        for notice in &recovered.opened.notices {
+            tracing::warn!("{notice}");
+        }
+        let (index, facts) = (recovered.index, recovered.facts);
+        let then = recovered.now.max(self.now);
+        let disk = Arc::clone(self.disk.as_ref().expect("what was loaded came from a disk"));
+        let bell = Arc::clone(&self.bell);
+        let (engine, running) = Running::start(recovered, disk, &self.config, bell)?;
+        self.engine = engine;
+        self.reconfigure();
+        self.restart_clock(then);
+        self.outputs.turn = 1;
+        let jobs: u64 = self.engine.job_counts().iter().sum();
+        tracing::info!(jobs, facts, index = index.0, took_us, "the journal is loaded");
+        self.journaling = Journaling::Running(Box::new(running));
+        self.show_journal();
+        Ok(())
+    }
+
+    /// Tells the engine what the journal allows in this turn.
+    pub fn set_flow(&mut self) {
+        if let Journaling::Running(running) = &self.journaling {
+            self.engine.set_flow(self.now, running.flow(self.mono_us));
+        }
+    }
+
+    /// Whether requests are to wait until the journal has caught up.
+    pub fn is_flooded(&self) -> bool {
+        matches!(&self.journaling, Journaling::Running(running) if running.is_flooded())
+    }
+
+    /// Whether there is work for the journal that nothing will wake the loop for.
+    pub fn is_journal_behind(&self) -> bool {
+        let Journaling::Running(running) = &self.journaling else { return false };
+        self.facts.count > 0 || running.compaction.is_behind(&running.journal)
+    }
+
+    /// Hands over what was decided since the last proposal, if anything was.
+    pub fn propose_leftovers(&mut self) {
+        if self.facts.count > 0 {
+            self.propose();
+        }
+    }
+
+    /// Hands the facts decided since the last call to the journal. Replies written from here on
+    /// belong to the next turn: what they tell of is proposed with that.
+    pub fn propose(&mut self) {
+        let Journaling::Running(running) = &mut self.journaling else {
+            self.facts.clear();
+            return;
+        };
+        if self.facts.count > 0 {
+            let (now, mono_us) = (self.now, self.mono_us);
+            let urgent = self.outputs.has_gated_in_turn();
+            running.journal.propose(Batch { now, mono_us, facts: &mut self.facts, urgent });
+            running.journal.note_turn(self.outputs.turn);
+        }
+        self.outputs.end_turn();
+        self.open_gate();
+    }
+
+    /// Lets those replies go whose facts are committed.
+    fn open_gate(&mut self) {
+        let Journaling::Running(running) = &mut self.journaling else { return };
+        let last = self.outputs.turn - 1;
+        let released = match running.failed {
+            true => last,
+            false => running.journal.released(last, self.mono_us),
+        };
+        self.outputs.release(released);
+    }
+
+    /// Sees to it that replies which wait are not forgotten. To be called after the release.
+    pub fn hurry(&mut self) {
+        let Journaling::Running(running) = &mut self.journaling else { return };
+        if running.failed {
+            return;
+        }
+        if self.outputs.has_gated() {
+            running.journal.hurry();
+        }
+        if let Some(index) = self.waits.wanted_index() {
+            running.journal.want(Index(index));
+        }
+    }
+
+    /// Brings up to date what INFO and those who wait for the journal see of it.
+    pub fn show_journal(&mut self) {
+        let durable = match &self.journaling {
+            Journaling::Absent => return,
+            Journaling::Loading(loading) => {
+                let (loaded_bytes, total_bytes) = loading.bytes();
+                let began_s = self.start.0 / 1_000_000;
+                self.journal.enabled = true;
+                self.journal.loading = Some(Loading { began_s, total_bytes, loaded_bytes });
+                return;
+            }
+            Journaling::Running(running) => {
+                self.journal.loading = None;
+                running.show(&mut self.journal);
+                running.journal.shared().durable()
+            }
+        };
+        self.durable_to(durable.0);
+    }
+
+    /// The journal's share of a turn: room is made, a base goes on. All facts have been proposed.
+    pub fn keep_journal(&mut self) {
+        let salt = self.random();
+        let Journaling::Running(running) = &mut self.journaling else { return };
+        if running.failed {
+            return;
+        }
+        let Running { journal, compaction, segment_bytes, .. } = &mut **running;
+        let (engine, mono_us) = (&mut self.engine, self.mono_us);
+        let due = self.journal.base_wanted
+            || compaction.is_due(engine, journal, *segment_bytes, mono_us);
+        // What has been applied and not proposed is in no batch that the base could name.
+        let begins = due && !compaction.is_running() && self.facts.count == 0;
+        if begins {
+            compaction.begin(engine, journal, self.now, salt);
+        }
+        compaction.slice(engine, journal);
+        running.make_room(engine.base_bytes(), mono_us);
+        if begins {
+            running.base_first = running.journal.position().first;
+            self.base_began();
+        }
+    }
+
+    fn hear_keeper(&mut self) {
+        let Journaling::Running(running) = &mut self.journaling else { return };
+        let mut ended = Vec::new();
+        while let Some(done) = running.journal.keeper.done() {
+            match done {
+                Done::Spare(made) => running.note_spare(made, self.mono_us),
+                Done::Base(index, bytes) => {
+                    running.compaction.complete(index, bytes, &running.journal);
+                    ended.push(Ok(()));
+                }
+                Done::BaseFailed(error) => {
+                    if running.compaction.fail(&error, &mut self.engine, self.mono_us) {
+                        ended.push(Err(error.to_string()));
+                    }
+                }
+            }
+        }
+        ended.into_iter().for_each(|result| self.base_ended(result));
+    }
+
+    /// The journal failed: replies that wait for it tell of it, and reads go on.
+    fn hear_failure(&mut self) {
+        let Journaling::Running(running) = &mut self.journaling else { return };
+        if running.failed || running.failure().is_none() {
+            return;
+        }
+        running.failed = true;
+        let cause = Arc::clone(running.failure().expect("seen above"));
+        let abandoned = running.compaction.abandon(&mut self.engine, &running.journal);
+        if abandoned {
+            self.base_ended(Err("the journal failed".to_owned()));
+        }
+        self.journal_failed(&cause);
+        let text = Misconf::Failed { cause }.to_string();
+        for client in self.outputs.fail(&text) {
+            self.engine.sent(client);
+        }
+        self.set_flow();
+        self.open_gate();
+    }
+
+    /// Ends the journal in good order. Blocks until everything is on disk.
+    pub fn close_journal(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.journaling, Journaling::Absent) {
+            Journaling::Absent => Ok(()),
+            Journaling::Loading(mut loading) => {
+                loading.cancel();
+                Ok(())
+            }
+            Journaling::Running(running) => running.journal.stop().map_err(io::Error::other),
+        }
+    }
+}
