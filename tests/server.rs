@@ -371,7 +371,7 @@ fn a_herd_does_not_hold_up_a_ping() {
 /// Nothing but the client's own limit wakes the server then.
 #[test]
 fn a_wait_for_replicas_ends_in_time() {
-    let server = Running::start(&[("appendonly", "no")]);
+    let server = Running::start(&[]);
     let mut client = server.connect();
     let mut other = server.connect();
     let began = Instant::now();

@@ -376,7 +376,7 @@ mod tests {
 
         let due = Fact::Due { queue, place: 1, count: 1 };
         let to = Destination::Dead { reason: Reason::Lost, kept_until: end };
-        let over = Fact::LeaseOver { queue, id, lost, to };
+        let over = Fact::LeaseOver { queue, id, lost, counted: true, to };
         let dropped = Fact::Dropped { queue, id };
         let worst = [due.clone(), over, dropped.clone(), dropped];
         assert_eq!(bytes(&worst), PASSING_BYTES_MAX);

@@ -237,7 +237,7 @@ impl<S: Storage> BaseReader<S> {
     }
 
     /// The next images; none at the end, where [`head`](Self::head) is known.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, JournalError> {
+    pub fn next_images(&mut self) -> Result<Option<&[u8]>, JournalError> {
         if self.head.is_some() {
             return Ok(None);
         }

@@ -180,7 +180,7 @@ fn load<S: Storage>(
         let offset = reader.offset();
         progress.loaded_bytes.store(offset, Ordering::Relaxed);
         check(progress)?;
-        let Some(images) = reader.next()? else { break };
+        let Some(images) = reader.next_images()? else { break };
         if let Err(error) = loader.images(images) {
             return Err(reader.damaged(offset, &error.to_string()));
         }

@@ -4,9 +4,12 @@
 use super::buffers::Buffers;
 use super::clients::Clients;
 use super::clock::Clock;
+use super::journaling::{self, Home, Journaling};
+use super::loading::Loading;
 use super::logs::LogLevel;
 use super::output::Outputs;
 use super::waits::Waits;
+use super::wake::Bell;
 use super::{machine, timer};
 use crate::config::Config;
 use crate::config::options::Name;
@@ -14,6 +17,7 @@ use crate::config::value::OutputLimit;
 use crate::engine::number::floor_at;
 use crate::engine::{Engine, Facts, Settings, Turn};
 use crate::ids::ClientId;
+use crate::journal::{Disk, Lock};
 use crate::observe::Counters;
 use crate::observe::commands::CommandTotals;
 use crate::observe::persistence::Persistence;
@@ -22,6 +26,8 @@ use crate::observe::slowlog::SlowLog;
 use crate::resp::FrameLimits;
 use crate::time::Micros;
 use std::fmt::Write;
+use std::io;
+use std::sync::Arc;
 
 /// Everything but the clients and their sockets.
 #[derive(Debug)]
@@ -34,6 +40,14 @@ pub struct Core {
     pub journal: Persistence,
     /// Clients that wait for it.
     pub waits: Waits,
+    /// Where they go.
+    pub journaling: Journaling,
+    /// The journal's folder.
+    pub(super) disk: Option<Arc<Disk>>,
+    /// Keeps it for this process.
+    lock: Option<Lock>,
+    /// Wakes the loop.
+    pub(super) bell: Arc<Bell>,
     /// What the clients are still to be sent.
     pub outputs: Outputs,
     /// Buffers for reading.
@@ -103,7 +117,7 @@ pub struct Limits {
 
 impl Core {
     /// A server's state at its start.
-    pub fn new(config: Config, port: u16, log_level: LogLevel) -> Core {
+    pub fn new(config: Config, port: u16, log_level: LogLevel, bell: Arc<Bell>) -> Core {
         let reading = timer::reading();
         let clock = Clock::new(reading, Micros(0));
         let now = clock.at(reading.mono_us);
@@ -113,6 +127,10 @@ impl Core {
             facts: Facts::default(),
             journal: Persistence { last_base_s: now.0 / 1_000_000, ..Persistence::default() },
             waits: Waits::default(),
+            journaling: Journaling::Absent,
+            disk: None,
+            lock: None,
+            bell,
             outputs: Outputs::new(),
             buffers: Buffers::default(),
             clock,
@@ -139,6 +157,27 @@ impl Core {
         core
     }
 
+    /// Begins to load the journal. A small one is there when this returns.
+    pub fn load(&mut self, home: Home) -> io::Result<()> {
+        let Home { disk, lock } = home;
+        (self.disk, self.lock) = (Some(Arc::clone(&disk)), Some(lock));
+        let (options, bell) = (journaling::log_options(&self.config), Arc::clone(&self.bell));
+        let settings = settings(&self.config, self.now);
+        let loading = Loading::begin(disk, options, settings, bell)?;
+        let loaded = loading.wait();
+        self.journaling = Journaling::Loading(Box::new(loading));
+        self.show_journal();
+        loaded.map_or(Ok(()), |loaded| self.install(loaded?))
+    }
+
+    /// Goes on from an instant that the journal knows of, if the wall clock is behind it.
+    pub(super) fn restart_clock(&mut self, then: Micros) {
+        let reading = timer::reading();
+        self.clock = Clock::new(reading, then);
+        self.mono_us = reading.mono_us;
+        self.now = self.clock.at(reading.mono_us);
+    }
+
     /// Applies options that have changed.
     pub fn reconfigure(&mut self) {
         self.limits = Limits::new(&self.config);
@@ -149,6 +188,9 @@ impl Core {
         settings.lease_ms_max = new.lease_ms_max;
         settings.memory_bytes_max = new.memory_bytes_max;
         settings.stats_retention_ms = new.stats_retention_ms;
+        if let Journaling::Running(running) = &mut self.journaling {
+            running.reconfigure(&self.config);
+        }
         self.log_level.set(self.config.text(Name::LogLevel));
         self.fit_clients();
     }

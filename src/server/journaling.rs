@@ -6,8 +6,8 @@ use super::commit::{Journal, Position};
 use super::compaction::Compaction;
 use super::core::Core;
 use super::loading;
-use super::wake::Bell;
 use super::timer;
+use super::wake::Bell;
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::engine::Engine;
@@ -15,6 +15,7 @@ use crate::engine::flow::{Flow, Room};
 use crate::error::Misconf;
 use crate::ids::Index;
 use crate::journal::commit_log::{Batch, CommitLog};
+use crate::journal::record::HEAD_BYTES;
 use crate::journal::recovery::Recovered;
 use crate::journal::{Disk, Lock, LogOptions};
 use crate::observe::persistence::{Loading, Persistence, Trouble};
@@ -30,6 +31,9 @@ const SPARES_MAX: usize = 2;
 /// Least room for a turn to be begun while the next segment is being made, bytes: a turn reads a MiB
 /// and jobs that fall due or are handed out in it add about as much.
 const TURN_BYTES: u64 = 4 << 20;
+
+/// What a batch takes beside its facts, at the most, bytes.
+const FRAME_BYTES: u64 = 2 * HEAD_BYTES as u64;
 
 /// The folder of the journal, locked for this process.
 #[derive(Debug)]
@@ -97,7 +101,9 @@ impl Running {
         config: &Config,
         bell: Arc<Bell>,
     ) -> io::Result<(Engine, Running)> {
-        let Recovered { engine, log, index, first, base_first, base_index, base_bytes, opened, .. } = recovered;
+        let Recovered {
+            engine, log, index, first, base_first, base_index, base_bytes, opened, ..
+        } = recovered;
         let position = Position { index, first };
         let journal = Journal::start(log, storage, position, fsync(config), bell)?;
         let running = Running {
@@ -172,7 +178,10 @@ impl Running {
                 // What is left when a new segment could not be had is most of the current one. Half
                 // of a segment is kept for what ends jobs.
                 let reserve_bytes = room.min(self.segment_bytes / 2);
-                Room { bytes: room - reserve_bytes, reserve_bytes, cause: Some(Arc::clone(cause)) }
+                // The head and the padding of the batch.
+                let bytes = (room - reserve_bytes).saturating_sub(FRAME_BYTES);
+                let reserve_bytes = reserve_bytes.saturating_sub(FRAME_BYTES);
+                Room { bytes, reserve_bytes, cause: Some(Arc::clone(cause)) }
             }
         };
         if self.journal.is_stuck(mono_us) { Flow::Held { room } } else { Flow::Running { room } }
@@ -367,8 +376,8 @@ impl Core {
         }
         let Running { journal, compaction, segment_bytes, .. } = &mut **running;
         let (engine, mono_us) = (&mut self.engine, self.mono_us);
-        let due = self.journal.base_wanted
-            || compaction.is_due(engine, journal, *segment_bytes, mono_us);
+        let due =
+            self.journal.base_wanted || compaction.is_due(engine, journal, *segment_bytes, mono_us);
         // What has been applied and not proposed is in no batch that the base could name.
         let begins = due && !compaction.is_running() && self.facts.count == 0;
         if begins {

@@ -85,7 +85,9 @@ impl Loading {
             let (loaded, total) = self.bytes();
             let percent = loaded * 100 / total.max(1);
             let (loaded_mib, total_mib, eta_s) = (loaded >> 20, total >> 20, self.eta_s(mono_us));
-            tracing::info!("loading the journal: {loaded_mib} of {total_mib} MiB ({percent} %), about {eta_s} s more");
+            tracing::info!(
+                "loading the journal: {loaded_mib} of {total_mib} MiB ({percent} %), about {eta_s} s more"
+            );
         }
     }
 

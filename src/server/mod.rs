@@ -9,10 +9,15 @@ pub mod buffers;
 pub mod client;
 pub mod clients;
 pub mod clock;
+pub mod commit;
+pub mod compaction;
 pub mod core;
+pub mod held;
 mod info;
+pub mod journaling;
 mod limit;
 pub mod listen;
+pub mod loading;
 pub mod logs;
 pub mod machine;
 pub mod output;
@@ -26,6 +31,7 @@ pub mod wake;
 pub mod world;
 
 use crate::config::Config;
+use journaling::Home;
 use logs::LogLevel;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -40,6 +46,7 @@ use wake::Bell;
 ///
 /// let mut config = Config::default();
 /// config.set("port", &["0".to_owned()]).unwrap();
+/// config.set("appendonly", &["no".to_owned()]).unwrap();
 /// let server = Server::bind(config).unwrap();
 /// println!("listening on {}", server.addresses()[0]);
 /// let stop = server.stopper();
@@ -49,6 +56,7 @@ use wake::Bell;
 #[derive(Debug)]
 pub struct Server {
     config: Config,
+    home: Option<Home>,
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
     bell: Arc<Bell>,
@@ -68,14 +76,18 @@ impl Stopper {
 }
 
 impl Server {
-    /// Opens the listeners. Connections are accepted by the kernel from here on, and served once the
-    /// server runs.
+    /// Takes the journal's folder and opens the listeners. Connections are accepted by the kernel from
+    /// here on, and served once the server runs.
+    ///
+    /// # Errors
+    /// An address or the journal's folder is in use by another, or not to be had.
     pub fn bind(mut config: Config) -> io::Result<Server> {
         config.machine_bytes = machine::memory_bytes();
+        let home = Home::open(&config)?;
         let listeners = listen::listen(&config)?;
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
         let (bell, log_level) = (Arc::default(), LogLevel::default());
-        Ok(Server { config, listeners, addresses, bell, log_level, signals: false })
+        Ok(Server { config, home, listeners, addresses, bell, log_level, signals: false })
     }
 
     /// Lets CONFIG SET change the level of the process's log.

@@ -2,13 +2,14 @@
 //! command runs, replies can be written to any client.
 
 use super::buffers::Buffers;
+use super::held::{Held, TurnNo};
 use crate::command::render::render;
 use crate::engine::reply::{Outbox, Reply};
 use crate::ids::ClientId;
 use crate::observe::errors::ErrorCounts;
 use crate::resp::{Encoder, Protocol};
 use bytes::{Buf, BytesMut};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// The outputs of all clients, by slot.
 #[derive(Debug)]
@@ -33,6 +34,15 @@ pub struct Outputs {
     pub unheard: Vec<u32>,
     /// Errors answered, by class: the engine's, which pass here, and those the sessions report.
     pub errors: ErrorCounts,
+    /// The number of the turn that replies written now belong to; 0 when there is no journal that
+    /// they could wait for.
+    pub turn: TurnNo,
+    /// A reply of this turn waits for the journal.
+    gated_in_turn: bool,
+    /// Replies of turns up to this one may leave.
+    released: TurnNo,
+    /// Slots with replies that wait for the journal, by the turn the first of them waits for.
+    gated: BTreeMap<TurnNo, Vec<u32>>,
 }
 
 /// One client's output.
@@ -50,6 +60,10 @@ pub struct Output {
     /// The first of those replies goes to a client that had been waiting, perhaps for long: its
     /// peer may be gone without our having noticed.
     pub waited: bool,
+    /// Replies that wait for the journal.
+    held: Held,
+    /// The turn under which the slot is listed in `gated`.
+    gated_for: TurnNo,
     protocol: Protocol,
     muted: bool,
     dirty: bool,
@@ -70,6 +84,10 @@ impl Outputs {
             buffers: Buffers::default(),
             unheard: Vec::new(),
             errors: ErrorCounts::default(),
+            turn: 0,
+            gated_in_turn: false,
+            released: 0,
+            gated: BTreeMap::new(),
         }
     }
 
@@ -118,7 +136,103 @@ impl Outputs {
 
     /// Bytes held for the output of a slot.
     pub fn held_bytes(&self, slot: u32) -> usize {
-        self.by_slot[slot as usize].bytes.capacity()
+        let output = &self.by_slot[slot as usize];
+        output.bytes.capacity() + output.held.bytes()
+    }
+
+    /// Where the output of a slot ends: a position in all that was ever written to its client.
+    pub fn end(&self, slot: u32) -> u64 {
+        self.by_slot[slot as usize].end()
+    }
+
+    /// Notes that the reply to a command begins at `start` and ends where the output ends now. With
+    /// `asked` it tells what the engine holds and waits for the journal; with `wrote` it tells of a
+    /// change.
+    pub fn frame(&mut self, slot: u32, start: u64, asked: bool, wrote: bool) {
+        let turn = if asked { self.turn } else { 0 };
+        let output = &mut self.by_slot[slot as usize];
+        if output.end() > start {
+            output.held.push(start, turn, wrote);
+            self.gated_in_turn |= turn > 0;
+        }
+    }
+
+    /// Whether a reply of this turn waits for the journal.
+    pub fn has_gated_in_turn(&self) -> bool {
+        self.gated_in_turn
+    }
+
+    /// Replies written from here on belong to the next turn.
+    pub fn end_turn(&mut self) {
+        self.turn += 1;
+        self.gated_in_turn = false;
+    }
+
+    /// Whether replies wait for the journal, as far as it was tried to write them.
+    pub fn has_gated(&self) -> bool {
+        !self.gated.is_empty()
+    }
+
+    /// Replies of turns up to `released` may leave from here on.
+    pub fn release(&mut self, released: TurnNo) {
+        self.released = released;
+        while let Some(first) = self.gated.first_entry()
+            && *first.key() <= released
+        {
+            for slot in first.remove() {
+                self.mark_dirty(slot);
+            }
+        }
+    }
+
+    /// How many bytes of a slot's output may leave now. The slot is looked at again when the rest
+    /// may.
+    pub fn sendable_bytes(&mut self, slot: u32) -> usize {
+        let released = self.released;
+        let output = &mut self.by_slot[slot as usize];
+        match output.held.release(released) {
+            None => output.bytes.len(),
+            Some((start, turn)) => {
+                if output.gated_for != turn {
+                    output.gated_for = turn;
+                    self.gated.entry(turn).or_default().push(slot);
+                }
+                (start - output.sent_bytes) as usize
+            }
+        }
+    }
+
+    /// The journal failed: replies that tell of changes which are not safe say `text` instead. All
+    /// others may leave. Returns the clients that were to be handed something in them.
+    pub fn fail(&mut self, text: &str) -> Vec<ClientId> {
+        let slots: Vec<(ClientId, u32)> =
+            self.slots.iter().map(|(id, slot)| (*id, *slot)).collect();
+        let mut unhanded = Vec::new();
+        for (client, slot) in slots {
+            let output = &mut self.by_slot[slot as usize];
+            if output.held.is_empty() {
+                continue;
+            }
+            let told = output.held.take(self.released, output.end());
+            let first = told.first().map_or(output.sent_bytes, |(range, _)| range.start);
+            let old = output.bytes.split_off((first - output.sent_bytes) as usize);
+            for (range, lost) in told {
+                if lost {
+                    Encoder::new(&mut output.bytes, output.protocol).error(text);
+                    self.errors.count(text);
+                } else {
+                    let at = (range.start - first) as usize..(range.end - first) as usize;
+                    output.bytes.extend_from_slice(&old[at]);
+                }
+            }
+            if output.handed_at.iter().any(|at| *at >= first) {
+                output.handed_at.retain(|at| *at < first);
+                unhanded.push(client);
+            }
+            self.mark_dirty(slot);
+        }
+        self.gated.clear();
+        unhanded
     }
 
     /// Bytes rendered for a client since the last write to it, and all ever thrown away.
@@ -167,6 +281,8 @@ impl Outputs {
         if let Some(slot) = self.slot(client) {
             let output = &mut self.by_slot[slot as usize];
             if std::mem::take(&mut output.waiting) {
+                // What it is told needs no journal, but is no part of the reply before it.
+                output.held.push(output.end(), 0, false);
                 self.answered.push(slot);
             }
         }
@@ -275,10 +391,16 @@ impl Output {
             handed_at: VecDeque::new(),
             sent_bytes: 0,
             waited: false,
+            held: Held::default(),
+            gated_for: 0,
             protocol: Protocol::Resp2,
             muted: false,
             dirty: false,
         }
+    }
+
+    fn end(&self) -> u64 {
+        self.sent_bytes + self.bytes.len() as u64
     }
 }
 
@@ -288,7 +410,7 @@ impl Outbox for Outputs {
         let output = &mut self.by_slot[slot as usize];
         let muted = output.muted;
         if matches!(reply, Reply::Popped(_) | Reply::Reserved(_)) {
-            let end = output.sent_bytes + output.bytes.len() as u64;
+            let end = output.end();
             if output.handed_at.is_empty() {
                 output.waited = output.waiting;
             }
@@ -301,6 +423,12 @@ impl Outbox for Outputs {
         }
         if output.waiting {
             output.waiting = false;
+            let wrote = matches!(reply, Reply::Popped(_) | Reply::Reserved(_));
+            // Whoever runs a command of its own has the frame made around the command.
+            if !muted {
+                output.held.push(output.end(), self.turn, wrote);
+                self.gated_in_turn |= self.turn > 0;
+            }
             self.answered.push(slot);
         }
         if let Reply::Error(error) = &reply {

@@ -26,16 +26,21 @@ impl Turns {
     /// Writes to one client; returns how many bytes.
     fn write(&mut self, slot: u32, bytes_max: usize) -> usize {
         let Some(client) = self.clients.get_mut(slot) else { return 0 };
+        let sendable = self.core.outputs.sendable_bytes(slot);
         let output = self.core.outputs.at(slot);
         let counters = &mut self.core.counters;
         counters.output_bytes_largest = counters.output_bytes_largest.max(output.bytes.len());
         // One that had been waiting may have left without our having noticed: its jobs would be
         // written into a closed connection and be lost, or held by a lease for nobody.
-        if output.has_jobs_in_hand() && output.waited && !client.socket.is_peer_there() {
+        if sendable > 0
+            && output.has_jobs_in_hand()
+            && output.waited
+            && !client.socket.is_peer_there()
+        {
             self.close(slot);
             return 0;
         }
-        let share = output.bytes.len().min(WRITE_BYTES_PER_TURN).min(bytes_max);
+        let share = sendable.min(WRITE_BYTES_PER_TURN).min(bytes_max);
         let written = match share {
             0 => Poll::Pending,
             _ => client.socket.write(&output.bytes[..share]),
@@ -63,7 +68,7 @@ impl Turns {
             return count;
         }
         // The waker calls when the kernel takes more, or it does so at once.
-        if left > 0 && client.socket.is_writable() {
+        if sendable > count && client.socket.is_writable() {
             self.core.outputs.mark_late(slot);
         }
         if client.socket.held && left <= OUTPUT_HOLD_BYTES {

@@ -19,6 +19,10 @@ impl Turns {
     /// Reads from the listed clients, as far as the turn's share goes; the rest stay listed, first
     /// in line for the next turn.
     pub(super) fn read_sockets(&mut self) {
+        // What has been written and not made safe is bounded: all requests wait, and stay listed.
+        if self.core.is_flooded() {
+            return;
+        }
         let mut taken = 0;
         let mut left = READ_BYTES_PER_TURN_ALL;
         while taken < self.listed.len().min(READS_PER_TURN) && left > 0 {
@@ -159,7 +163,9 @@ impl Turns {
                     break After::Gone;
                 }
                 Frame::Error(error) => {
+                    world.begin_frame();
                     world.refuse_framing(&error.to_string());
+                    world.end_frame();
                     break After::Closing;
                 }
                 Frame::Command if ran == COMMANDS_PER_TURN => break After::Behind,
@@ -168,6 +174,7 @@ impl Turns {
                 Frame::Command => {}
             }
             ran += 1;
+            world.begin_frame();
             let next = run_command(session, framer.args(input), &limits, &mut world);
             midway = next == Next::Again;
             if midway {
@@ -177,8 +184,12 @@ impl Turns {
             match next {
                 Next::Done | Next::Waiting => {}
                 Next::Again => unreachable!("left above"),
-                Next::CloseAfterReply => break After::Closing,
+                Next::CloseAfterReply => {
+                    world.end_frame();
+                    break After::Closing;
+                }
             }
+            world.end_frame();
         };
         let took_us = world.now_us() - began_us;
         let slow = std::mem::take(&mut world.slow);

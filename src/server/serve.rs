@@ -39,8 +39,11 @@ struct Loop {
 
 impl Loop {
     fn new(server: Server) -> io::Result<Loop> {
-        let Server { config, listeners, addresses, bell, log_level, signals } = server;
-        let core = Core::new(config, addresses[0].port(), log_level);
+        let Server { config, home, listeners, addresses, bell, log_level, signals } = server;
+        let mut core = Core::new(config, addresses[0].port(), log_level, Arc::clone(&bell));
+        if let Some(home) = home {
+            core.load(home)?;
+        }
         let signals = match signals {
             true => vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
             false => Vec::new(),
@@ -64,9 +67,9 @@ impl Loop {
     async fn run(mut self) -> io::Result<()> {
         while self.stops == 0 {
             self.wait().await?;
-            self.turns.turn();
+            self.turns.turn()?;
             match self.turns.core.shutdown.take() {
-                Some(true) => return Ok(()),
+                Some(true) => return self.turns.core.close_journal(),
                 Some(false) => self.stops += 1,
                 None => {}
             }
@@ -82,8 +85,10 @@ impl Loop {
         let until_us = timer::mono_us() + SHUTDOWN_MS_MAX * 1_000;
         while !self.turns.is_drained() && timer::mono_us() < until_us && self.stops < 2 {
             self.wait().await?;
-            self.turns.turn();
+            self.turns.turn()?;
         }
+        self.turns.end_bound()?;
+        self.turns.core.close_journal()?;
         tracing::info!("stopped");
         Ok(())
     }
@@ -101,8 +106,8 @@ impl Loop {
     /// Ready when the next turn has something to do. All that can wake the loop is asked each time,
     /// so that each registers its waker.
     fn poll_woken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let stop = self.bell.take(&mut self.woken, cx.waker());
-        self.stops += u32::from(stop);
+        let rang = self.bell.take(&mut self.woken, cx.waker());
+        self.stops += u32::from(rang.stop);
         self.turns.woken(&mut self.woken);
         self.accept(cx);
         let rung = self.alarm.poll_rung(cx)?.is_ready();
@@ -114,7 +119,8 @@ impl Loop {
                 self.stops += 1;
             }
         }
-        let ready = rung || self.turns.stepped || self.stops > 0 || self.turns.is_behind();
+        let ready =
+            rung || rang.news || self.turns.stepped || self.stops > 0 || self.turns.is_behind();
         if ready { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 

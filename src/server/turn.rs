@@ -8,11 +8,15 @@ use super::timer;
 use super::wake::Bell;
 use crate::limits::ADVANCE_STEPS_PER_TURN;
 use crate::observe::{Counters, rates};
+use std::io;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 
 /// Least time between two comparisons with the wall clock, and between two looks at all clients, µs.
 pub const TICK_US: u64 = 1_000_000;
+
+/// While requests wait for the journal to catch up: from one look at it to the next, µs.
+const FLOOD_US: u64 = 1_000;
 
 /// The state of the loop.
 #[derive(Debug)]
@@ -57,8 +61,11 @@ impl Turns {
         }
     }
 
-    /// One turn. Before it, the loop has waited for sockets, the alarm or a signal.
-    pub fn turn(&mut self) {
+    /// One turn. Before it, the loop has waited for sockets, the alarm, the journal or a signal. An
+    /// error is a journal that cannot be loaded.
+    pub fn turn(&mut self) -> io::Result<()> {
+        // First: what the journal's threads have done decides what this turn may do.
+        self.core.hear_journal()?;
         // New connections first: their first request is read in this turn.
         self.greet();
         // Before the clock: what is read now was sent before `now`, so that no delay counts from
@@ -66,18 +73,26 @@ impl Turns {
         self.read_sockets();
         // Once: everything in a turn happens at one instant.
         self.read_clock();
+        // Before anything is decided.
+        self.core.set_flow();
         // Before time passes: who asks at the instant at which a job falls due is in line for it.
         self.run_commands();
         // Before the journal: what falls due in this turn is in its batch.
         self.advance();
-        // Before the release: no reply leaves before the facts it rests on are safe. There is no
-        // journal yet, so they are as safe as they will be.
-        self.core.facts.clear();
+        // Before the release: no reply leaves before the facts it rests on are safe. What is decided
+        // from here on belongs to the next turn.
+        self.core.propose();
         // One write per client. What was handed to a peer that is gone goes to the next in line and
         // is released here too.
         self.release();
+        // Behind the release, which finds out whose replies have to wait.
+        self.core.hurry();
+        // Behind the proposal: a base is the state after a whole batch.
+        self.core.keep_journal();
         // Last: the counters show whole turns.
+        self.core.show_journal();
         self.count();
+        Ok(())
     }
 
     /// The slots that were woken have something to do.
@@ -93,9 +108,10 @@ impl Turns {
     /// Whether the next turn has work that nothing will wake the loop for.
     pub fn is_behind(&self) -> bool {
         self.more
-            || !self.listed.is_empty()
+            || (!self.listed.is_empty() && !self.core.is_flooded())
             || !self.accepted.is_empty()
             || self.core.outputs.is_behind()
+            || self.core.is_journal_behind()
     }
 
     /// When the next turn must begin at the latest; monotonic, µs.
@@ -103,7 +119,9 @@ impl Turns {
         let due = self.core.engine.next_wakeup();
         let due_us = due.map_or(u64::MAX, |due| self.core.clock.mono_us_of(due.start()));
         let limit_us = self.core.waits.next_limit_us().unwrap_or(u64::MAX);
-        due_us.min(limit_us).min(self.tick_us)
+        // Nothing tells when the flood is over.
+        let flood_us = if self.core.is_flooded() { self.core.mono_us + FLOOD_US } else { u64::MAX };
+        due_us.min(limit_us).min(flood_us).min(self.tick_us)
     }
 
     /// Whether every reply has left and nothing is half done.
@@ -124,7 +142,23 @@ impl Turns {
         }
     }
 
+    /// At an orderly stop: leases that end with their connections end now, uncounted.
+    pub fn end_bound(&mut self) -> io::Result<()> {
+        loop {
+            self.core.set_flow();
+            let now = self.core.now;
+            let (engine, mut turn) = self.core.engine();
+            let done = engine.end_bound(now, ADVANCE_STEPS_PER_TURN, &mut turn);
+            self.core.propose_leftovers();
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
     fn read_clock(&mut self) {
+        // What closed connections led to since the last turn's proposal happened at its time.
+        self.core.propose_leftovers();
         let mono_us = timer::mono_us();
         if self.stepped || mono_us >= self.tick_us {
             self.stepped = false;

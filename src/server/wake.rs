@@ -7,8 +7,9 @@ use std::task::{Wake, Waker};
 
 /// The slots woken since the last turn, and the loop to wake for them.
 ///
-/// Wakers must be `Send`, so this is behind a mutex, which nobody ever waits for: sockets wake
-/// their clients from the loop's own thread, and only [`Bell::stop`] may come from another.
+/// Wakers must be `Send`, so this is behind a mutex, which nobody waits for longer than it takes to
+/// set a flag: sockets wake their clients from the loop's own thread, and only [`Bell::stop`] and
+/// [`Bell::ring`] come from others.
 #[derive(Debug, Default)]
 pub struct Bell {
     rung: Mutex<Rung>,
@@ -18,19 +19,39 @@ pub struct Bell {
 struct Rung {
     slots: Vec<u32>,
     stop: bool,
+    news: bool,
     turn_loop: Option<Waker>,
+}
+
+/// What rang beside sockets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rang {
+    /// A stop was asked for.
+    pub stop: bool,
+    /// Another thread has news.
+    pub news: bool,
 }
 
 impl Bell {
     /// Takes the woken slots, in the order in which they were woken; one may stand there twice. If
-    /// there are none, `turn_loop` is woken when that changes. Returns whether a stop was asked for.
-    pub fn take(&self, slots: &mut Vec<u32>, turn_loop: &Waker) -> bool {
+    /// nothing rang, `turn_loop` is woken when that changes.
+    pub fn take(&self, slots: &mut Vec<u32>, turn_loop: &Waker) -> Rang {
         let mut rung = self.lock();
         slots.append(&mut rung.slots);
         if !rung.turn_loop.as_ref().is_some_and(|w| w.will_wake(turn_loop)) {
             rung.turn_loop = Some(turn_loop.clone());
         }
-        mem::take(&mut rung.stop)
+        Rang { stop: mem::take(&mut rung.stop), news: mem::take(&mut rung.news) }
+    }
+
+    /// Another thread has news for the loop.
+    pub fn ring(&self) {
+        let mut rung = self.lock();
+        if !mem::replace(&mut rung.news, true)
+            && let Some(waker) = &rung.turn_loop
+        {
+            waker.wake_by_ref();
+        }
     }
 
     /// Asks the loop to stop.
@@ -94,17 +115,23 @@ mod tests {
         let (bell, count) = (Arc::new(Bell::default()), Arc::new(Count::default()));
         let turn_loop = Waker::from(Arc::clone(&count));
         let mut slots = Vec::new();
-        assert!(!bell.take(&mut slots, &turn_loop));
+        assert!(!bell.take(&mut slots, &turn_loop).stop);
         for slot in [7, 3, 7] {
             bell.waker(slot).wake();
         }
         assert_eq!(count.0.load(Ordering::Relaxed), 1);
-        assert!(!bell.take(&mut slots, &turn_loop));
+        assert!(!bell.take(&mut slots, &turn_loop).stop);
         assert_eq!(slots, [7, 3, 7]);
         bell.waker(1).wake();
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
         bell.stop();
-        assert!(bell.take(&mut slots, &turn_loop));
-        assert!(!bell.take(&mut slots, &turn_loop));
+        assert!(bell.take(&mut slots, &turn_loop).stop);
+        assert!(!bell.take(&mut slots, &turn_loop).stop);
+        let before = count.0.load(Ordering::Relaxed);
+        bell.ring();
+        bell.ring();
+        assert_eq!(count.0.load(Ordering::Relaxed), before + 1, "news not taken rings once");
+        assert_eq!(bell.take(&mut slots, &turn_loop), Rang { stop: false, news: true });
+        assert_eq!(bell.take(&mut slots, &turn_loop), Rang { stop: false, news: false });
     }
 }

@@ -36,6 +36,11 @@ pub struct ClientWorld<'a> {
     began_ns: SmallVec<[u64; 2]>,
     /// When the last command was over, which is when the next one begins.
     last_ns: u64,
+    /// Where the reply of the running command begins in the client's output, and how many facts the
+    /// turn had then.
+    frame: (u64, u64),
+    /// The running command has asked the engine, so that its reply tells what the engine holds.
+    asked: bool,
     /// Commands of this client that were slow. The session, which knows the client's name, is not
     /// at hand while it runs.
     pub slow: Vec<slowlog::Entry>,
@@ -62,7 +67,21 @@ impl<'a> ClientWorld<'a> {
         running: Running<'a>,
     ) -> ClientWorld<'a> {
         let (began_ns, last_ns) = (SmallVec::new(), timer::mono_ns());
-        ClientWorld { core, others, running, began_ns, last_ns, slow: Vec::new() }
+        let (frame, asked, slow) = ((0, 0), false, Vec::new());
+        ClientWorld { core, others, running, began_ns, last_ns, frame, asked, slow }
+    }
+
+    /// A command is about to run.
+    pub fn begin_frame(&mut self) {
+        self.frame = (self.core.outputs.end(self.running.slot), self.core.facts.count);
+        self.asked = false;
+    }
+
+    /// The command has run: what it was answered waits for the journal, if it has to.
+    pub fn end_frame(&mut self) {
+        let (start, facts) = self.frame;
+        let wrote = self.core.facts.count > facts;
+        self.core.outputs.frame(self.running.slot, start, self.asked, wrote);
     }
 
     /// Whether the running client waits for a job.
@@ -157,6 +176,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn handle(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
+        self.asked = true;
         let now = self.core.now;
         let (engine, mut turn) = self.core.engine();
         let outcome = engine.handle(now, client, request, &mut turn);
@@ -167,6 +187,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn handle_in_transaction(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
+        self.asked = true;
         let now = self.core.now;
         let (engine, mut turn) = self.core.engine();
         engine.handle_in_transaction(now, client, request, &mut turn)
@@ -191,6 +212,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn ask(&mut self, client: ClientId, request: &Request<'_>) -> Result<i64, Error> {
+        self.asked = true;
         let mut answer = Answer(None);
         let turn = &mut Turn { facts: &mut self.core.facts, outbox: &mut answer };
         self.core.engine.handle_in_transaction(self.core.now, client, request, turn);

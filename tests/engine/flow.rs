@@ -349,3 +349,56 @@ fn jobs_are_handed_over_as_far_as_there_is_room_first_to_those_who_wait() {
     bench.flow(room(TAKING_BYTES_MAX + leased, 0));
     bench.check(3, Request::Reserve(reserve(Q, Wait::No, 3)), &["3:d#1 e#1"]);
 }
+
+#[test]
+fn who_asks_while_there_is_no_room_for_those_who_wait_does_not_overtake_them() {
+    let mut bench = Bench::new();
+    for client in 1..=4 {
+        bench.ask(client, pop(Q, Wait::Forever));
+    }
+    for number in 0..5 {
+        bench.add(job("q", format!("{number:0>512}").leak(), 10));
+    }
+    bench.at_ms = 10;
+    // The request finds them due, and all of them are swept. With its own job promised there is
+    // room for some of the waiters.
+    bench.flow(room(PASSING_BYTES_MAX + TAKING_BYTES_MAX + 100, 0));
+    bench.ask(9, pop(Q, Wait::No));
+    // What was promised goes to the next in line instead.
+    let told: Vec<String> = bench.take_told().iter().map(|said| said[..3].to_owned()).collect();
+    assert_eq!(told, ["1:0", "2:0", "3:0", "9:M", "4:0"]);
+}
+
+#[test]
+fn a_lease_that_will_be_extended_runs_before_time_has_come_to_it() {
+    let mut bench = Bench::new();
+    bench.add(job("q", "a", 0));
+    bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &["1:a#1"]);
+    bench.sent(1);
+    for _ in 0..300 {
+        let mut add = job("q", "", 50);
+        add.id = None;
+        bench.add(add);
+    }
+    bench.flow(stopped());
+    bench.at_ms = 200;
+    bench.flow(Flow::default());
+    let token = bench.token("a");
+    bench.check(1, extend(token), &[&format!("1:{}", BEGIN_MS + 250)]);
+}
+
+#[test]
+fn who_came_after_the_last_held_waiter_had_left_was_not_waiting() {
+    let mut bench = Bench::new();
+    bench.flow(held());
+    bench.ask(1, pop(Q, Wait::For(20)));
+    bench.add(job("q", "a", 10));
+    bench.at(20);
+    bench.told(&["1:nil"]);
+    bench.at(30);
+    bench.ask(2, pop(Q, Wait::Forever));
+    bench.flow(Flow::default());
+    bench.at(50);
+    bench.told(&["2:a"]);
+    assert_eq!(bench.stats("q").lateness_us[3], 0);
+}

@@ -2,6 +2,7 @@
 //! that the script moves.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use delayd::command::CommandSpec;
@@ -77,7 +78,7 @@ impl Server {
         for (name, value) in [("maxclients", "100"), ("appendonly", "no")] {
             config.set(name, &[value.to_owned()]).expect("a fitting value");
         }
-        let mut core = Core::new(config, 9248, LogLevel::default());
+        let mut core = Core::new(config, 9248, LogLevel::default(), Arc::default());
         let now = Millis(START_MS).start();
         let settings = Settings {
             hash_seed: 7,

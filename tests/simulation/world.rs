@@ -99,8 +99,15 @@ impl World {
         self.clients.push(Client { id, waits, unsent, held, again: None, scan: None });
     }
 
+    /// A client that may be made to ask something.
+    #[allow(dead_code, reason = "not all who share this file use it")]
+    pub fn idle_client(&self) -> Option<ClientId> {
+        let idle = |client: &&Client| !client.waits && client.again.is_none();
+        self.clients.iter().find(idle).map(|client| client.id)
+    }
+
     /// One call of the engine.
-    fn call(&mut self, input: Input<'_>) -> (Option<Outcome>, Option<Advanced>) {
+    pub fn call(&mut self, input: Input<'_>) -> (Option<Outcome>, Option<Advanced>) {
         let mut facts = Facts::default();
         let mut outbox = Recorder::default();
         let (engine, now) = (&mut self.engine, self.now);
@@ -343,7 +350,7 @@ impl World {
     }
 
     /// The turn's facts go to the replica.
-    fn end_turn(&mut self) {
+    pub fn end_turn(&mut self) {
         self.replica.apply(self.now, &self.turn_facts).expect("own facts are readable");
         if self.workload.one_in(16) {
             self.compare();

@@ -22,7 +22,8 @@ pub struct Running {
 impl Running {
     pub fn start(options: &[(&str, &str)]) -> Running {
         let mut config = Config::default();
-        for (name, value) in [("port", "0"), ("bind", "127.0.0.1")].iter().chain(options) {
+        let own = [("port", "0"), ("bind", "127.0.0.1"), ("appendonly", "no")];
+        for (name, value) in own.iter().chain(options) {
             config.set(name, &[(*value).to_owned()]).unwrap();
         }
         let server = Server::bind(config).unwrap();

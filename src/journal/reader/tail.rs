@@ -67,7 +67,7 @@ impl Tail {
             position += heads as u64 * ALIGN;
         }
         let (short, index, lost) = (bytes < segment.header.bytes, chain.next, end.min(bytes) - at);
-        let cut = (end > at).then(|| Cut { file: name, offset: at, index, bytes: lost });
+        let cut = (end > at).then_some(Cut { file: name, offset: at, index, bytes: lost });
         Ok(Tail { cut, short })
     }
 }

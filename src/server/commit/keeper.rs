@@ -7,9 +7,9 @@ use crate::journal::base::{BaseHead, BaseWriter};
 use crate::journal::{Disk, SpareMaker};
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 /// What the keeper is to do.

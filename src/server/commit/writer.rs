@@ -156,13 +156,15 @@ impl Writer {
         let dirty_since = self.unsynced_since_us.or(self.unwritten_since_us);
         let many = work.bytes > WRITE_BYTES;
         let wanted = work.wanted > self.shared.durable() && work.wanted <= newest;
-        let paced = self.unwritten_since_us.map(|_| if many { 0 } else { self.written_us + WRITE_US });
+        let paced =
+            self.unwritten_since_us.map(|_| if many { 0 } else { self.written_us + WRITE_US });
         match work.fsync {
             _ if !self.kept.is_empty() => (Some(self.retry_at_us), Some(self.retry_at_us)),
             _ if wanted => (Some(0), Some(0)),
-            Some(Fsync::Always) | None => {
-                (self.unwritten_since_us.filter(|_| many).map(|_| 0), dirty_since.map(|at| at + LAZY_US))
-            }
+            Some(Fsync::Always) | None => (
+                self.unwritten_since_us.filter(|_| many).map(|_| 0),
+                dirty_since.map(|at| at + LAZY_US),
+            ),
             Some(Fsync::Everysec) => (paced, dirty_since.map(|_| self.synced_us + EVERYSEC_US)),
             Some(Fsync::No) => (paced, None),
         }
@@ -216,7 +218,7 @@ impl Writer {
         let written = self.shared.written_bytes.load(Ordering::Relaxed);
         self.shared.capacity_bytes.store(written + room, Ordering::Release);
         self.shared.spares.store(spares as u64, Ordering::Release);
-        self.shared.segments.store(self.log.segments() as u64, Ordering::Release);
+        self.shared.segments.store(self.log.segments(), Ordering::Release);
         self.shared.disk_bytes.store(self.log.disk_bytes(), Ordering::Release);
     }
 

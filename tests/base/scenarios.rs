@@ -1,0 +1,240 @@
+//! What base files and loading promise, one thing at a time.
+
+use delayd::engine::fact::{Destination, Fact};
+use delayd::engine::request::{Add, QueueName, Request, Reserve, State, Taken, Wait, When};
+use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
+use delayd::ids::{ClientId, Db};
+use delayd::time::Micros;
+
+use crate::trace::{Recorder, Said};
+
+/// 2025-01-01 in µs.
+pub const BEGIN: Micros = Micros(1_735_689_600_000_000);
+
+/// An engine, and what it said and decided last.
+struct Desk {
+    engine: Engine,
+    now: Micros,
+    facts: Facts,
+}
+
+pub fn add(queue: &'static [u8], in_ms: u64) -> Add<'static> {
+    Add {
+        queue: QueueName { db: Db(0), name: queue },
+        when: When::In(in_ms),
+        body: b"0123456789",
+        id: None,
+        taken: Taken::Refuse,
+        priority: None,
+        attempts: None,
+        backoff: None,
+        lease_ms: None,
+        ttl_ms: None,
+        unique_ms: 0,
+    }
+}
+
+fn reserve(queue: &'static [&'static [u8]], bound: bool, count: u32) -> Request<'static> {
+    let (db, wait) = (Db(0), Wait::No);
+    Request::Reserve(Reserve {
+        db,
+        queues: queue,
+        wait,
+        count,
+        lease_ms: None,
+        no_ack: false,
+        bound,
+    })
+}
+
+impl Desk {
+    fn new() -> Desk {
+        let engine = Engine::new(Settings::default());
+        Desk { engine, now: BEGIN, facts: Facts::default() }
+    }
+
+    fn ask(&mut self, client: u64, request: &Request<'_>) -> Said {
+        self.facts.clear();
+        let mut outbox = Recorder::default();
+        let turn = &mut Turn { facts: &mut self.facts, outbox: &mut outbox };
+        let outcome = self.engine.handle(self.now, ClientId(client), request, turn);
+        assert_eq!(outcome, Outcome::Replied);
+        self.engine.sent(ClientId(client));
+        outbox.0.remove(0).1
+    }
+
+    fn advance(&mut self) {
+        let mut outbox = Recorder::default();
+        let turn = &mut Turn { facts: &mut self.facts, outbox: &mut outbox };
+        while self.engine.advance(self.now, 1_000_000, turn).more {}
+    }
+
+    fn end_bound(&mut self, budget: u32) -> bool {
+        let mut outbox = Recorder::default();
+        let turn = &mut Turn { facts: &mut self.facts, outbox: &mut outbox };
+        self.engine.end_bound(self.now, budget, turn)
+    }
+
+    /// The engine that is loaded from a base file of this one.
+    fn reloaded(&mut self) -> Desk {
+        self.engine.begin_base();
+        while !self.engine.base_slice(100, 1_000) {}
+        let images = std::mem::take(self.engine.base_output());
+        let mut loader = Loader::new(Settings { hash_seed: 99, ..Settings::default() });
+        loader.images(&images).expect("own images");
+        let engine = loader.finish().expect("own images");
+        assert_eq!(engine.digest(), self.engine.digest());
+        Desk { engine, now: self.now, facts: Facts::default() }
+    }
+
+    fn view(&mut self, id: &'static [u8]) -> crate::trace::View {
+        let queue = QueueName { db: Db(0), name: b"q" };
+        match self.ask(9, &Request::Get { queue, id }) {
+            Said::Job(view) => *view,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn named(id: &'static [u8]) -> Request<'static> {
+    Request::Add(Add { id: Some(id), ..add(b"q", 0) })
+}
+
+#[test]
+fn after_a_crash_bound_leases_are_lost() {
+    let mut desk = Desk::new();
+    desk.ask(1, &named(b"bound"));
+    desk.ask(1, &reserve(&[b"q"], true, 1));
+    desk.ask(1, &named(b"free"));
+    desk.ask(1, &reserve(&[b"q"], false, 1));
+    let mut loaded = desk.reloaded();
+    loaded.advance();
+    assert_eq!(loaded.view(b"bound").seen.state, State::Leased, "not before recovery says so");
+    loaded.engine.recovered();
+    assert!(loaded.engine.next_wakeup().is_some_and(|at| at.0 == 0), "there is something to do");
+    loaded.advance();
+    let view = loaded.view(b"bound");
+    assert_eq!(
+        (view.seen.state, view.attempt[0], view.deliveries),
+        (State::Ready, 1, [1, 0, 0, 1])
+    );
+    assert_eq!(loaded.view(b"free").seen.state, State::Leased);
+}
+
+#[test]
+fn an_orderly_shutdown_gives_attempts_back() {
+    let mut desk = Desk::new();
+    for id in [&b"a"[..], b"b", b"c", b"d"] {
+        desk.ask(1, &named(id));
+    }
+    desk.ask(7, &reserve(&[b"q"], true, 1));
+    desk.ask(3, &reserve(&[b"q"], true, 2));
+    desk.ask(3, &reserve(&[b"q"], false, 1));
+    desk.facts.clear();
+    let mut slices = 0;
+    while !desk.end_bound(1) {
+        slices += 1;
+        assert!(slices < 20);
+    }
+    let ended: Vec<Vec<u8>> = desk
+        .facts
+        .iter()
+        .map(|fact| match fact.expect("own facts") {
+            Fact::LeaseOver { id, lost: true, counted: false, to: Destination::Ready, .. } => {
+                id.to_vec()
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(ended, [b"b", b"c", b"a"], "clients in order");
+    let view = desk.view(b"a");
+    assert_eq!(
+        (view.seen.state, view.attempt[0], view.deliveries),
+        (State::Ready, 0, [1, 0, 0, 1])
+    );
+    assert_eq!(desk.view(b"d").seen.state, State::Leased, "a lease that is not bound goes on");
+    // At its old place again, and no step towards its backoff.
+    let mut loaded = desk.reloaded();
+    loaded.engine.recovered();
+    loaded.advance();
+    let Said::Reserved(jobs) = loaded.ask(1, &reserve(&[b"q"], true, 9)) else { panic!() };
+    assert_eq!(
+        jobs.iter().map(|job| (job.id, job.attempt)).collect::<Vec<_>>(),
+        [(&b"a"[..], 1), (b"b", 1), (b"c", 1)]
+    );
+}
+
+#[test]
+fn a_loaded_engine_decides_the_same_numbers() {
+    let mut desk = Desk::new();
+    let names: [&[u8]; 4] = [b"q0", b"q1", b"q2", b"q3"];
+    for (name, lease_ms) in names.into_iter().zip(1..) {
+        desk.ask(1, &Request::Add(Add { lease_ms: Some(lease_ms), ..add(name, 5) }));
+    }
+    // In this order a stack would give 0 first, then 2.
+    for name in [&[names[2]][..], &[names[0]]] {
+        desk.ask(1, &Request::Remove { db: Db(0), queues: name });
+    }
+    desk.advance();
+    let mut loaded = desk.reloaded();
+    for name in [&b"new"[..], b"newer", b"newest"] {
+        let request = Request::Add(Add { lease_ms: Some(name.len() as u64 * 10), ..add(name, 5) });
+        assert_eq!(desk.ask(1, &request), loaded.ask(1, &request));
+        assert_eq!(desk.facts.bytes, loaded.facts.bytes);
+    }
+}
+
+#[test]
+fn a_slice_is_no_longer_than_asked() {
+    let mut desk = Desk::new();
+    for _ in 0..2_000 {
+        desk.ask(1, &Request::Add(add(b"q", 5)));
+    }
+    desk.engine.begin_base();
+    let (mut slices, mut longest) = (0, 0);
+    while !desk.engine.base_slice(u32::MAX, 500) {
+        let bytes = std::mem::take(desk.engine.base_output()).len();
+        assert!(bytes < 700, "{bytes} bytes");
+        (slices, longest) = (slices + 1, longest.max(bytes));
+    }
+    assert!(slices > 200 && longest >= 500, "{slices} slices of up to {longest} bytes");
+    desk.engine.begin_base();
+    let mut slices = 0;
+    while !desk.engine.base_slice(10, usize::MAX) {
+        let bytes = std::mem::take(desk.engine.base_output()).len();
+        assert!(bytes <= 10 * 150, "{bytes} bytes");
+        slices += 1;
+    }
+    assert!((200..300).contains(&slices), "{slices} slices");
+}
+
+#[test]
+fn a_removed_queue_is_kept_until_it_is_written_and_no_longer() {
+    for ending in ["written", "abandoned"] {
+        let mut desk = Desk::new();
+        for _ in 0..1_000 {
+            desk.ask(1, &Request::Add(add(b"q", 5)));
+        }
+        let (full, bytes) = (desk.engine.memory_bytes(), desk.engine.base_bytes());
+        desk.engine.begin_base();
+        desk.ask(1, &Request::Flush { db: None });
+        desk.advance();
+        assert_eq!(desk.engine.memory_bytes(), full, "kept");
+        assert_eq!(desk.engine.next_wakeup(), None, "there is nothing that time could do");
+        // What comes now is younger.
+        desk.ask(1, &Request::Add(add(b"q", 5)));
+        desk.ask(1, &Request::Flush { db: None });
+        if ending == "written" {
+            while !desk.engine.base_slice(100, usize::MAX) {}
+            assert_eq!(desk.engine.base_output().len() as u64, bytes);
+        } else {
+            desk.engine.base_slice(100, usize::MAX);
+            desk.engine.abandon_base();
+        }
+        desk.advance();
+        assert!(desk.engine.memory_bytes() < 1_000, "freed when {ending}");
+        // The next one has nothing of it.
+        let mut again = desk.reloaded();
+        assert_eq!(again.ask(1, &Request::QueueCount { db: Db(0) }), Said::Integer(0));
+    }
+}
