@@ -48,7 +48,7 @@ fn greet(server: &Server) {
         bytes => format!("{} MiB for jobs", bytes >> 20),
     };
     tracing::info!(
-        "delayd {} is ready on {}, pid {}, {memory}; try: redis-cli -p {} DELAY.ADD hello 5s world",
+        "delayd {} listens on {}, pid {}, {memory}; try: redis-cli -p {} DELAY.ADD hello 5s world",
         delayd::VERSION,
         addresses.join(" and "),
         std::process::id(),

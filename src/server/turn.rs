@@ -66,6 +66,7 @@ impl Turns {
     pub fn turn(&mut self) -> io::Result<()> {
         // First: what the journal's threads have done decides what this turn may do.
         self.core.hear_journal()?;
+        self.list_answered();
         // New connections first: their first request is read in this turn.
         self.greet();
         // Before the clock: what is read now was sent before `now`, so that no delay counts from
@@ -89,8 +90,10 @@ impl Turns {
         self.core.hurry();
         // Behind the proposal: a base is the state after a whole batch.
         self.core.keep_journal();
-        // Last: the counters show whole turns.
+        // Behind all that proposes: who waits for what is durable by now is answered.
         self.core.show_journal();
+        self.list_answered();
+        // Last: the counters show whole turns.
         self.count();
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::engine::request::Request;
 use crate::engine::{Engine, Outcome, Turn};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
+use crate::observe::persistence::Trouble;
 use crate::observe::slowlog;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
 use crate::resp::{Encoder, Protocol};
@@ -362,6 +363,11 @@ impl World for ClientWorld<'_> {
     }
 
     fn shutdown(&mut self, how: Shutdown) -> Result<(), String> {
+        if let Trouble::Failed(cause) = &self.core.journal.trouble
+            && !how.force
+        {
+            return Err(format!("the journal failed: {cause}; SHUTDOWN FORCE stops all the same"));
+        }
         tracing::info!(client = %self.running.socket.peer(), "SHUTDOWN was asked for");
         self.core.shutdown = Some(how.now);
         Ok(())

@@ -111,6 +111,22 @@ impl Client {
         self.line()
     }
 
+    /// Reads a whole reply and returns it as it was sent.
+    pub fn reply(&mut self) -> String {
+        let mut reply = self.line() + "\r\n";
+        let count: i64 = reply[1..].trim_end().parse().unwrap_or(0);
+        match reply.as_bytes()[0] {
+            b'*' => (0..count).for_each(|_| reply += &self.reply()),
+            b'$' if count >= 0 => {
+                let mut bytes = vec![0; count as usize + 2];
+                self.stream.read_exact(&mut bytes).unwrap();
+                reply += &String::from_utf8_lossy(&bytes);
+            }
+            _ => {}
+        }
+        reply
+    }
+
     /// Reads a whole reply; returns its first line.
     pub fn skip_reply(&mut self) -> String {
         let first = self.line();
