@@ -50,7 +50,7 @@ fn shown(server: &Running) -> Vec<String> {
         }
         // The age of the oldest ready job grows meanwhile.
         let stats = ask(&mut client, &format!("DELAY.STATS {queue}"));
-        let (early, late) = stats.split_once("oldest-ready-age-ms\r\n:").unwrap();
+        let (early, late) = stats.split_once("oldest-ready-age-ms\r\n").unwrap();
         shown.push(format!("{early}{}", late.split_once("\r\n").unwrap().1));
     }
     for id in ["late", "now", "held", "given", "buried"] {

@@ -4,13 +4,13 @@
 
 use crate::engine::base::image;
 use crate::engine::fact::{Destination, Fact, FactId, Image};
-use crate::engine::histogram::Histogram;
-use crate::engine::job::{HISTORY_BYTES, History, Job, JobIndex, Stage};
+use crate::engine::job::{History, Job, JobIndex, Stage};
 use crate::engine::number;
 use crate::engine::policies::POLICY_BYTES;
 use crate::engine::policy::Policy;
 use crate::engine::reply::Reason;
-use crate::engine::store::{Located, Store, job_bytes, place_of};
+use crate::engine::store::{Located, Store, place_of};
+use crate::engine::weight::Weight;
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo, Token};
 use crate::time::{Micros, Millis};
 use crate::wheel::Peek;
@@ -34,42 +34,7 @@ pub struct Departed {
     pub history: Option<History>,
 }
 
-/// What a job takes: bytes counted as memory, and bytes of its image in a base file.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Weight {
-    bytes: u64,
-    image_bytes: u64,
-}
-
-impl Weight {
-    /// Of a job.
-    pub fn of(job: &Job, history: Option<&History>) -> Weight {
-        Weight { bytes: job_bytes(job, history), image_bytes: image::job_bytes(job, history) }
-    }
-
-    /// Adds another.
-    pub fn add(&mut self, other: Weight) {
-        self.bytes += other.bytes;
-        self.image_bytes += other.image_bytes;
-    }
-
-    /// What a job takes more once it has a history.
-    fn of_history() -> Weight {
-        Weight { bytes: HISTORY_BYTES as u64, image_bytes: image::HISTORY_IMAGE_BYTES }
-    }
-}
-
 impl Store {
-    /// Gives a queue that has counted nothing its lateness.
-    pub(super) fn restore_lateness(&mut self, number: QueueNo, lateness: Option<Box<Histogram>>) {
-        let Some(lateness) = lateness else { return };
-        let filled = lateness.filled().count() as u64;
-        let image_bytes =
-            image::lateness_growth(true, false) + filled * image::lateness_growth(false, true);
-        self.queue_mut(number).lateness = Some(lateness);
-        self.hold(number, Weight { bytes: 0, image_bytes });
-    }
-
     /// Applies a fact of a turn that happened at `now`.
     pub fn apply(&mut self, now: Micros, fact: &Fact<'_>) {
         let located = match subject(fact) {
@@ -316,7 +281,7 @@ impl Store {
             let made = queue_ref.lateness.is_none();
             let first = queue_ref.lateness.get_or_insert_default().record(late_us);
             let grown = image::lateness_growth(made, first);
-            self.hold(queue, Weight { bytes: 0, image_bytes: grown });
+            self.hold(queue, Weight::of_lateness(grown));
         }
     }
 

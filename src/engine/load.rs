@@ -9,14 +9,15 @@
 
 use std::mem;
 
-use crate::engine::apply::Weight;
-use crate::engine::base::image::{Counts, Image, JobImage, QueueImage};
+use crate::engine::base::image::{self, Counts, Image, JobImage, QueueImage};
 use crate::engine::fact::{Malformed, Reader};
 use crate::engine::hash::wide;
+use crate::engine::histogram::Histogram;
 use crate::engine::job::{Job, JobIndex, Jobs, Stage};
 use crate::engine::policy::Policy;
 use crate::engine::queue::{NEVER, Queue};
 use crate::engine::store::{Store, place_of};
+use crate::engine::weight::Weight;
 use crate::engine::{Engine, Settings};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo};
 use crate::limits::PRIORITY_MAX;
@@ -156,9 +157,7 @@ impl Loader {
         let counted = |value: i64| value.unsigned_abs() <= COUNTED_MAX;
         when(db.0 < DATABASES && place_of(number).0 == usize::from(db.0))?;
         when(counted(sequence) && sequence >= 0 && counted(last_place))?;
-        when(
-            crate::engine::base::image::totals(&totals).iter().all(|total| *total <= COUNTED_MAX),
-        )?;
+        when(image::totals(&totals).iter().all(|total| *total <= COUNTED_MAX))?;
         let store = &mut self.engine.store;
         when(store.bound_queue(number).is_none() && store.queue_no(db, name).is_none())?;
         self.counts.queues += 1;
@@ -364,6 +363,16 @@ impl Store {
         let index = self.jobs.put(job);
         self.index_job(queue, hash, index);
         Some(index)
+    }
+
+    /// Gives a queue that has counted nothing its lateness.
+    fn restore_lateness(&mut self, number: QueueNo, lateness: Option<Box<Histogram>>) {
+        let Some(lateness) = lateness else { return };
+        let filled = lateness.filled().count() as u64;
+        let image_bytes =
+            image::lateness_growth(true, false) + filled * image::lateness_growth(false, true);
+        self.queue_mut(number).lateness = Some(lateness);
+        self.hold(number, Weight::of_lateness(image_bytes));
     }
 
     fn restore_counts(&mut self, number: QueueNo, counts: [u64; 4]) {

@@ -36,6 +36,7 @@ mod store;
 mod table;
 mod take;
 mod waiters;
+mod weight;
 
 use std::collections::{HashMap, VecDeque};
 

@@ -8,12 +8,13 @@ use std::collections::VecDeque;
 use crate::engine::base::{Bases, image};
 use crate::engine::graveyard::Graveyard;
 use crate::engine::hash::{Hasher, wide};
-use crate::engine::job::{History, Job, JobIndex, Jobs, Stage};
+use crate::engine::job::{JobIndex, Jobs, Stage};
 use crate::engine::numbered::Numbered;
 use crate::engine::policies::Policies;
 use crate::engine::policy::Policy;
 use crate::engine::queue::{NEVER, QUEUE_BYTES, Queue};
 use crate::engine::table::Table;
+use crate::engine::weight::job_bytes;
 use crate::ids::{DATABASES, Db, QueueNo};
 use crate::pool::Pool;
 use crate::time::Millis;
@@ -453,13 +454,4 @@ pub(super) fn bound_in(databases: &mut [Database], number: QueueNo) -> &mut Queu
 fn name_hash(queues: &Numbered<Box<Queue>>, hasher: &Hasher, number: u32) -> u32 {
     let queue = queues.get(place_of(QueueNo(number)).1).expect("a listed queue is bound");
     hasher.name(&queue.name)
-}
-
-/// Bytes counted for a job.
-pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
-    use crate::engine::job::{HISTORY_BYTES, JOB_BYTES};
-    let history = history.map_or(0, |history| {
-        HISTORY_BYTES + history.error.as_ref().map_or(0, |error| error.len() + 16)
-    });
-    (job.data_bytes() + JOB_BYTES + history) as u64
 }

@@ -142,7 +142,7 @@ impl History {
 
     /// Jobs each with a policy of its own, which soon nobody uses.
     fn churn_policies(&mut self) {
-        let Some(client) = self.world.idle_client() else { return };
+        let Some(client) = self.idle_client() else { return };
         let queue = QueueName { db: Db(0), name: keep(b"churn") };
         for _ in 0..self.rng.random_range(1..150) {
             self.churned += 1;
@@ -167,6 +167,13 @@ impl History {
         }
         self.world.end_turn();
         self.note_facts();
+    }
+
+    /// A client that may be made to ask something.
+    fn idle_client(&self) -> Option<ClientId> {
+        let mut clients = self.world.clients.iter();
+        let idle = clients.find(|client| !client.waits && client.again.is_none());
+        idle.map(|client| client.id)
     }
 
     fn ask(&mut self, client: ClientId, request: Request<'static>) {
@@ -279,7 +286,7 @@ impl History {
 
     /// What PEEK shows of all queues; none if no client is free to ask.
     fn peek_all(&mut self) -> Option<Vec<Said>> {
-        let client = self.world.idle_client()?;
+        let client = self.idle_client()?;
         let first = self.world.record.replies.len();
         for request in self.peeks() {
             loop {

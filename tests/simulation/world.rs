@@ -22,14 +22,14 @@ const BEGIN_US: u64 = 1_735_689_600_000_000;
 const END_US: u64 = 16_725_225_600_000_000;
 
 #[derive(Debug)]
-struct Client {
-    id: ClientId,
-    waits: bool,
+pub struct Client {
+    pub id: ClientId,
+    pub waits: bool,
     /// Replies that have not reached the kernel.
     unsent: bool,
     held: Vec<Held>,
     /// To be asked again, since only a slice was done.
-    again: Option<Request<'static>>,
+    pub again: Option<Request<'static>>,
     scan: Option<(QueueName<'static>, u64, u32)>,
 }
 
@@ -50,7 +50,7 @@ pub struct World {
     pub workload: Workload,
     pub now: Micros,
     turn_facts: Facts,
-    clients: Vec<Client>,
+    pub clients: Vec<Client>,
     last_client: u64,
     advanced: Option<Advanced>,
     /// What the journal allows in each turn from here on.
@@ -97,13 +97,6 @@ impl World {
         let id = ClientId(self.last_client);
         let (waits, unsent, held) = (false, false, Vec::new());
         self.clients.push(Client { id, waits, unsent, held, again: None, scan: None });
-    }
-
-    /// A client that may be made to ask something.
-    #[allow(dead_code, reason = "not all who share this file use it")]
-    pub fn idle_client(&self) -> Option<ClientId> {
-        let idle = |client: &&Client| !client.waits && client.again.is_none();
-        self.clients.iter().find(idle).map(|client| client.id)
     }
 
     /// One call of the engine.

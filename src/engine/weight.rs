@@ -1,0 +1,42 @@
+//! What jobs take: memory, and room in a base file.
+
+use crate::engine::base::image;
+use crate::engine::job::{HISTORY_BYTES, History, JOB_BYTES, Job};
+
+/// What a job takes: bytes counted as memory, and bytes of its image in a base file.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Weight {
+    pub(super) bytes: u64,
+    pub(super) image_bytes: u64,
+}
+
+impl Weight {
+    /// Of a job.
+    pub fn of(job: &Job, history: Option<&History>) -> Weight {
+        Weight { bytes: job_bytes(job, history), image_bytes: image::job_bytes(job, history) }
+    }
+
+    /// Adds another.
+    pub fn add(&mut self, other: Weight) {
+        self.bytes += other.bytes;
+        self.image_bytes += other.image_bytes;
+    }
+
+    /// By how much a queue's lateness makes its image longer.
+    pub fn of_lateness(image_bytes: u64) -> Weight {
+        Weight { bytes: 0, image_bytes }
+    }
+
+    /// What a job takes more once it has a history.
+    pub fn of_history() -> Weight {
+        Weight { bytes: HISTORY_BYTES as u64, image_bytes: image::HISTORY_IMAGE_BYTES }
+    }
+}
+
+/// Bytes counted for a job.
+pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
+    let history = history.map_or(0, |history| {
+        HISTORY_BYTES + history.error.as_ref().map_or(0, |error| error.len() + 16)
+    });
+    (job.data_bytes() + JOB_BYTES + history) as u64
+}
