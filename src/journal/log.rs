@@ -102,7 +102,7 @@ impl<S: Storage> Log<S> {
             if self.current_room() < span {
                 let next = match HEADER_BYTES + span > self.options.segment_bytes {
                     true => large.pop_front(),
-                    false => self.spares.pop(),
+                    false => self.take_spare(),
                 };
                 let spare = next.expect("was provided");
                 written = self.flush().and_then(|()| self.roll(spare, entry.index));
@@ -151,7 +151,7 @@ impl<S: Storage> Log<S> {
         } else {
             chain.first = Some(self.segments[0].find(first)?.1.first);
         }
-        let spare = match self.spares.pop() {
+        let spare = match self.take_spare() {
             Some(spare) => spare,
             None => self.maker.make()?,
         };

@@ -181,18 +181,18 @@ impl<S: Storage> LogReader<S> {
             last.file.sync().map_err(JournalError::io(&last.name(), "sync"))?;
         }
         // A spare whose name is not durable must not be written to.
-        storage.sync_dir().map_err(io("sync the folder of"))?;
+        storage.sync_dir().map_err(io("sync its folder"))?;
         let chain =
             if lost { Chain { now: chain.now, ..Chain::before(after.next()) } } else { chain };
         let Files { segments, idle, generation, numbers_from, .. } = files;
         let mut log =
             Log::assemble(Parts { storage, options, numbers_from, segments, generation, chain });
-        log.keep_spares(idle).map_err(io("remove what is not needed of"))?;
+        log.keep_spares(idle).map_err(io("remove what is not needed"))?;
         if anew {
-            log.begin_segment().map_err(io("begin a new segment of"))?;
+            log.begin_segment().map_err(io("begin a new segment"))?;
         }
         if lost {
-            log.drop_before(after.next()).map_err(io("drop what the base covers of"))?;
+            log.drop_before(after.next()).map_err(io("drop what the base covers"))?;
             opened.notices.push(format!(
                 "the log ends with batch {ended}, the base with batch {after}: goes on after the base"
             ));

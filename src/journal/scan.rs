@@ -28,7 +28,7 @@ pub(super) fn scan<S: Storage>(
     after: Index,
 ) -> Result<Files<S>, JournalError> {
     let (mut used, mut files) = (Vec::new(), Files::empty());
-    let names = storage.list().map_err(JournalError::io("the log", "list the files of"))?;
+    let names = storage.list().map_err(JournalError::io("the log", "list its files"))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
     numbers.sort_unstable();
     for number in numbers {
@@ -36,11 +36,16 @@ pub(super) fn scan<S: Storage>(
         let name = segment_name(number);
         let io = |action| JournalError::io(&name, action);
         let file = storage.open(&name).map_err(io("open"))?;
-        let bytes = file.bytes().map_err(io("read the size of"))?;
+        let bytes = file.bytes().map_err(io("tell its size"))?;
         let mut block = vec![0; HEADER_BYTES as usize];
         let filled = file.read_full(&mut block, 0).map_err(io("read"))?;
         match Header::decode(&block[..filled], Magic::Segment) {
-            Found::Header(header) if filled == block.len() => {
+            // No crash shortens a file, and a spare is durable before its header is written.
+            Found::Header(_) if filled < block.len() => {
+                let what = "it ends within its header".to_owned();
+                return Err(JournalError::Damaged { file: name, offset: filled as u64, what });
+            }
+            Found::Header(header) => {
                 check_shard(&name, &header, shard)?;
                 used.push(Segment::new(number, file, header, bytes));
             }

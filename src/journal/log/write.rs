@@ -34,7 +34,7 @@ impl<S: Storage> Log<S> {
 
     /// Goes on in a new segment, which is durable when this returns.
     pub(in crate::journal) fn begin_segment(&mut self) -> io::Result<()> {
-        let spare = match self.spares.pop() {
+        let spare = match self.take_spare() {
             Some(spare) => spare,
             None => self.maker.make()?,
         };
@@ -51,8 +51,14 @@ impl<S: Storage> Log<S> {
     /// durably.
     pub(in crate::journal) fn recycle(
         &mut self,
-        segments: impl IntoIterator<Item = Segment<S::File>>,
+        segments: Vec<Segment<S::File>>,
     ) -> io::Result<()> {
+        if segments.is_empty() {
+            return Ok(());
+        }
+        // The header of such a segment may be all that makes older batches void. Before it goes, the
+        // header that takes that over is durable.
+        self.sync_current()?;
         let spares = segments.into_iter().map(|segment| {
             let Segment { number, file, bytes, .. } = segment;
             Spare { number, file, bytes }
@@ -118,6 +124,11 @@ impl<S: Storage> Log<S> {
         Ok(made)
     }
 
+    /// The spare that is there for longest.
+    pub(super) fn take_spare(&mut self) -> Option<Spare<S>> {
+        if self.spares.is_empty() { None } else { Some(self.spares.remove(0)) }
+    }
+
     /// Adds a batch to what [`flush`](Log::flush) writes. There must be room.
     pub(super) fn push(&mut self, entry: &Entry<'_>) {
         let Entry { index, epoch, first, now, count, body } = *entry;
@@ -154,7 +165,7 @@ impl<S: Storage> Log<S> {
         let is_empty = self.segments.back().is_some_and(|last| last.next == last.first());
         let empty = if is_empty { self.segments.pop_back() } else { None };
         self.segments.push_back(segment);
-        self.recycle(empty)
+        self.recycle(empty.into_iter().collect())
     }
 
     /// Syncs the last segment if something was written to it.
@@ -178,7 +189,7 @@ impl<S: Storage> Log<S> {
         }
         self.segments.push_back(current);
         (self.chain, self.durable) = (chain, index);
-        self.recycle(gone)
+        self.recycle(gone.into())
     }
 
     /// Which segment holds the batch.

@@ -66,7 +66,8 @@ impl Tail {
             }
             position += heads as u64 * ALIGN;
         }
-        let (short, index, lost) = (bytes < segment.header.bytes, chain.next, end.min(bytes) - at);
+        let (short, index, lost) =
+            (bytes < segment.header.bytes, chain.next, end.min(bytes).saturating_sub(at));
         let cut = (end > at).then_some(Cut { file: name, offset: at, index, bytes: lost });
         Ok(Tail { cut, short })
     }

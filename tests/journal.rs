@@ -1,0 +1,24 @@
+//! The journal over a storage that loses, tears and reorders what was not synced, and over a disk.
+//!
+//! `DELAYD_SEED=17 cargo test --test journal` runs one seed again, `DELAYD_CASES=5000` as many.
+
+#![allow(clippy::single_range_in_vec_init, reason = "a part of a file is one range")]
+
+#[path = "journal/batches.rs"]
+mod batches;
+#[path = "journal/crashes.rs"]
+mod crashes;
+#[path = "journal/damage.rs"]
+mod damage;
+#[path = "journal/disk.rs"]
+mod disk;
+#[path = "journal/faults.rs"]
+mod faults;
+#[path = "journal/history.rs"]
+mod history;
+#[path = "journal/lossy.rs"]
+mod lossy;
+#[path = "journal/plain.rs"]
+mod plain;
+#[path = "journal/tails.rs"]
+mod tails;

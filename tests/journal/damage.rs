@@ -1,0 +1,184 @@
+//! Bits that flip and files that are cut short: the log opens with an exact prefix, or refuses and
+//! says where.
+
+use crate::batches::{Maker, append, fresh, start};
+use crate::lossy::Lossy;
+use delayd::ids::Index;
+use delayd::journal::record::{self, Head, Kind, Seed};
+use delayd::journal::{Found, HEADER_BYTES, Header, JournalError, Magic, OwnedEntry};
+use delayd::time::Micros;
+use std::collections::BTreeMap;
+
+const FIRST: &str = "segment-0000000001.log";
+
+/// Five batches in one segment. That the first three are durable is known on the disk.
+fn five() -> (BTreeMap<String, Vec<u8>>, Vec<OwnedEntry>, Vec<usize>) {
+    let ((storage, mut log), mut maker) = (fresh(), Maker::new(5));
+    let batches: Vec<_> = [100, 0, 333, 60, 130].map(|bytes| maker.sized(bytes)).into();
+    append(&mut log, &batches[..3]).unwrap();
+    log.sync().unwrap();
+    append(&mut log, &batches[3..4]).unwrap();
+    append(&mut log, &batches[4..]).unwrap();
+    log.sync().unwrap();
+    let mut starts = vec![HEADER_BYTES as usize];
+    for batch in &batches {
+        starts.push(starts[starts.len() - 1] + record::span(batch.body.len()) as usize);
+    }
+    (storage.files(), batches, starts)
+}
+
+#[test]
+fn every_byte_flipped() {
+    let (files, batches, starts) = five();
+    for (at, bits) in (0..starts[5] + 80).flat_map(|at| [1, 0x80, 0xff].map(|bits| (at, bits))) {
+        let mut files = files.clone();
+        files.get_mut(FIRST).unwrap()[at] ^= bits;
+        let opened = start(&Lossy::of(&files), Index(0));
+        let hit = starts[1..].iter().position(|end| at < *end).filter(|_| at >= starts[0]);
+        // Padding is not looked at.
+        let hit = hit.filter(|hit| at < starts[*hit] + 64 + batches[*hit].body.len());
+        match (hit, opened) {
+            (Some(hit @ 0..3), Err(JournalError::Damaged { file, offset, what })) => {
+                assert_eq!((file.as_str(), offset as usize), (FIRST, starts[hit]), "byte {at}");
+                assert!(what.starts_with(&format!("batch {}: ", hit + 1)), "{what}");
+            }
+            (Some(hit @ 3..), Ok((_, _, read))) => {
+                assert!(read[..] == batches[..hit], "byte {at}: {} batches", read.len());
+            }
+            (None, Ok((_, _, read))) => assert!(read == batches, "byte {at}: {}", read.len()),
+            (hit, Ok((_, _, read))) => panic!("byte {at} of {hit:?}: {} batches", read.len()),
+            (hit, Err(error)) => panic!("byte {at} of {hit:?}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn the_newest_segment_cut_at_every_byte() {
+    let (files, batches, starts) = five();
+    for bytes in 0..starts[5] + 80 {
+        let mut files = files.clone();
+        files.get_mut(FIRST).unwrap().truncate(bytes);
+        let whole = starts[1..].iter().filter(|end| **end <= bytes + 7).count();
+        // The padding of the last one may be cut off, but not its body.
+        let whole = match whole {
+            0 => 0,
+            n if starts[n - 1] + 64 + batches[n - 1].body.len() > bytes => n - 1,
+            n => n,
+        };
+        let storage = Lossy::of(&files);
+        match start(&storage, Index(0)) {
+            Ok((mut log, opened, read)) => {
+                assert!(read == batches[..whole], "{bytes} bytes: {} batches", read.len());
+                assert!(!opened.notices.is_empty() || bytes == 0, "{bytes} bytes: no notice");
+                let mut maker = Maker::new(6);
+                if let Some(last) = read.last() {
+                    maker.go_on_after(last);
+                }
+                append(&mut log, &[maker.sized(100)]).unwrap();
+                log.sync().unwrap();
+                let (_, _, again) = start(&storage.kill(), Index(0)).unwrap();
+                assert!(again[..whole] == read && again.len() == whole + 1, "{bytes} bytes");
+            }
+            Err(JournalError::Damaged { file, offset, .. }) => {
+                assert_eq!((file.as_str(), offset as usize), (FIRST, bytes));
+                assert!((52..4096).contains(&bytes), "{bytes} bytes");
+            }
+            Err(error) => panic!("{bytes} bytes: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_damaged_older_segment_is_refused() {
+    let ((storage, mut log), mut maker) = (fresh(), Maker::new(1));
+    let batches: Vec<_> = (0..12).map(|_| maker.sized(20_000)).collect();
+    append(&mut log, &batches).unwrap();
+    let files = storage.files();
+    for at in (4096..4096 + 3 * 20_064).step_by(997) {
+        let mut files = files.clone();
+        files.get_mut(FIRST).unwrap()[at] ^= 4;
+        let error = start(&Lossy::of(&files), Index(0)).err().unwrap().to_string();
+        let offset = 4096 + (at - 4096) / 20_064 * 20_064;
+        assert!(error.contains(&format!("{FIRST}: damaged at offset {offset}: ")), "{error}");
+        assert!(error.contains("begins with batch 4"), "{error}");
+        // What the base covers is not needed.
+        assert!(start(&Lossy::of(&files), Index(3)).unwrap().2[..] == batches[3..]);
+    }
+    for name in files.keys() {
+        let mut files = files.clone();
+        files.remove(name);
+        match start(&Lossy::of(&files), Index(0)) {
+            Ok((_, _, read)) => {
+                assert_eq!(Some(name), files.keys().chain([name]).max(), "{name} is not missed");
+                assert!(read[..] == batches[..read.len()]);
+            }
+            Err(JournalError::Gap { first, .. }) => assert_eq!(first, Index(4)),
+            Err(error) => assert!(matches!(error, JournalError::Damaged { .. }), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn later_versions_are_refused() {
+    let (mut files, _, _) = five();
+    let block = files.get_mut(FIRST).unwrap();
+    for copy in [0, 2048] {
+        block[copy + 8] = 9;
+        let crc = record::body_crc(&block[copy..copy + 48]);
+        block[copy + 48..copy + 52].copy_from_slice(&crc.to_le_bytes());
+    }
+    let error = start(&Lossy::of(&files), Index(0)).err().unwrap().to_string();
+    assert!(error.starts_with(FIRST) && error.contains("version 9"), "{error}");
+}
+
+#[test]
+fn bodies_that_imitate_batches() {
+    let ((storage, mut log), mut maker) = (fresh(), Maker::new(1));
+    let mut batches = vec![maker.sized(50), maker.sized(70)];
+    append(&mut log, &batches).unwrap();
+    log.sync().unwrap();
+    let file = storage.files().remove(FIRST).unwrap();
+    let Found::Header(header) = Header::decode(&file, Magic::Segment) else { panic!("a header") };
+    let forged = |index: u64, durable: u64, seed: Seed| {
+        let (epoch, first, now, count) = (1, maker.first, Micros(1), 0);
+        let (index, durable) = (Index(index), Index(durable));
+        let (kind, shard, length, body_crc) = (Kind::Facts, 0, 0, 0);
+        let head = Head { kind, shard, index, epoch, first, durable, now, count, length, body_crc };
+        let mut bytes = Vec::new();
+        record::push(&mut bytes, head, b"forged", seed);
+        bytes
+    };
+    let copies = file[4096..4096 + 2 * 136].to_vec();
+    let other = forged(4, 9, Seed::new(header.generation + 1, header.salt));
+    let own =
+        [forged(3, 2, header.seed()), forged(4, 2, header.seed()), forged(5, 3, header.seed())];
+    let bodies = [[copies.clone(), other, copies].concat(), own.concat()];
+    for body in bodies {
+        batches.push(maker.with(body));
+        append(&mut log, &batches[batches.len() - 1..]).unwrap();
+    }
+    batches.push(maker.sized(10));
+    append(&mut log, &batches[4..]).unwrap();
+    log.sync().unwrap();
+    let files = storage.files();
+    let (_, _, read) = start(&Lossy::of(&files), Index(0)).unwrap();
+    assert!(read == batches);
+
+    // Torn at each byte, as if nothing of the rest had been written.
+    let third = 4096 + record::span(50) as usize + record::span(70) as usize;
+    let fourth = third + record::span(batches[2].body.len()) as usize;
+    let fifth = fourth + record::span(batches[3].body.len()) as usize;
+    for at in third..fifth {
+        let mut files = files.clone();
+        files.get_mut(FIRST).unwrap()[at..].fill(0);
+        let whole = 2 + usize::from(at >= fourth);
+        match start(&Lossy::of(&files), Index(0)) {
+            Ok((_, _, read)) => {
+                assert!(read.len() <= whole + 1 && read[..] == batches[..read.len()], "{at}");
+            }
+            // Only one who knows the salt can make this up.
+            Err(JournalError::Damaged { .. }) if at > fourth => {}
+            Err(error) => panic!("cut at {at}: {error}"),
+        }
+    }
+}

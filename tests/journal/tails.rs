@@ -1,0 +1,112 @@
+//! Torn tails: what was left of them does not come back after the log went on.
+
+use crate::batches::{Maker, OPTIONS, Told, append, fresh, seeds, start};
+use delayd::ids::Index;
+use delayd::journal::HEADER_BYTES;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+#[test]
+fn batches_behind_a_torn_one_do_not_come_back() {
+    for size in [0, 100, 448, 3_000] {
+        let ((storage, mut log), mut maker) = (fresh(), Maker::new(1));
+        let batches: Vec<_> = (0..6).map(|_| maker.sized(size)).collect();
+        append(&mut log, &batches[..2]).unwrap();
+        log.sync().unwrap();
+        for batch in &batches[2..] {
+            append(&mut log, std::slice::from_ref(batch)).unwrap();
+        }
+        let mut write = 0;
+        let storage = storage.crash_keeping(|range| {
+            write += 1;
+            if write == 1 { Vec::new() } else { vec![range] }
+        });
+        let (mut log, opened, read) = start(&storage, Index(0)).unwrap();
+        assert!(read == batches[..2]);
+        let (span, cut) = (delayd::journal::record::span(size), opened.cut.unwrap());
+        assert_eq!((cut.index, cut.offset), (Index(3), HEADER_BYTES + 2 * span));
+        assert_eq!(cut.bytes, 4 * span);
+        let text = cut.to_string();
+        assert!(text.starts_with("segment-0000000001.log: "), "{text}");
+        assert!(text.contains(&format!("offset {}", cut.offset)), "{text}");
+
+        // The same places are filled again, and nothing torn this time.
+        maker.go_on_after(&batches[1]);
+        let anew = maker.sized(size);
+        append(&mut log, std::slice::from_ref(&anew)).unwrap();
+        for storage in [storage.kill(), storage.crash_keeping(|range| vec![range])] {
+            let (_, opened, read) = start(&storage, Index(0)).unwrap();
+            assert!(read[..2] == batches[..2] && read[2..] == [anew.clone()], "{size}");
+            assert_eq!(opened.cut, None);
+        }
+    }
+}
+
+#[test]
+fn a_torn_batch_is_not_made_whole_by_one_that_ends_alike() {
+    let ((storage, mut log), mut maker) = (fresh(), Maker::new(1));
+    // A client sends a job, the power fails twice while its facts are written, it sends it again:
+    // first the first sector reaches the disk, then all others do.
+    let (job, sector) = (vec![7; 1_400], 4_608);
+    let before = maker.sized(300);
+    append(&mut log, std::slice::from_ref(&before)).unwrap();
+    log.sync().unwrap();
+    append(&mut log, &[maker.with(job.clone())]).unwrap();
+    let storage = storage.crash_keeping(|range| vec![range.start..sector]);
+    let (mut log, opened, read) = start(&storage, Index(0)).unwrap();
+    assert!(read == [before.clone()] && opened.cut.is_some());
+    maker.go_on_after(&before);
+    append(&mut log, &[maker.with(job)]).unwrap();
+    for first in [4_096, 4_608] {
+        let storage = storage.crash_keeping(|range| vec![first..range.end]);
+        let (_, _, read) = start(&storage, Index(0)).unwrap();
+        assert!(read[0] == before && read.len() <= 2);
+        assert!(read.get(1).is_none_or(|batch| batch.now.0 == 3), "the one given up is back");
+    }
+}
+
+#[test]
+fn what_an_earlier_use_left_never_passes() {
+    for seed in seeds(40) {
+        let _told = Told(format!("DELAYD_SEED={seed}"));
+        let ((mut storage, mut log), mut maker) = (fresh(), Maker::new(seed));
+        let mut rng = SmallRng::seed_from_u64(!seed);
+        let mut stale = 0;
+        for _ in 0..10 {
+            // Seven of them fill a segment, and the last ones stay where they are.
+            let batches: Vec<_> = (0..22).map(|_| maker.sized(8_000)).collect();
+            append(&mut log, &batches).unwrap();
+            log.sync().unwrap();
+            let after = batches[20].index;
+            log.drop_before(after.next()).unwrap();
+            storage = if seed % 2 == 0 { storage.kill() } else { storage.crash(&mut rng) };
+            let (opened, read);
+            (log, opened, read) = start(&storage, after).unwrap();
+            assert!(read == batches[21..], "{} batches", read.len());
+            assert_eq!(opened.cut, None);
+            let bytes = storage.files().into_values().filter(|f| f[4096 + 2 * 8_064 + 4] == 1);
+            stale += bytes.count();
+        }
+        assert!(stale > 10, "there are stale batches");
+        assert!(log.disk_bytes() <= 4 * OPTIONS.segment_bytes);
+    }
+}
+
+#[test]
+fn a_clean_end_is_no_torn_tail() {
+    let ((mut storage, mut log), mut maker) = (fresh(), Maker::new(1));
+    let mut batches = Vec::new();
+    for _ in 0..20 {
+        batches.push(maker.sized(1_000));
+        append(&mut log, &batches[batches.len() - 1..]).unwrap();
+        storage = storage.kill();
+        let (opened, read);
+        (_, opened, read) = start(&storage, Index(0)).unwrap();
+        assert!(read == batches);
+        assert_eq!((opened.cut, opened.segments), (None, 1));
+        // What was read is durable from then on.
+        storage = storage.crash_keeping(|_| Vec::new());
+        (log, _, _) = start(&storage, Index(0)).unwrap();
+        assert_eq!(log.bounds().1, Index(batches.len() as u64));
+    }
+}
