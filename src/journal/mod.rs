@@ -92,7 +92,7 @@
 //! # Every crash
 //!
 //! * *While a spare is made*: a file without header; if it has the size of a segment it is a spare,
-//!   else it is removed.
+//!   which opening syncs first, else it is removed.
 //! * *After an append, before its sync*: any part of the batches is there. The whole ones up to the
 //!   first that is not are kept, as no sync is known to have covered the rest: a torn tail.
 //! * *While a torn tail is cut*: the header of the new segment is there or not. If not, the tail is

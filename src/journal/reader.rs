@@ -11,7 +11,7 @@ use crate::journal::header::HEADER_BYTES;
 use crate::journal::log::{Log, LogOptions, Parts};
 use crate::journal::record::{HEAD_BYTES, Head, Kind};
 use crate::journal::scan::{Files, scan};
-use crate::journal::segment::Segment;
+use crate::journal::segment::{Segment, segment_name};
 use crate::journal::storage::{File, Storage};
 use crate::journal::stream::{Place, Stream};
 use crate::time::Micros;
@@ -180,7 +180,10 @@ impl<S: Storage> LogReader<S> {
             // What was read may be in the memory of the system only.
             last.file.sync().map_err(JournalError::io(&last.name(), "sync"))?;
         }
-        // A spare whose name is not durable must not be written to.
+        // A spare whose making was broken off may not be durable, neither its size nor its name.
+        for spare in files.idle.iter().filter(|spare| spare.bytes == options.segment_bytes) {
+            spare.file.sync().map_err(JournalError::io(&segment_name(spare.number), "sync"))?;
+        }
         storage.sync_dir().map_err(io("sync its folder"))?;
         let chain =
             if lost { Chain { now: chain.now, ..Chain::before(after.next()) } } else { chain };
