@@ -10,24 +10,44 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
 
+const DELAYD: &str = env!("CARGO_BIN_EXE_delayd");
+
 /// A server process on a loopback port of its own; killed when dropped.
 pub struct Server {
     child: Child,
+    command: Command,
     pub port: u16,
     dir: std::path::PathBuf,
 }
 
 impl Server {
-    /// The delayd of this build.
+    /// The delayd of this build, without a journal.
     pub fn delayd(more: &[&str]) -> Server {
-        Server::start(env!("CARGO_BIN_EXE_delayd"), &["--loglevel", "warning"], more)
+        Server::start(DELAYD, &["--loglevel", "warning", "--appendonly", "no"], more)
+    }
+
+    /// The delayd of this build with a journal.
+    pub fn durable(fsync: &str) -> Server {
+        Server::start(DELAYD, &["--loglevel", "warning", "--appendfsync", fsync], &[])
     }
 
     /// Debian's redis-server, without persistence; none if it is not installed.
     pub fn redis() -> Option<Server> {
+        Server::redis_with(&["--appendonly", "no"])
+    }
+
+    /// Debian's redis-server without snapshots; none if it is not installed.
+    pub fn redis_with(more: &[&str]) -> Option<Server> {
         let version = Command::new("redis-server").arg("--version").output().ok()?;
         eprintln!("{}", String::from_utf8_lossy(&version.stdout).trim());
-        Some(Server::start("redis-server", &["--save", "", "--appendonly", "no"], &[]))
+        Some(Server::start("redis-server", &["--save", ""], more))
+    }
+
+    /// Kills the process and starts it again on the same files. Returns at once.
+    pub fn kill_and_restart(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.child = self.command.spawn().expect("it started before");
     }
 
     fn start(program: &str, arguments: &[&str], more: &[&str]) -> Server {
@@ -36,16 +56,16 @@ impl Server {
         drop(free);
         let dir = std::env::temp_dir().join(format!("delayd-bench-{port}"));
         std::fs::create_dir_all(&dir).expect("a temporary directory");
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .arg("--dir")
             .arg(&dir)
             .args(arguments)
             .args(more)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{program}: {error}"));
-        let server = Server { child, port, dir };
+            .stdout(Stdio::null());
+        let child = command.spawn().unwrap_or_else(|error| panic!("{program}: {error}"));
+        let server = Server { child, command, port, dir };
         let deadline = Instant::now() + Duration::from_secs(10);
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             assert!(Instant::now() < deadline, "{program} does not listen");
@@ -114,6 +134,16 @@ impl Client {
             self.input.drain(..std::mem::take(&mut self.at));
             self.input.extend_from_slice(&part[..length]);
         }
+    }
+
+    /// A number in INFO.
+    pub fn info(&mut self, field: &str) -> u64 {
+        let OwnedFrame::BulkString(info) = self.call(&["INFO", "everything"]) else {
+            panic!("INFO is a bulk string")
+        };
+        let info = String::from_utf8_lossy(&info);
+        let line = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {field} in {info}"))
     }
 
     pub fn call(&mut self, words: &[&str]) -> OwnedFrame {
