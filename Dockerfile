@@ -34,7 +34,7 @@ USER delayd
 VOLUME /data
 WORKDIR /data
 EXPOSE 9248
-HEALTHCHECK --interval=5s --timeout=2s --start-period=2s --retries=3 \
+HEALTHCHECK --interval=5s --timeout=2s --start-period=60s --retries=3 \
     CMD ["sh", "-c", "[ \"$(redis-cli -p 9248 PING)\" = PONG ]"]
 ENTRYPOINT ["delayd"]
 # In a container every client comes from another machine, so the server listens on all addresses and

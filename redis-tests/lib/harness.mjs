@@ -96,7 +96,7 @@ export class Server {
   }
 
   async start() {
-    const flags = ['--port', this.port, '--bind', '127.0.0.1', '--dir', this.home, '--appendonly', 'no'];
+    const flags = ['--port', this.port, '--bind', '127.0.0.1', '--dir', this.home, '--journal-segment-size', '1mb'];
     this.child = spawn(process.env.DELAYD_BIN, flags.map(String), { stdio: 'ignore' });
     await until(() => listens(this.port), 10000);
   }

@@ -243,7 +243,7 @@ class Server:
     def start(self):
         """Starts the server and returns when it answers."""
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.home.name]
-        options += ["--appendonly", "no", "--loglevel", "notice", *self.flags]
+        options += ["--journal-segment-size", "1mb", "--loglevel", "notice", *self.flags]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [self.binary, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log
