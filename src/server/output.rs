@@ -511,6 +511,69 @@ mod tests {
         assert_eq!(outputs.unsent_bytes(SLOT), 0);
     }
 
+    /// A command of the client's own: `text` is its reply.
+    fn reply(outputs: &mut Outputs, text: &str, asked: bool, wrote: bool) {
+        let start = outputs.end(SLOT);
+        outputs.encoder(CLIENT).simple(text);
+        outputs.frame(SLOT, start, asked, wrote);
+    }
+
+    #[test]
+    fn replies_wait_for_their_turn_and_keep_their_order() {
+        let mut outputs = outputs();
+        outputs.turn = 5;
+        reply(&mut outputs, "PONG", false, false);
+        assert!(!outputs.has_gated_in_turn());
+        reply(&mut outputs, "added", true, true);
+        reply(&mut outputs, "PONG", false, false);
+        assert!(outputs.has_gated_in_turn());
+        outputs.end_turn();
+        reply(&mut outputs, "read", true, false);
+        outputs.release(4);
+        assert_eq!(outputs.sendable_bytes(SLOT), "+PONG\r\n".len());
+        assert!(outputs.has_gated());
+        outputs.sent(SLOT, "+PONG\r\n".len());
+        assert_eq!(outputs.sendable_bytes(SLOT), 0);
+        while outputs.next_dirty(false).is_some() {}
+        outputs.release(5);
+        assert_eq!(outputs.next_dirty(false), Some(SLOT), "it is looked at again");
+        assert_eq!(outputs.sendable_bytes(SLOT), "+added\r\n+PONG\r\n".len());
+        outputs.release(6);
+        assert_eq!(outputs.sendable_bytes(SLOT), outputs.unsent_bytes(SLOT));
+        assert!(!outputs.has_gated());
+    }
+
+    #[test]
+    fn without_a_journal_nothing_waits() {
+        let mut outputs = outputs();
+        reply(&mut outputs, "added", true, true);
+        assert_eq!(outputs.sendable_bytes(SLOT), outputs.unsent_bytes(SLOT));
+        assert!(!outputs.has_gated_in_turn());
+    }
+
+    #[test]
+    fn what_a_failed_journal_lost_is_told_and_the_rest_leaves() {
+        let mut outputs = outputs();
+        outputs.turn = 1;
+        reply(&mut outputs, "safe", true, true);
+        outputs.end_turn();
+        outputs.release(1);
+        reply(&mut outputs, "lost", true, true);
+        reply(&mut outputs, "read", true, false);
+        reply(&mut outputs, "PONG", false, false);
+        // A waiter's job is lost, too, and is not in hand any more.
+        outputs.set_waiting(CLIENT);
+        hand(&mut outputs);
+        outputs.end_turn();
+        assert_eq!(outputs.sendable_bytes(SLOT), "+safe\r\n".len());
+        assert_eq!(outputs.fail("MISCONF broken"), [CLIENT]);
+        let text = String::from_utf8_lossy(&outputs.at(SLOT).bytes).into_owned();
+        let lost = "-MISCONF broken\r\n";
+        assert_eq!(text, format!("+safe\r\n{lost}+read\r\n+PONG\r\n{lost}"));
+        assert_eq!(outputs.sendable_bytes(SLOT), text.len());
+        assert!(!outputs.at(SLOT).has_jobs_in_hand() && !outputs.has_gated());
+    }
+
     #[test]
     fn a_backlog_and_fresh_replies_leave_by_turns() {
         let mut outputs = Outputs::new();
