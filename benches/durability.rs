@@ -238,12 +238,9 @@ fn bytes() {
         done < count
     });
     let mut done = 0u64;
-    loop {
-        let OwnedFrame::Array(jobs) =
-            client.call(&["DELAY.RESERVE", "NOWAIT", "1", "q", "COUNT", "100"])
-        else {
-            break;
-        };
+    while let OwnedFrame::Array(jobs) =
+        client.call(&["DELAY.RESERVE", "NOWAIT", "1", "q", "COUNT", "100"])
+    {
         let mut words = vec!["DELAY.ACK".to_owned(), "q".to_owned()];
         for job in jobs {
             let OwnedFrame::Array(fields) = job else { panic!("a job is an array") };

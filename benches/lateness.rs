@@ -3,7 +3,8 @@
 //! A producer adds jobs for chosen milliseconds ahead of time; a consumer is blocked in
 //! `DELAY.RESERVE` and notes the wall clock when each arrives. Lateness is receipt − due time, so it
 //! holds the server's timer, its work, two passes through the loopback and the client's wake-up.
-//! `DELAYD_BENCH_RATE` (default 10000 a second) and `DELAYD_BENCH_SECONDS` (default 30).
+//! Without a journal, and with one under each `appendfsync`: under `always` a delivery waits for its
+//! sync. `DELAYD_BENCH_RATE` (default 10000 a second) and `DELAYD_BENCH_SECONDS` (default 10, each).
 
 mod support;
 
@@ -15,10 +16,21 @@ fn main() {
         std::env::var(name).map_or(default, |value| value.parse().expect("a whole number"))
     };
     let rate = number("DELAYD_BENCH_RATE", 10_000);
-    let seconds = number("DELAYD_BENCH_SECONDS", 30);
+    let seconds = number("DELAYD_BENCH_SECONDS", 10);
     println!("{}; {rate} jobs/s for {seconds} s, 100-byte bodies, one blocked consumer", machine());
 
-    let server = Server::delayd(&[]);
+    for fsync in ["", "no", "everysec", "always"] {
+        measure(fsync, rate, seconds);
+    }
+}
+
+/// With a journal under `fsync`, or without one.
+fn measure(fsync: &str, rate: u64, seconds: u64) {
+    let server = match fsync {
+        "" => Server::delayd(&[]),
+        _ => Server::durable(fsync),
+    };
+    println!("{}", if fsync.is_empty() { "no journal" } else { fsync });
     let (mut producer, consumer) = (server.client(), server.client());
     let first_ms = now_us() / 1_000 + 1_000;
     let total = rate * seconds;

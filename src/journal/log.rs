@@ -164,14 +164,20 @@ impl<S: Storage> Log<S> {
     /// to [`LogOptions::spares_max`] become spares, the others are removed. Only for what a durable
     /// base covers.
     pub fn drop_before(&mut self, index: Index) -> io::Result<()> {
+        while self.drop_one_before(index)? {}
+        Ok(())
+    }
+
+    /// As [`drop_before`](Log::drop_before), one segment at most: to remove one takes the file system
+    /// some ms, and who syncs should not wait for twenty. False if there was none.
+    pub fn drop_one_before(&mut self, index: Index) -> io::Result<bool> {
         self.check()?;
-        let mut gone = Vec::new();
-        while self.segments.len() > 1 && self.segments[1].first() <= index {
-            let segment = self.segments.pop_front().expect("more than one");
-            gone.push(segment);
+        if self.segments.len() < 2 || self.segments[1].first() > index {
+            return Ok(false);
         }
-        let recycled = self.recycle(gone);
-        self.poisoning(recycled)
+        let oldest = self.segments.pop_front().expect("more than one");
+        let recycled = self.recycle(vec![oldest]);
+        self.poisoning(recycled).map(|()| true)
     }
 
     /// The first and the last batch; of an empty log the last is the first less 1.

@@ -13,7 +13,6 @@ use crate::ids::Index;
 use crate::journal::base::BaseHead;
 use crate::journal::commit_log::EPOCH;
 use crate::time::Micros;
-use std::io;
 
 /// Base and log together are at most this many tenths of L when a base begins.
 const KEPT_TENTHS_MAX: u64 = 22;
@@ -24,6 +23,8 @@ const SLICE_BYTES: u64 = 64 << 10;
 const SLICE_BYTES_MAX: u64 = 1 << 20;
 /// Images handed to the keeper and not yet written, above which no more are made.
 const BACKLOG_BYTES_MAX: u64 = 16 << 20;
+/// Images of what clients change while the keeper does not keep up, above which the base is given up.
+const OUTPUT_BYTES_MAX: usize = 64 << 20;
 /// The smallest image, bytes: bounds how many a slice has.
 const IMAGE_BYTES_MIN: u64 = 40;
 /// After a base that failed the next one waits so long, µs.
@@ -108,11 +109,12 @@ impl Compaction {
         tracing::info!(index = index.0, "a base begins");
     }
 
-    /// Writes the turn's share of the running base.
-    pub fn slice(&mut self, engine: &mut Engine, journal: &Journal) {
-        let Some(running) = &mut self.running else { return };
+    /// Writes the turn's share of the running base. False if it is to be given up: the disk does not
+    /// keep up, and images of what clients change pile up in memory.
+    pub fn slice(&mut self, engine: &mut Engine, journal: &Journal) -> bool {
+        let Some(running) = &mut self.running else { return true };
         if running.imaged || journal.keeper.backlog_bytes() >= BACKLOG_BYTES_MAX {
-            return;
+            return engine.base_output().len() <= OUTPUT_BYTES_MAX;
         }
         let owed = PACE * (journal.proposed_bytes() - running.log_from_bytes);
         let share = owed.saturating_sub(running.written_bytes).clamp(SLICE_BYTES, SLICE_BYTES_MAX);
@@ -126,6 +128,7 @@ impl Compaction {
         if running.imaged {
             journal.keeper.finish_base();
         }
+        true
     }
 
     /// The keeper has put the running base in place: what it covers leaves the log.
@@ -139,7 +142,12 @@ impl Compaction {
     }
 
     /// The keeper could not write the running base. False if it was given up before.
-    pub fn fail(&mut self, error: &io::Error, engine: &mut Engine, mono_us: u64) -> bool {
+    pub fn fail(
+        &mut self,
+        error: &dyn std::fmt::Display,
+        engine: &mut Engine,
+        mono_us: u64,
+    ) -> bool {
         let ran = self.running.take().is_some();
         if ran {
             engine.abandon_base();

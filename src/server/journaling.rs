@@ -383,11 +383,23 @@ impl Core {
         if begins {
             compaction.begin(engine, journal, self.now, salt);
         }
-        compaction.slice(engine, journal);
+        let keeps_up = compaction.slice(engine, journal);
         running.make_room(engine.base_bytes(), mono_us);
         if begins {
             running.base_first = running.journal.position().first;
             self.base_began();
+        }
+        if !keeps_up {
+            self.give_up_base();
+        }
+    }
+
+    fn give_up_base(&mut self) {
+        let Journaling::Running(running) = &mut self.journaling else { return };
+        let cause = "the disk does not keep up with what changes meanwhile";
+        running.journal.keeper.abandon_base();
+        if running.compaction.fail(&cause, &mut self.engine, self.mono_us) {
+            self.base_ended(Err(cause.to_owned()));
         }
     }
 
@@ -397,6 +409,8 @@ impl Core {
         while let Some(done) = running.journal.keeper.done() {
             match done {
                 Done::Spare(made) => running.note_spare(made, self.mono_us),
+                // The journal failed while the last of it was written.
+                Done::Base(..) if !running.compaction.is_running() => {}
                 Done::Base(index, bytes) => {
                     running.compaction.complete(index, bytes, &running.journal);
                     ended.push(Ok(()));

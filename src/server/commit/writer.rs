@@ -41,6 +41,7 @@ pub fn run(log: Log<Disk>, shared: &Arc<Shared>) {
         shared: Arc::clone(shared),
         kept: Vec::new(),
         retry_at_us: 0,
+        drop_before: None,
         last: None,
     };
     writer.publish();
@@ -62,6 +63,8 @@ struct Writer {
     /// Batches for which there was no room, before all others.
     kept: Vec<Proposal>,
     retry_at_us: u64,
+    /// Segments all of whose batches are before this are to go.
+    drop_before: Option<Index>,
     /// What an empty batch behind the last one would be.
     last: Option<Entry<'static>>,
 }
@@ -69,7 +72,6 @@ struct Writer {
 /// What the writer does next.
 struct Next {
     batches: Vec<Proposal>,
-    drop_before: Option<Index>,
     sync: bool,
     stop: bool,
 }
@@ -77,22 +79,30 @@ struct Next {
 impl Writer {
     fn work(&mut self) -> io::Result<()> {
         loop {
-            let Next { batches, drop_before, sync, stop } = self.next();
+            let Next { batches, sync, stop } = self.next();
             if !batches.is_empty() {
                 self.append(batches)?;
             }
             if sync && self.unsynced_since_us.is_some() {
                 self.sync()?;
             }
-            if let Some(index) = drop_before {
-                self.log.drop_before(index)?;
-                self.shared.ring();
-            }
+            self.drop_one()?;
             self.publish();
             if stop {
                 return self.close();
             }
         }
+    }
+
+    /// Between two groups at most one segment goes.
+    fn drop_one(&mut self) -> io::Result<()> {
+        if let Some(index) = self.drop_before
+            && !self.log.drop_one_before(index)?
+        {
+            self.drop_before = None;
+            self.shared.ring();
+        }
+        Ok(())
     }
 
     /// The last batch is empty: it tells that those before it are durable, so that damage to them is
@@ -129,7 +139,8 @@ impl Writer {
             let (write_at, sync_at) = self.times(&work);
             let sync = work.stop || sync_at.is_some_and(|at| at <= now_us);
             let write = sync || write_at.is_some_and(|at| at <= now_us);
-            if write || work.drop_before.is_some() || work.stop {
+            self.drop_before = work.drop_before.take().or(self.drop_before);
+            if write || self.drop_before.is_some() || work.stop {
                 let mut batches = Vec::new();
                 if write {
                     batches.append(&mut self.kept);
@@ -137,12 +148,7 @@ impl Writer {
                     work.bytes = 0;
                     batches.append(&mut work.batches);
                 }
-                return Next {
-                    batches,
-                    drop_before: work.drop_before.take(),
-                    sync,
-                    stop: work.stop,
-                };
+                return Next { batches, sync, stop: work.stop };
             }
             self.publish();
             let until = [write_at, sync_at].into_iter().flatten().min();
