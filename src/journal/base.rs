@@ -40,9 +40,9 @@ pub struct BaseHead {
     pub salt: u64,
 }
 
-/// Bytes between two syncs of a growing base: one at its end would keep the disk busy for seconds,
-/// and the log's own syncs waiting.
-const SYNC_BYTES: u64 = 8 << 20;
+/// Bytes between two syncs of a growing base: the log's own syncs wait behind each. One at its end
+/// would keep the disk busy for seconds.
+const SYNC_BYTES: u64 = 1 << 20;
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 
