@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::config::options::Name;
 use crate::engine::Engine;
 use crate::engine::flow::{Flow, Room};
+use crate::engine::number::floor_at;
 use crate::error::Misconf;
 use crate::ids::Index;
 use crate::journal::commit_log::{Batch, CommitLog};
@@ -272,6 +273,8 @@ impl Core {
         self.engine = engine;
         self.reconfigure();
         self.restart_clock(then);
+        // From the journal's last instant on even if the wall clock was set back since.
+        self.engine.settings_mut().token_floor = floor_at(self.now.floor().0);
         self.outputs.turn = 1;
         let jobs: u64 = self.engine.job_counts().iter().sum();
         tracing::info!(jobs, facts, index = index.0, took_us, "the journal is loaded");
