@@ -14,6 +14,7 @@ pub mod resp;
 pub mod server;
 pub mod session;
 pub mod time;
+pub mod tools;
 pub mod wheel;
 
 /// The version of Redis whose behaviour clients are promised, as INFO and HELLO show it.

@@ -12,6 +12,9 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(arg) => return fail(&format!("{arg:?} is not UTF-8")),
     };
+    if let Some(exit) = delayd::tools::run(&args) {
+        return exit;
+    }
     let current_dir = match std::env::current_dir() {
         Ok(dir) => dir,
         Err(error) => return fail(&format!("no current directory: {error}")),

@@ -7,7 +7,10 @@ use std::fmt::Write;
 pub fn help() -> String {
     let mut text = String::from(
         "Usage: delayd [FILE] [--OPTION VALUE ...]\n\
-         A delay queue server that speaks the Redis protocol.\n\n\
+         \x20      delayd check DIR [--repair [--yes]]\n\
+         \x20      delayd dump DIR [--from INDEX] [--to INDEX] [--base]\n\
+         A delay queue server that speaks the Redis protocol. check looks its journal through, and\n\
+         repairs it; dump writes it as JSON; both have a --help of their own.\n\n\
          FILE holds one option per line, as redis.conf does. Options:\n\n",
     );
     for spec in &OPTIONS {

@@ -47,6 +47,7 @@ use crate::error::Error;
 use crate::ids::{ClientId, PolicyNo, QueueNo};
 use crate::time::{Micros, Millis};
 use apply::Applied;
+pub(crate) use base::image;
 pub use fact::Facts;
 use fact::{Fact, Malformed};
 use flow::Gate;

@@ -8,9 +8,13 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The name of the lock file.
 const LOCK: &str = "lock";
+/// How often the lock is tried for, and the pause between.
+const LOCK_TRIES: u32 = 4;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// A folder of the file system.
 #[derive(Debug)]
@@ -58,16 +62,32 @@ impl Disk {
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = opened.map_err(JournalError::io(&name, "write"))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                return Err(JournalError::InUse { holder: holder(file), path });
+        let mut tries = 1;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                // Whoever looks whether it is locked has it for an instant.
+                Err(Errno::WOULDBLOCK) if tries < LOCK_TRIES => tries += 1,
+                Err(Errno::WOULDBLOCK) => {
+                    return Err(JournalError::InUse { holder: holder(file), path });
+                }
+                Err(error) => return Err(JournalError::io(&name, "lock")(error.into())),
             }
-            Err(error) => return Err(JournalError::io(&name, "lock")(error.into())),
+            std::thread::sleep(LOCK_PAUSE);
         }
         let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         written.map_err(JournalError::io(&name, "write"))?;
         Ok(Lock { _file: file })
+    }
+
+    /// The server that uses the folder now (`pid 1234`), if there is one. Changes nothing.
+    pub fn user(&self) -> Option<String> {
+        // One who may not read the file cannot know.
+        let file = fs::File::open(self.path.join(LOCK)).ok()?;
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => Some(holder(file)),
+            _ => None,
+        }
     }
 
     /// The folder.

@@ -114,8 +114,10 @@
 
 pub mod base;
 mod chain;
+pub mod check;
 pub mod commit_log;
 mod disk;
+pub mod dump;
 mod entry;
 mod error;
 mod header;
@@ -123,6 +125,7 @@ mod log;
 mod reader;
 pub mod record;
 pub mod recovery;
+pub mod repair;
 mod scan;
 mod segment;
 mod storage;
@@ -134,5 +137,5 @@ pub use error::JournalError;
 pub use header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
 pub use log::{Log, LogOptions};
 pub use reader::{Cut, LogReader, Opened};
-pub use segment::{Spare, SpareMaker, draw_salt, segment_name};
+pub use segment::{Spare, SpareMaker, draw_salt, segment_name, segment_number};
 pub use storage::{File, Storage};

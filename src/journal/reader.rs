@@ -141,6 +141,25 @@ impl<S: Storage> LogReader<S> {
         Ok(Some(Entry::new(&head, body)))
     }
 
+    /// As [`next_batch`](Self::next_batch), of the whole log: batches that the base covers too, as far
+    /// as they stand in the same file as one that it does not. With the number of the segment.
+    pub fn next_of_all(&mut self) -> Result<Option<(u64, Entry<'_>)>, JournalError> {
+        let Some((head, at)) = self.step()? else { return Ok(None) };
+        let body = self.stream.held(at + HEAD_BYTES as u64, head.length as usize);
+        Ok(Some((self.files.segments[self.at].number, Entry::new(&head, body))))
+    }
+
+    /// The numbers of the segments of the log, oldest first. All other files of it are spares, or
+    /// hold what the base covers or what was cut.
+    pub fn segments(&self) -> Vec<u64> {
+        self.files.segments.iter().map(|segment| segment.number).collect()
+    }
+
+    /// What an operator should know of the files, whatever is in them.
+    pub fn notices(&self) -> &[String] {
+        &self.files.notices
+    }
+
     /// For a batch that cannot be applied though its checksums are right: the one read last.
     pub fn damaged(&self, what: String) -> JournalError {
         let segment = self.files.segments.get(self.at);

@@ -17,6 +17,8 @@ pub(super) struct Files<S: Storage> {
     pub generation: u64,
     /// Above the numbers of all files.
     pub numbers_from: u64,
+    /// Those of the idle ones that have no whole header, though they are not empty.
+    pub headless: Vec<u64>,
     /// What an operator should know.
     pub notices: Vec<String>,
 }
@@ -54,6 +56,7 @@ pub(super) fn scan<S: Storage>(
             }
             found => {
                 if found != Found::Zeros {
+                    files.headless.push(number);
                     files.notices.push(format!(
                         "{name}: no whole header at offset 0; nothing before or after it is missing, \
                          so it is taken for one that was never used"
@@ -74,6 +77,7 @@ impl<S: Storage> Files<S> {
             idle: Vec::new(),
             generation: 0,
             numbers_from: 1,
+            headless: Vec::new(),
             notices: Vec::new(),
         }
     }

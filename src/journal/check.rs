@@ -1,0 +1,452 @@
+//! Looks a journal through without changing anything: every file, and whether a start would succeed.
+//!
+//! It does what a start does, with the same parts (base, log, engine), and counts meanwhile. What a
+//! start would refuse is the verdict; what a start would not look at (bases that a newer one replaced)
+//! is told, but does not count.
+
+mod ledger;
+
+use crate::engine::fact::{Fact, Reader};
+use crate::engine::image::Image;
+use crate::engine::{Engine, Loader, Settings};
+use crate::ids::Index;
+use crate::journal::base::{self, BaseReader};
+use crate::journal::error::JournalError;
+use crate::journal::header::{Found, HEADER_BYTES, Header, Magic};
+use crate::journal::log::LogOptions;
+use crate::journal::reader::{Cut, LogReader};
+use crate::journal::recovery::{Offered, Replay};
+use crate::journal::segment::segment_number;
+use crate::journal::storage::{File, Storage};
+use crate::time::Micros;
+use ledger::Ledger;
+use std::sync::Arc;
+
+/// What a file is to the journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// The base that a start loads.
+    Base,
+    /// A base that a newer one replaced.
+    OldBase,
+    /// A base that was never finished.
+    Unfinished,
+    /// A segment of the log.
+    Log,
+    /// A segment of no use any more: a base covers it, or it was cut. It will be used again.
+    Used,
+    /// A segment that was never used.
+    Spare,
+    /// A segment without a whole header, which nothing says is needed.
+    Headless,
+}
+
+/// What there is to say of a file.
+#[derive(Clone, Debug)]
+pub struct FileReport {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub used_as: Use,
+    /// Of a segment: the number of its use.
+    pub generation: Option<u64>,
+    /// Its first batch; of a base 1.
+    pub first: Option<Index>,
+    /// The last batch that was read from it; of a base the last that it covers.
+    pub last: Option<Index>,
+    /// Facts or images that were read.
+    pub records: u64,
+    /// How many of them tell of what is still there.
+    pub live: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Where the log can be cut.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Spot {
+    /// The first batch that is lost.
+    pub index: Index,
+    /// The segment where it stands, or should stand.
+    pub segment: u64,
+    /// And its place there.
+    pub offset: u64,
+}
+
+/// Whether a start would succeed.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It would.
+    Good,
+    /// It would, and cut what was never fully written.
+    Torn(Cut, Spot),
+    /// It would be refused. With a spot the log can be cut there.
+    Damaged(JournalError, Option<Spot>),
+    /// It could not be found out.
+    Unreadable(JournalError),
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Report {
+    /// All files: bases, the log from its oldest segment on, the other segments.
+    pub files: Vec<FileReport>,
+    /// Whether a start would succeed.
+    pub verdict: Verdict,
+    /// Jobs by state (delayed, ready, leased, dead), as far as the journal could be read.
+    pub jobs: [u64; 4],
+    /// Queues that exist.
+    pub queues: u64,
+    /// The newest batch.
+    pub index: Index,
+    /// The last instant that the journal knows of; 0 if it is empty.
+    pub now: Micros,
+    /// The last batch that the base covers; 0 without one.
+    pub base: Index,
+    /// Batches and facts read behind the base.
+    pub replayed: (u64, u64),
+    /// What else an operator should know, a line each.
+    pub notices: Vec<String>,
+}
+
+/// What a file begins with.
+struct Listed {
+    report: FileReport,
+    number: Option<u64>,
+}
+
+/// How far the reading came.
+struct Reading<'p> {
+    engine: Engine,
+    replay: Replay,
+    base: Index,
+    base_bytes: u64,
+    replayed: (u64, u64),
+    ledger: Ledger,
+    /// Segments of the log, and the last batch read from each.
+    log: Vec<(u64, Option<Index>)>,
+    cut: Option<Cut>,
+    notices: Vec<String>,
+    progress: &'p mut dyn FnMut(u64, u64),
+}
+
+type Failed = (JournalError, Option<Spot>);
+
+/// Looks a journal through. `progress` is told the bytes read and about how many there are. Takes as
+/// much memory as the server does, and about 60 bytes more a job.
+pub fn check<S: Storage>(storage: &Arc<S>, progress: &mut dyn FnMut(u64, u64)) -> Report {
+    let mut listed = match list(&**storage) {
+        Ok(listed) => listed,
+        Err(error) => return Report::unreadable(error),
+    };
+    let newest = newest_base(&listed, None);
+    let mut reading = Reading::new(progress);
+    let read = reading.read(storage, newest.as_deref(), &listed);
+    let live = reading.ledger.live();
+    for (at, Listed { report, number }) in listed.iter_mut().enumerate() {
+        report.records = reading.ledger.records(at);
+        report.live = live.get(at).copied().unwrap_or(0);
+        if let Some((_, last)) = reading.log.iter().find(|(of, _)| Some(*of) == *number) {
+            (report.used_as, report.last) = (Use::Log, *last);
+        }
+    }
+    let mut notices = std::mem::take(&mut reading.notices);
+    for old in listed.iter_mut().filter(|listed| listed.report.used_as == Use::OldBase) {
+        match count_images(&**storage, &old.report.name) {
+            Ok(images) => old.report.records = images,
+            Err(error) => notices.push(format!("{error}; a newer base replaces it")),
+        }
+    }
+    let verdict = match read {
+        Ok(()) => reading.verdict(),
+        Err((error, spot)) => {
+            if let (Some(newest), None) = (&newest, &spot) {
+                notices.extend(way_out(storage, &listed, newest, &error));
+            }
+            Verdict::of(error, spot)
+        }
+    };
+    let mut files: Vec<FileReport> = listed.into_iter().map(|listed| listed.report).collect();
+    files.sort_by_key(|file| match file.used_as {
+        Use::Base | Use::OldBase | Use::Unfinished => (0, None),
+        Use::Log => (1, file.generation),
+        Use::Used | Use::Spare | Use::Headless => (2, None),
+    });
+    Report {
+        files,
+        verdict,
+        jobs: reading.engine.job_counts(),
+        queues: reading.engine.queue_counts().iter().sum(),
+        index: reading.replay.index,
+        now: reading.replay.now,
+        base: reading.base,
+        replayed: reading.replayed,
+        notices,
+    }
+}
+
+impl Report {
+    fn unreadable(error: JournalError) -> Report {
+        Report {
+            files: Vec::new(),
+            verdict: Verdict::Unreadable(error),
+            jobs: [0; 4],
+            queues: 0,
+            index: Index(0),
+            now: Micros(0),
+            base: Index(0),
+            replayed: (0, 0),
+            notices: Vec::new(),
+        }
+    }
+}
+
+impl Verdict {
+    fn of(error: JournalError, spot: Option<Spot>) -> Verdict {
+        match error {
+            JournalError::Damaged { .. } | JournalError::Gap { .. } => {
+                Verdict::Damaged(error, spot)
+            }
+            _ => Verdict::Unreadable(error),
+        }
+    }
+}
+
+impl<'p> Reading<'p> {
+    fn new(progress: &'p mut dyn FnMut(u64, u64)) -> Reading<'p> {
+        Reading {
+            engine: Engine::new(Settings::default()),
+            replay: Replay::new(),
+            base: Index(0),
+            base_bytes: 0,
+            replayed: (0, 0),
+            ledger: Ledger::default(),
+            log: Vec::new(),
+            cut: None,
+            notices: Vec::new(),
+            progress,
+        }
+    }
+
+    /// Reads the base of this name, then the log.
+    fn read<S: Storage>(
+        &mut self,
+        storage: &Arc<S>,
+        base: Option<&str>,
+        listed: &[Listed],
+    ) -> Result<(), Failed> {
+        if let Some(name) = base {
+            let file = listed.iter().position(|listed| listed.report.name == name);
+            self.ledger.begin_file(file.unwrap_or(0));
+            self.load(&**storage, name).map_err(|error| (error, None))?;
+        }
+        let options = LogOptions::default();
+        let reader = LogReader::open(Arc::clone(storage), options, self.base);
+        let mut reader = reader.map_err(|error| (error, None))?;
+        self.log = reader.segments().into_iter().map(|number| (number, None)).collect();
+        self.notices = reader.notices().to_vec();
+        let mut last = None;
+        let read = self.follow(&mut reader, listed, &mut last).and_then(|()| reader.look());
+        match read {
+            Ok(opened) => {
+                (self.cut, self.notices) = (opened.cut, opened.notices);
+                Ok(())
+            }
+            Err(error) => {
+                let next = last.map_or(self.first(listed), Index::next);
+                let spot = spot_of(&error, next);
+                Err((error, spot))
+            }
+        }
+    }
+
+    /// The first batch of the log.
+    fn first(&self, listed: &[Listed]) -> Index {
+        let oldest = self.log.first().map(|(number, _)| *number);
+        let oldest =
+            listed.iter().find(|listed| listed.number.is_some() && listed.number == oldest);
+        oldest.and_then(|oldest| oldest.report.first).unwrap_or(self.base.next())
+    }
+
+    fn load<S: Storage>(&mut self, storage: &S, name: &str) -> Result<(), JournalError> {
+        let mut reader = BaseReader::open(storage, name)?;
+        let bytes = reader.bytes();
+        let mut loader = Loader::new(Settings::default());
+        loop {
+            let offset = reader.offset();
+            (self.progress)(offset, bytes);
+            let Some(images) = reader.next_images()? else { break };
+            if let Err(error) = loader.images(images) {
+                return Err(reader.damaged(offset, &error.to_string()));
+            }
+            let images = &mut Reader::new(images);
+            while !images.is_done() {
+                let image = Image::read(images).expect("the loader has read it");
+                self.ledger.image(&image);
+            }
+        }
+        let head = reader.head().expect("a base that was read to its end has told its head");
+        let engine = loader.finish();
+        self.engine = engine.map_err(|error| reader.damaged(bytes, &error.to_string()))?;
+        (self.replay, self.base, self.base_bytes) = (Replay::after(&head), head.index, bytes);
+        Ok(())
+    }
+
+    /// Replays the log; `last` is the last batch that was in order.
+    fn follow<S: Storage>(
+        &mut self,
+        reader: &mut LogReader<S>,
+        listed: &[Listed],
+        last: &mut Option<Index>,
+    ) -> Result<(), JournalError> {
+        let mut file = None;
+        loop {
+            let (read, total) = reader.progress();
+            (self.progress)(self.base_bytes + read, self.base_bytes + total);
+            let Some((segment, entry)) = reader.next_of_all()? else { return Ok(()) };
+            if file != Some(segment) {
+                file = Some(segment);
+                let at = listed.iter().position(|listed| listed.number == file);
+                self.ledger.begin_file(at.unwrap_or(listed.len()));
+            }
+            let (index, count) = (entry.index, u64::from(entry.count));
+            match self.replay.offer(&mut self.engine, &entry) {
+                Offered::Void(what) => return Err(reader.damaged(what)),
+                Offered::Old => self.ledger.covered(count),
+                Offered::Applied => {
+                    self.replayed = (self.replayed.0 + 1, self.replayed.1 + count);
+                    let facts = &mut Reader::new(entry.body);
+                    while !facts.is_done() {
+                        self.ledger.fact(&Fact::decode(facts).expect("it was applied"));
+                    }
+                }
+            }
+            *last = Some(index);
+            if let Some((_, last)) = self.log.iter_mut().find(|(of, _)| *of == segment) {
+                *last = Some(index);
+            }
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        match &self.cut {
+            None => Verdict::Good,
+            Some(cut) => {
+                let segment = segment_number(&cut.file).expect("the log is cut in a segment");
+                let spot = Spot { index: cut.index, segment, offset: cut.offset };
+                Verdict::Torn(cut.clone(), spot)
+            }
+        }
+    }
+}
+
+/// Where the log can be cut because of this error, if `next` is the first batch that is not in order.
+fn spot_of(error: &JournalError, next: Index) -> Option<Spot> {
+    let JournalError::Damaged { file, offset, .. } = error else { return None };
+    let segment = segment_number(file)?;
+    Some(Spot { index: next, segment, offset: *offset })
+}
+
+/// All files of the journal.
+fn list(storage: &impl Storage) -> Result<Vec<Listed>, JournalError> {
+    let mut names = storage.list().map_err(JournalError::io("the journal", "list"))?;
+    names.sort_unstable();
+    let newest = names.iter().filter_map(|name| base::index_of(name)).max();
+    let mut listed = Vec::new();
+    for name in names {
+        let (number, index) = (segment_number(&name), base::index_of(&name));
+        if number.is_none() && index.is_none() && !base::is_unfinished(&name) {
+            continue;
+        }
+        let file = storage.open(&name).map_err(JournalError::io(&name, "open"))?;
+        let bytes = file.bytes().map_err(JournalError::io(&name, "read"))?;
+        let (mut generation, mut first) = (None, index.map(|_| Index(1)));
+        let used_as = match (number, index) {
+            (None, None) => Use::Unfinished,
+            (None, index) if index == newest => Use::Base,
+            (None, Some(_)) => Use::OldBase,
+            (Some(_), _) => {
+                let mut block = vec![0; HEADER_BYTES as usize];
+                let filled = file.read_full(&mut block, 0);
+                let filled = filled.map_err(JournalError::io(&name, "read"))?;
+                match Header::decode(&block[..filled], Magic::Segment) {
+                    Found::Header(header) => {
+                        generation = Some(header.generation);
+                        first = Some(Index(header.first));
+                        Use::Used
+                    }
+                    Found::Zeros => Use::Spare,
+                    Found::Version(_) | Found::Broken => Use::Headless,
+                }
+            }
+        };
+        let (records, live) = (0, 0);
+        let report =
+            FileReport { name, used_as, generation, first, last: index, records, live, bytes };
+        listed.push(Listed { report, number });
+    }
+    Ok(listed)
+}
+
+/// The newest base, or the newest but `not`.
+fn newest_base(listed: &[Listed], not: Option<&str>) -> Option<String> {
+    let names = listed.iter().map(|listed| &listed.report.name);
+    let bases = names.filter(|name| base::index_of(name).is_some() && Some(name.as_str()) != not);
+    bases.max().cloned()
+}
+
+fn count_images(storage: &impl Storage, name: &str) -> Result<u64, JournalError> {
+    let mut reader = BaseReader::open(storage, name)?;
+    let mut count = 0;
+    loop {
+        let offset = reader.offset();
+        let Some(images) = reader.next_images()? else { return Ok(count) };
+        let bytes = images.len();
+        let images = &mut Reader::new(images);
+        let mut read = Ok(());
+        while !images.is_done() && read.is_ok() {
+            read = Image::read(images).map(|image| {
+                count += u64::from(!matches!(image, Image::Begin { .. } | Image::End(_)));
+            });
+        }
+        if let Err(error) = read {
+            let what = format!("an image of {bytes} bytes: {error}");
+            return Err(reader.damaged(offset, &what));
+        }
+    }
+}
+
+/// A damaged base cannot be repaired: what was written at its place may be there all the same, in an
+/// older base, or in segments that were not used again since.
+fn way_out<S: Storage>(
+    storage: &Arc<S>,
+    listed: &[Listed],
+    newest: &str,
+    error: &JournalError,
+) -> Vec<String> {
+    if !matches!(error, JournalError::Damaged { file, .. } if file == newest) {
+        return Vec::new();
+    }
+    let covered = base::index_of(newest).unwrap_or_default();
+    let older = newest_base(listed, Some(newest));
+    for name in older.map(Some).into_iter().chain([None]) {
+        let silent = &mut |_, _| {};
+        let mut reading = Reading::new(silent);
+        let read = reading.read(storage, name.as_deref(), listed);
+        if read.is_ok() && reading.replay.index >= covered {
+            let of = match &name {
+                Some(name) => format!("{name} and the log behind it hold"),
+                None => "the log holds".to_owned(),
+            };
+            return vec![format!(
+                "{of} all that {newest} told, up to batch {}: move {newest} out of the folder, and the \
+                 server starts with all jobs",
+                reading.replay.index
+            )];
+        }
+    }
+    vec![format!(
+        "a base cannot be repaired here, and neither an older one nor the log alone holds what {newest} \
+         told: what is left is a copy of the folder from before"
+    )]
+}

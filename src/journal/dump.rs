@@ -1,0 +1,144 @@
+//! The journal as text: one JSON object a line for each fact of the log, or image of a base.
+//! `docs/journal.md` has the table of fields.
+
+mod fields;
+mod value;
+
+use crate::engine::fact::{Fact, Malformed, Reader};
+use crate::engine::image::Image;
+use crate::ids::{Db, Index, QueueNo};
+use crate::journal::entry::Entry;
+use fields::Fields;
+pub use fields::{told, word_of};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use value::Value;
+pub use value::written;
+
+/// Why a line could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum DumpError {
+    /// The output takes no more.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+    /// What was to be written is no fact, or no image.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+/// Which number stands for which queue.
+#[derive(Clone, Debug, Default)]
+pub struct Names(HashMap<QueueNo, (Db, Box<[u8]>)>);
+
+impl Names {
+    /// The queue's database and name, if they are known.
+    pub fn get(&self, queue: QueueNo) -> Option<(Db, &[u8])> {
+        self.0.get(&queue).map(|(db, name)| (*db, &**name))
+    }
+
+    /// Learns the names of queues in the images of a base.
+    pub fn learn_images(&mut self, images: &[u8]) -> Result<(), Malformed> {
+        let reader = &mut Reader::new(images);
+        while !reader.is_done() {
+            self.learn_image(&Image::read(reader)?);
+        }
+        Ok(())
+    }
+
+    /// Takes over what others know.
+    pub fn take_over(&mut self, other: Names) {
+        self.0.extend(other.0);
+    }
+
+    /// Learns from the facts of a batch, and forgets what they end.
+    pub fn learn_facts(&mut self, facts: &[u8]) -> Result<(), Malformed> {
+        let reader = &mut Reader::new(facts);
+        while !reader.is_done() {
+            let fact = Fact::decode(reader)?;
+            self.learn(&fact);
+            self.forget(&fact);
+        }
+        Ok(())
+    }
+
+    /// Learns from a fact.
+    pub fn learn(&mut self, fact: &Fact<'_>) {
+        if let Fact::QueueBound { queue, db, name } = *fact {
+            self.0.insert(queue, (db, name.into()));
+        }
+    }
+
+    /// Forgets what a fact ends.
+    pub fn forget(&mut self, fact: &Fact<'_>) {
+        match *fact {
+            Fact::QueueRemoved { queue } | Fact::QueueForgotten { queue } => {
+                self.0.remove(&queue);
+            }
+            Fact::Flushed { db } => self.0.retain(|_, (of, _)| db.is_some_and(|db| db != *of)),
+            _ => {}
+        }
+    }
+
+    fn learn_image(&mut self, image: &Image<'_>) {
+        if let Image::Queue(queue) = image {
+            self.0.insert(queue.number, (queue.db, queue.name.into()));
+        }
+    }
+}
+
+/// Writes lines. Keeps nothing in memory but the names of queues.
+#[derive(Debug)]
+pub struct Dump<W> {
+    out: W,
+    names: Names,
+}
+
+impl<W: Write> Dump<W> {
+    /// Writes to `out`, which should be buffered; `names` are known from what comes before.
+    pub fn new(out: W, names: Names) -> Dump<W> {
+        Dump { out, names }
+    }
+
+    /// Writes the facts of a batch.
+    pub fn entry(&mut self, entry: &Entry<'_>) -> Result<(), DumpError> {
+        let reader = &mut Reader::new(entry.body);
+        let mut sequence = entry.first;
+        while !reader.is_done() {
+            let fact = Fact::decode(reader)?;
+            self.names.learn(&fact);
+            let mut line = Fields::new(&self.names);
+            line.put("index", Value::Count(entry.index.0));
+            line.put("sequence", Value::Count(sequence));
+            line.put("at", Value::Instant(entry.now));
+            line.fact(&fact);
+            line.write(&mut self.out)?;
+            self.names.forget(&fact);
+            sequence += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes images of the base up to `base`.
+    pub fn images(&mut self, base: Index, images: &[u8]) -> Result<(), DumpError> {
+        let reader = &mut Reader::new(images);
+        while !reader.is_done() {
+            let image = Image::read(reader)?;
+            self.names.learn_image(&image);
+            let mut line = Fields::new(&self.names);
+            line.put("base", Value::Count(base.0));
+            line.image(&image);
+            line.write(&mut self.out)?;
+        }
+        Ok(())
+    }
+
+    /// The names of queues as they are behind what was written.
+    pub fn names(&mut self) -> &mut Names {
+        &mut self.names
+    }
+
+    /// The output, with all that was written.
+    pub fn into_output(self) -> W {
+        self.out
+    }
+}

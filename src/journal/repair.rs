@@ -1,0 +1,103 @@
+//! Cuts a damaged log, so that a start finds the exact prefix before the damage.
+//!
+//! Nothing is overwritten. A new segment is begun whose first batch is the one that is lost: its
+//! header, once synced, makes void all that stands behind, as [`Log::cut_after`](super::Log) does it.
+//! The header is one write, so that a crash leaves the log cut, or as it was.
+
+use crate::ids::Index;
+use crate::journal::check::Spot;
+use crate::journal::entry::Entry;
+use crate::journal::error::JournalError;
+use crate::journal::header::HEADER_BYTES;
+use crate::journal::log::LogOptions;
+use crate::journal::record::{ALIGN, HEAD_BYTES, Kind};
+use crate::journal::scan::scan;
+use crate::journal::segment::{SpareMaker, segment_name};
+use crate::journal::storage::{File, Storage};
+use crate::journal::stream::{Place, Stream};
+use std::sync::Arc;
+
+/// The size of the segment that a cut begins: the least there is.
+const SEGMENT_BYTES: u64 = 64 << 10;
+/// How much is read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// A part of a file that a cut makes void.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// The file.
+    pub file: String,
+    /// From here to its end.
+    pub offset: u64,
+    /// Its generation and salt, which the checksums of its batches begin with; none without a header.
+    pub seed: Option<(u64, u64)>,
+}
+
+/// What a cut at `spot` makes void: the damaged segment from there, and all later ones. `base` is the
+/// last batch of the base. Segments without a whole header are among them, for they may be what is
+/// missing.
+pub fn pieces<S: Storage>(
+    storage: &S,
+    base: Index,
+    spot: &Spot,
+) -> Result<Vec<Piece>, JournalError> {
+    let files = scan(storage, LogOptions::default().shard, base)?;
+    let behind = files.segments.iter().skip_while(|segment| segment.number != spot.segment);
+    let mut pieces = Vec::new();
+    for segment in behind {
+        let offset = if segment.number == spot.segment { spot.offset } else { 0 };
+        let seed = Some((segment.header.generation, segment.header.salt));
+        pieces.push(Piece { file: segment.name(), offset, seed });
+    }
+    for number in files.headless {
+        pieces.push(Piece { file: segment_name(number), offset: 0, seed: None });
+    }
+    Ok(pieces)
+}
+
+/// Hands over all whole batches from `spot` on, found at any place of the damaged segment and those
+/// behind it. What lies behind an earlier cut is not among them.
+pub fn behind<S: Storage>(
+    storage: &S,
+    base: Index,
+    spot: &Spot,
+    each: &mut dyn FnMut(&Entry<'_>),
+) -> Result<(), JournalError> {
+    let files = scan(storage, LogOptions::default().shard, base)?;
+    let mut segments =
+        files.segments.iter().skip_while(|segment| segment.number != spot.segment).peekable();
+    while let Some(segment) = segments.next() {
+        let to = segments.peek().map(|following| following.first());
+        let (from, mut at) = match segment.number == spot.segment {
+            true => (spot.index, spot.offset),
+            false => (segment.first(), HEADER_BYTES),
+        };
+        let mut stream = Stream::new(READ_BYTES);
+        while at + HEAD_BYTES as u64 <= segment.bytes {
+            let place = stream.examine(&segment.file, at, segment.seed);
+            let place = place.map_err(JournalError::io(&segment.name(), "read"))?;
+            let wanted = |index: Index| index >= from && to.is_none_or(|to| index < to);
+            at += match place {
+                Place::Batch(head) if head.kind == Kind::Facts && wanted(head.index) => {
+                    let body = stream.held(at + HEAD_BYTES as u64, head.length as usize);
+                    each(&Entry::new(&head, body));
+                    head.span()
+                }
+                _ => ALIGN,
+            };
+        }
+    }
+    Ok(())
+}
+
+/// Cuts the log before batch `index`; durable when it returns.
+pub fn cut<S: Storage>(storage: &Arc<S>, base: Index, index: Index) -> Result<(), JournalError> {
+    let shard = LogOptions::default().shard;
+    let files = scan(&**storage, shard, base)?;
+    let maker = SpareMaker::new(Arc::clone(storage), files.numbers_from, SEGMENT_BYTES);
+    let name = segment_name(files.numbers_from);
+    let io = |action| JournalError::io(&name, action);
+    let spare = maker.make().map_err(io("make"))?;
+    let segment = spare.begin(shard, files.generation + 1, index).map_err(io("begin"))?;
+    segment.file.sync().map_err(io("sync"))
+}

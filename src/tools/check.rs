@@ -1,0 +1,194 @@
+//! `delayd check`
+
+use super::args::Check;
+use super::table::{bytes, count, table};
+use super::{Exit, place, repair};
+use crate::engine::request::State;
+use crate::ids::Index;
+use crate::journal::check::{FileReport, Report, Use, Verdict, check};
+use crate::journal::dump::written;
+use crate::journal::{Disk, JournalError};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// A journal smaller than this is read before anybody waits.
+const PROGRESS_BYTES_MIN: u64 = 64 << 20;
+/// How often a journal is read that a server changes meanwhile.
+const READS_MAX: u32 = 5;
+
+/// Checks, and repairs if it is asked for.
+pub fn run(asked: &Check) -> Exit {
+    let exit = place::find(&asked.dir).and_then(|folder| match asked.repair {
+        true => repair::run(&folder, asked.yes),
+        false => {
+            let disk = Arc::new(Disk::open_read_only(&folder)?);
+            let (report, user) = look(&disk);
+            say(&text(&disk, &report, user.as_deref()));
+            exit(report.verdict, user.is_some())
+        }
+    });
+    exit.unwrap_or_else(|error| {
+        eprintln!("delayd: {error}");
+        Exit::Unreadable
+    })
+}
+
+/// Reads the journal, and who uses it. What a running server gives up and uses again while it is read
+/// looks like damage: only what is told twice in a row is believed.
+fn look(disk: &Arc<Disk>) -> (Report, Option<String>) {
+    let mut told = None;
+    for read in 1.. {
+        let before = disk.user();
+        let mut report = examine(disk);
+        let user = disk.user().or(before);
+        let error = match &report.verdict {
+            Verdict::Damaged(error, _) | Verdict::Unreadable(error) if user.is_some() => {
+                error.to_string()
+            }
+            _ => return (report, user),
+        };
+        if told.as_ref() == Some(&error) {
+            return (report, user);
+        }
+        if read == READS_MAX {
+            let text = "a server changes it faster than it can be read; try again, or check a copy";
+            let source = std::io::Error::new(std::io::ErrorKind::WouldBlock, text);
+            let folder = disk.path().display().to_string();
+            report.verdict = Verdict::Unreadable(JournalError::io(&folder, "check")(source));
+            return (report, user);
+        }
+        told = Some(error);
+    }
+    unreachable!("the last read returns")
+}
+
+/// Reads the journal once, with a bar on a terminal.
+pub fn examine(disk: &Arc<Disk>) -> Report {
+    let mut bar: Option<ProgressBar> = None;
+    let report = check(disk, &mut |read, total| {
+        if total >= PROGRESS_BYTES_MIN {
+            // Draws on stderr, and only if that is a terminal.
+            let bar = bar.get_or_insert_with(|| ProgressBar::new(total).with_style(style()));
+            bar.set_length(total);
+            bar.set_position(read);
+        }
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    report
+}
+
+fn style() -> ProgressStyle {
+    let template = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, about {eta} more";
+    ProgressStyle::with_template(template).expect("a template that is right")
+}
+
+/// Writes to stdout. A reader that has seen enough, such as `head`, is no error.
+pub fn say(text: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+}
+
+/// The code of a verdict; `used` by a running server, which is about to write what seems torn.
+pub fn exit(verdict: Verdict, used: bool) -> Result<Exit, JournalError> {
+    match verdict {
+        Verdict::Good => Ok(Exit::Good),
+        Verdict::Torn(..) if used => Ok(Exit::Good),
+        Verdict::Torn(..) => Ok(Exit::Torn),
+        Verdict::Damaged(..) => Ok(Exit::Damaged),
+        Verdict::Unreadable(error) => Err(error),
+    }
+}
+
+/// The report as it is printed.
+pub fn text(disk: &Disk, report: &Report, user: Option<&str>) -> String {
+    let mut text = format!("{}\n", disk.path().display());
+    if let Some(user) = user {
+        line(&mut text, &format!("in use by a server ({user}): as of when it was read"));
+    }
+    text.push('\n');
+    let header = ["file", "gen", "batches", "records", "live", "dead", "bytes"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(report.files.iter().map(row));
+    text.push_str(&table(&rows));
+    text.push('\n');
+    let jobs = State::ALL.iter().zip(report.jobs);
+    let jobs: Vec<String> = jobs.map(|(state, jobs)| format!("{jobs} {}", state.word())).collect();
+    line(&mut text, &format!("jobs     {}", jobs.join(", ")));
+    line(&mut text, &format!("queues   {}", report.queues));
+    match report.index {
+        Index(0) => line(&mut text, "newest   no batch yet"),
+        newest => line(&mut text, &format!("newest   batch {newest}, {}", written(report.now))),
+    }
+    let (batches, facts) = report.replayed;
+    let base = match report.base {
+        Index(0) => "none".to_owned(),
+        base => format!("up to batch {base}"),
+    };
+    line(
+        &mut text,
+        &format!("base     {base}; replayed behind it: {batches} batches, {facts} facts"),
+    );
+    for notice in &report.notices {
+        line(&mut text, &format!("notice   {notice}"));
+    }
+    verdict(&mut text, report, user.is_some());
+    text
+}
+
+fn verdict(text: &mut String, report: &Report, used: bool) {
+    match &report.verdict {
+        Verdict::Good => line(text, "in order"),
+        Verdict::Torn(cut, _) if used => {
+            let (file, offset) = (&cut.file, cut.offset);
+            line(text, &format!("in order; {file} is being written at offset {offset}"));
+        }
+        Verdict::Torn(cut, _) => {
+            line(text, &format!("torn     {cut}"));
+            line(text, "a server cuts it there when it starts: no reply was waiting for it");
+        }
+        Verdict::Damaged(error, spot) => {
+            line(text, &format!("damage   {error}"));
+            line(text, "a server would not start");
+            let Some(spot) = spot else { return };
+            line(
+                text,
+                &format!(
+                    "what is told above is as of batch {}; --repair cuts the log behind it",
+                    spot.index.0 - 1
+                ),
+            );
+        }
+        Verdict::Unreadable(_) => {}
+    }
+}
+
+fn row(file: &FileReport) -> Vec<String> {
+    let none = || "-".to_owned();
+    let last = file.last.map_or_else(none, |index| index.to_string());
+    let (read, batches) = match (file.used_as, file.first) {
+        (Use::Base, _) => (true, format!("1-{last}")),
+        (Use::OldBase, _) => (true, format!("old 1-{last}")),
+        (Use::Log, Some(first)) if file.last.is_some() => (true, format!("{first}-{last}")),
+        (Use::Log, first) => (true, format!("from {}", first.unwrap_or_default())),
+        (Use::Unfinished, _) => (false, "unfinished".to_owned()),
+        (Use::Used, _) => (false, "used up".to_owned()),
+        (Use::Spare, _) => (false, "spare".to_owned()),
+        (Use::Headless, _) => (false, "no header".to_owned()),
+    };
+    let counted = |number: u64| if read { count(number) } else { none() };
+    vec![
+        file.name.clone(),
+        file.generation.map_or_else(none, |generation| generation.to_string()),
+        batches,
+        counted(file.records),
+        counted(file.live),
+        counted(file.records - file.live),
+        bytes(file.bytes),
+    ]
+}
+
+fn line(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("a String takes all");
+}

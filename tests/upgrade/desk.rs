@@ -1,0 +1,166 @@
+//! An engine with a journal, without a server: the same calls give the same facts.
+
+use delayd::engine::reply::{Outbox, Reply};
+use delayd::engine::request::{Add, QueueName, Request, Reserve, Taken, Wait, When};
+use delayd::engine::{Engine, Facts, Settings, Turn};
+use delayd::ids::{ClientId, Db, Index, Token};
+use delayd::journal::base::{BaseHead, BaseWriter};
+use delayd::journal::{Disk, Entry, Log, LogOptions};
+use delayd::time::{Micros, Millis};
+use std::path::Path;
+use std::sync::Arc;
+
+/// 2025-01-01.
+pub const BEGIN: Micros = Micros(1_735_689_600_000_000);
+
+pub const OPTIONS: LogOptions = LogOptions { segment_bytes: 64 << 10, shard: 0, spares_max: 2 };
+
+/// Remembers the leases that were given.
+#[derive(Default)]
+struct Leases(Vec<(Vec<u8>, Token)>);
+
+impl Outbox for Leases {
+    fn reply(&mut self, _: ClientId, reply: Reply<'_>) {
+        match reply {
+            Reply::Reserved(jobs) => {
+                let tokens = jobs.iter().filter_map(|job| Some((job.id.to_vec(), job.token?)));
+                self.0.extend(tokens);
+            }
+            Reply::Error(error) => panic!("refused: {error}"),
+            _ => {}
+        }
+    }
+}
+
+pub struct Desk {
+    pub engine: Engine,
+    pub now: Micros,
+    storage: Arc<Disk>,
+    log: Log<Disk>,
+    /// The newest batch, and the sequence of the next fact.
+    pub index: Index,
+    first: u64,
+    leases: Leases,
+}
+
+pub fn name(db: u8, name: &[u8]) -> QueueName<'_> {
+    QueueName { db: Db(db), name }
+}
+
+pub fn add<'a>(queue: QueueName<'a>, id: &'a [u8], in_ms: u64) -> Add<'a> {
+    Add {
+        queue,
+        when: When::In(in_ms),
+        body: b"body",
+        id: Some(id),
+        taken: Taken::Refuse,
+        priority: None,
+        attempts: None,
+        backoff: None,
+        lease_ms: None,
+        ttl_ms: None,
+        unique_ms: 0,
+    }
+}
+
+pub fn reserve<'a>(db: u8, queues: &'a [&'a [u8]]) -> Reserve<'a> {
+    Reserve {
+        db: Db(db),
+        queues,
+        wait: Wait::No,
+        count: 1,
+        lease_ms: None,
+        no_ack: false,
+        bound: false,
+    }
+}
+
+impl Desk {
+    /// Begins a journal in an empty folder.
+    pub fn new(folder: &Path) -> Desk {
+        let settings = Settings { token_floor: 1 << 60, ..Settings::default() };
+        let storage = Arc::new(Disk::open(folder).unwrap());
+        let (log, _) = Log::open(Arc::clone(&storage), OPTIONS, Index(0)).unwrap();
+        Desk {
+            engine: Engine::new(settings),
+            now: BEGIN,
+            storage,
+            log,
+            index: Index(0),
+            first: 1,
+            leases: Leases::default(),
+        }
+    }
+
+    /// Does something and writes its facts as a batch, durably.
+    pub fn turn(&mut self, work: impl FnOnce(&mut Engine, Micros, &mut Turn<'_>)) {
+        let mut facts = Facts::default();
+        let turn = &mut Turn { facts: &mut facts, outbox: &mut self.leases };
+        work(&mut self.engine, self.now, turn);
+        self.write(&facts);
+    }
+
+    /// Writes facts that have been applied.
+    pub fn write(&mut self, facts: &Facts) {
+        if facts.count == 0 {
+            return;
+        }
+        let (index, count) = (self.index.next(), facts.count as u32);
+        let (epoch, first, now) = (1, self.first, self.now);
+        self.log.append(&[Entry { index, epoch, first, now, count, body: &facts.bytes }]).unwrap();
+        self.log.sync().unwrap();
+        (self.index, self.first) = (index, first + facts.count);
+    }
+
+    /// Goes on in a new segment: a batch that nobody needs is cut off the end.
+    pub fn roll(&mut self) {
+        let (index, epoch, first, now) = (self.index.next(), 1, self.first, self.now);
+        self.log.append(&[Entry { index, epoch, first, now, count: 0, body: b"" }]).unwrap();
+        self.log.cut_after(self.index).unwrap();
+    }
+
+    /// Asks for something as a client.
+    pub fn ask(&mut self, client: u64, request: &Request<'_>) {
+        self.turn(|engine, now, turn| {
+            engine.handle(now, ClientId(client), request, turn);
+        });
+    }
+
+    /// As [`ask`](Desk::ask); what was handed over arrives.
+    pub fn served(&mut self, client: u64, request: &Request<'_>) {
+        self.ask(client, request);
+        self.engine.sent(ClientId(client));
+    }
+
+    pub fn add(&mut self, add: Add<'_>) {
+        self.ask(1, &Request::Add(add));
+    }
+
+    /// The token of the newest lease of a job.
+    pub fn token(&self, id: &[u8]) -> Token {
+        let given = self.leases.0.iter().rev().find(|(of, _)| of == id);
+        given.unwrap_or_else(|| panic!("{} was never leased", id.escape_ascii())).1
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, ms: u64) {
+        self.now = Micros(self.now.0 + ms * 1_000);
+        self.turn(|engine, now, turn| while engine.advance(now, 1_000_000, turn).more {});
+    }
+
+    pub fn at(&self, ms: u64) -> When {
+        When::At(Millis(self.now.0 / 1_000).plus(ms).0)
+    }
+
+    /// Writes a base of what is there now.
+    pub fn base(&mut self) {
+        self.engine.begin_base();
+        while !self.engine.base_slice(100, 1_000) {}
+        let images = std::mem::take(self.engine.base_output());
+        let (index, first, now) = (self.index, self.first, self.now);
+        let head = BaseHead { index, first, now, epoch: 1, shard: 0, salt: 77 };
+        let mut writer = BaseWriter::begin(&self.storage, head).unwrap();
+        writer.write(&images).unwrap();
+        writer.finish().unwrap();
+    }
+}

@@ -1,0 +1,199 @@
+//! A history in which every fact and every image occurs.
+
+use crate::desk::{Desk, add, name, reserve};
+use delayd::engine::Facts;
+use delayd::engine::fact::Fact;
+use delayd::engine::policy::{Backoff, Steps};
+use delayd::engine::request::{Add, Nack, Only, QueueName, Request, Reserve, Wait, When};
+use delayd::ids::{ClientId, Db, PolicyNo};
+
+const DAY_MS: u64 = 86_400_000;
+/// No UTF-8.
+const BYTES: &[u8] = &[0xff, 0, b'\n', 0x80];
+
+fn mail() -> QueueName<'static> {
+    name(0, b"mail")
+}
+
+/// Writes the history, with a base before its last part.
+pub fn write(desk: &mut Desk) {
+    adding(desk);
+    consuming(desk);
+    returning(desk);
+    ending(desk);
+    removing(desk);
+    desk.roll();
+    staying(desk);
+    desk.base();
+    behind_the_base(desk);
+}
+
+fn adding(desk: &mut Desk) {
+    desk.add(Add { body: "grün".as_bytes(), ..add(mail(), b"order:1", 0) });
+    desk.add(Add { when: desk.at(5_000), body: BYTES, id: None, ..add(name(3, BYTES), b"", 0) });
+    let ladder = Backoff { steps: Steps::Ladder([1_000, 90_000].into()), jitter: false };
+    desk.add(Add {
+        attempts: Some(2),
+        backoff: Some(ladder),
+        lease_ms: Some(7_000),
+        ttl_ms: Some(60_000),
+        unique_ms: 5_000,
+        priority: Some(2),
+        ..add(mail(), b"later", 1_000)
+    });
+    desk.add(add(mail(), "früh".as_bytes(), 800));
+    desk.pass(1_500);
+}
+
+fn consuming(desk: &mut Desk) {
+    let queues: &[&[u8]] = &[b"mail"];
+    desk.served(1, &Request::Reserve(Reserve { count: 2, ..reserve(0, queues) }));
+    let token = desk.token(b"later");
+    desk.ask(1, &Request::Extend { queue: mail(), id: b"later", token, lease_ms: 30_000 });
+    let jobs = vec![(&b"later"[..], token), (b"order:1", desk.token(b"order:1"))];
+    desk.ask(1, &Request::Ack { queue: mail(), jobs });
+    desk.served(1, &Request::Pop { db: Db(0), queues, wait: Wait::No });
+    desk.add(Add { unique_ms: 9_000, ..add(mail(), b"once", 0) });
+    desk.served(1, &Request::Pop { db: Db(0), queues, wait: Wait::No });
+    // Both windows end.
+    desk.pass(10_000);
+}
+
+fn returning(desk: &mut Desk) {
+    let queues: &[&[u8]] = &[b"mail"];
+    desk.ask(5, &Request::Reserve(Reserve { wait: Wait::Forever, ..reserve(0, queues) }));
+    desk.add(add(mail(), b"never-left", 10));
+    desk.pass(20);
+    desk.turn(|engine, now, turn| engine.unsent(now, ClientId(5), turn));
+    desk.served(6, &Request::Reserve(reserve(0, queues)));
+    let (id, queue) = (&b"never-left"[..], mail());
+    let nack = Nack {
+        queue,
+        id,
+        token: desk.token(id),
+        when: None,
+        bury: false,
+        uncounted: false,
+        priority: Some(7),
+        error: Some(BYTES),
+    };
+    desk.ask(6, &Request::Nack(nack));
+    desk.pass(5_000);
+    // With the text of an error and counts, so that these go back with it.
+    desk.ask(6, &Request::Pop { db: Db(0), queues, wait: Wait::No });
+    desk.turn(|engine, now, turn| engine.unsent(now, ClientId(6), turn));
+    desk.add(add(mail(), b"plain", 0));
+    desk.ask(6, &Request::Pop { db: Db(0), queues, wait: Wait::No });
+    desk.turn(|engine, now, turn| engine.unsent(now, ClientId(6), turn));
+    desk.ask(6, &Request::Delete { queue, ids: &[b"plain", b"never-left"] });
+}
+
+fn ending(desk: &mut Desk) {
+    let queue = mail();
+    let queues: &[&[u8]] = &[b"mail"];
+    let ids: [&[u8]; 4] = [b"lost", b"timeout", b"nacked", b"buried"];
+    for id in ids {
+        desk.add(Add { attempts: Some(1), ..add(queue, id, 0) });
+    }
+    desk.served(7, &Request::Reserve(Reserve { bound: true, ..reserve(0, queues) }));
+    desk.turn(|engine, now, turn| engine.closed(now, ClientId(7), turn));
+    desk.served(8, &Request::Reserve(Reserve { lease_ms: Some(50), ..reserve(0, queues) }));
+    desk.pass(100);
+    desk.served(8, &Request::Reserve(Reserve { count: 2, ..reserve(0, queues) }));
+    let nack = |token, id, bury| {
+        let (when, error) = (None, Some(&b"why"[..]));
+        let (uncounted, priority) = (false, None);
+        Request::Nack(Nack { queue, id, token, when, bury, uncounted, priority, error })
+    };
+    desk.ask(8, &nack(desk.token(b"nacked"), b"nacked", false));
+    desk.ask(8, &nack(desk.token(b"buried"), b"buried", true));
+    // The lease of one that may be tried again runs out; then it ends with an orderly shutdown.
+    desk.add(add(queue, b"retried", 0));
+    desk.served(8, &Request::Reserve(Reserve { lease_ms: Some(50), ..reserve(0, queues) }));
+    desk.pass(100);
+    desk.served(8, &Request::Reserve(Reserve { bound: true, ..reserve(0, queues) }));
+    desk.turn(|engine, now, turn| while !engine.end_bound(now, 100, turn) {});
+    desk.ask(1, &Request::Delete { queue, ids: &[b"retried"] });
+    // Two that come again: at once, and later.
+    desk.add(add(queue, b"again", 0));
+    for when in [Some(When::In(0)), Some(When::In(3_000))] {
+        desk.served(8, &Request::Reserve(reserve(0, queues)));
+        let (token, id) = (desk.token(b"again"), &b"again"[..]);
+        let (bury, uncounted, priority, error) = (false, true, None, None);
+        desk.ask(
+            8,
+            &Request::Nack(Nack { queue, id, token, when, bury, uncounted, priority, error }),
+        );
+    }
+    let reschedule = |id, when| Request::Reschedule { queue, id, when, only: Only::Any };
+    desk.ask(1, &reschedule(b"again", desk.at(900)));
+    desk.ask(1, &reschedule(b"again", When::In(0)));
+    desk.ask(1, &Request::Cancel { queue, id: b"again", force: true });
+    desk.add(Add { ttl_ms: Some(10), ..add(queue, b"short", 0) });
+    desk.add(Add { ttl_ms: Some(10), unique_ms: 400, ..add(queue, b"short-unique", 0) });
+    desk.pass(500);
+    // Dead letters are dropped after 30 days.
+    desk.pass(31 * DAY_MS);
+}
+
+fn removing(desk: &mut Desk) {
+    desk.add(add(name(0, b"unused"), b"x", 0));
+    desk.ask(1, &Request::Delete { queue: name(0, b"unused"), ids: &[b"x"] });
+    // Statistics of idle queues are forgotten after a day.
+    desk.pass(2 * DAY_MS);
+    desk.add(add(name(0, b"removed"), b"x", 0));
+    desk.ask(1, &Request::Remove { db: Db(0), queues: &[b"removed"] });
+    desk.add(add(name(4, b"flushed"), b"x", 0));
+    desk.ask(1, &Request::Flush { db: Some(Db(4)) });
+    desk.ask(1, &Request::Flush { db: None });
+    // The engine does this when more than a thousand are unused.
+    let mut facts = Facts::default();
+    facts.push(&Fact::PolicyForgotten { number: PolicyNo(1) });
+    desk.engine.apply(desk.now, &facts).unwrap();
+    desk.write(&facts);
+}
+
+/// Jobs in every state, that stay.
+fn staying(desk: &mut Desk) {
+    let queues: &[&[u8]] = &[b"mail"];
+    desk.ask(9, &Request::Reserve(Reserve { wait: Wait::Forever, ..reserve(0, queues) }));
+    desk.add(add(mail(), b"waited-for", 25));
+    desk.pass(40);
+    desk.engine.sent(ClientId(9));
+    ending_soon(desk, mail());
+    desk.served(9, &Request::Reserve(Reserve { bound: true, ..reserve(0, queues) }));
+    for (id, in_ms) in [(&b"d1"[..], 3_600_000), (b"d2", 3_600_000), (b"d0", 1_800_000)] {
+        desk.add(add(mail(), id, in_ms));
+    }
+    desk.add(Add { ttl_ms: Some(900_000), ..add(name(3, BYTES), BYTES, 0) });
+    desk.add(Add { id: None, ..add(name(15, b"made"), b"", 60_000) });
+    desk.add(add(mail(), b"r1", 0));
+    desk.add(Add { priority: Some(0), ..add(mail(), b"r0", 0) });
+}
+
+/// A dead letter, a window, and a job that was delivered and waits for its next try.
+fn ending_soon(desk: &mut Desk, queue: QueueName<'_>) {
+    let queues: &[&[u8]] = &[queue.name];
+    desk.add(add(queue, b"dead", 0));
+    desk.add(add(queue, b"tried", 0));
+    desk.add(Add { unique_ms: 50 * DAY_MS, ..add(queue, b"unique", 0) });
+    desk.served(9, &Request::Reserve(Reserve { count: 3, ..reserve(0, queues) }));
+    let (dead, tried) = (desk.token(b"dead"), desk.token(b"tried"));
+    for (id, token, bury) in [(&b"dead"[..], dead, true), (b"tried", tried, false)] {
+        let (when, error) = (None, Some(BYTES));
+        let (uncounted, priority) = (false, Some(3));
+        let nack = Nack { queue, id, token, when, bury, uncounted, priority, error };
+        desk.ask(9, &Request::Nack(nack));
+    }
+    let jobs = vec![(&b"unique"[..], desk.token(b"unique"))];
+    desk.ask(9, &Request::Ack { queue, jobs });
+    desk.add(add(queue, b"held", 0));
+}
+
+fn behind_the_base(desk: &mut Desk) {
+    desk.add(add(mail(), b"after", 0));
+    desk.add(add(name(0, b"other"), b"after", 70));
+    desk.ask(1, &Request::Delete { queue: mail(), ids: &[b"d1"] });
+    desk.pass(100);
+    desk.served(9, &Request::Reserve(Reserve { count: 1, ..reserve(0, &[b"mail"]) }));
+}
