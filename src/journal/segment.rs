@@ -127,7 +127,9 @@ impl<S: Storage> Spare<S> {
         self.bytes - HEADER_BYTES
     }
 
-    /// Writes the header of its next use, without making it durable.
+    /// Writes the header of its next use, without making it durable. A head of its last use that
+    /// stands where the first batch will goes with it: if it was cut there and named the batch that
+    /// comes next, it would look like one that was torn.
     pub(super) fn begin(
         self,
         shard: u16,
@@ -136,7 +138,9 @@ impl<S: Storage> Spare<S> {
     ) -> io::Result<Segment<S::File>> {
         let (salt, bytes) = (draw_salt()?, self.bytes);
         let header = Header { shard, generation, salt, first: first.0, bytes };
-        self.file.write_at(&header.encode(Magic::Segment)[..], 0)?;
+        let mut block = header.encode(Magic::Segment).to_vec();
+        block.resize(HEADER_BYTES as usize + HEAD_BYTES, 0);
+        self.file.write_at(&block, 0)?;
         Ok(Segment::new(self.number, self.file, header, bytes))
     }
 }

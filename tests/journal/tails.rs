@@ -110,3 +110,20 @@ fn a_clean_end_is_no_torn_tail() {
         assert_eq!(log.bounds().1, Index(batches.len() as u64));
     }
 }
+
+#[test]
+fn a_segment_used_again_tells_of_no_tail_that_was_cut_in_its_last_use() {
+    let ((mut storage, mut log), mut maker) = (fresh(), Maker::new(1));
+    // Each time the first batch of a segment is torn, and two segments take turns: the batch that is
+    // missing is the one of which the other still holds the remains.
+    let batch = maker.sized(1_400);
+    for _ in 0..4 {
+        append(&mut log, std::slice::from_ref(&batch)).unwrap();
+        storage = storage.crash_keeping(|range| vec![range.start..range.end.min(4_608)]);
+        let (opened, read);
+        (log, opened, read) = start(&storage, Index(0)).unwrap();
+        assert!(read.is_empty() && opened.cut.is_some());
+        let (_, again, _) = start(&storage.kill(), Index(0)).unwrap();
+        assert_eq!(again.cut, None);
+    }
+}

@@ -27,7 +27,7 @@ pub struct Client {
     pub waits: bool,
     /// Replies that have not reached the kernel.
     unsent: bool,
-    held: Vec<Held>,
+    pub held: Vec<Held>,
     /// To be asked again, since only a slice was done.
     pub again: Option<Request<'static>>,
     scan: Option<(QueueName<'static>, u64, u32)>,
@@ -49,12 +49,12 @@ pub struct World {
     pub record: Record,
     pub workload: Workload,
     pub now: Micros,
-    turn_facts: Facts,
+    pub turn_facts: Facts,
     pub clients: Vec<Client>,
     last_client: u64,
-    advanced: Option<Advanced>,
+    pub advanced: Option<Advanced>,
     /// What the journal allows in each turn from here on.
-    flow: Flow,
+    pub flow: Flow,
 }
 
 impl World {
@@ -92,7 +92,7 @@ impl World {
         world
     }
 
-    fn connect(&mut self) {
+    pub fn connect(&mut self) {
         self.last_client += 1;
         let id = ClientId(self.last_client);
         let (waits, unsent, held) = (false, false, Vec::new());

@@ -1,0 +1,165 @@
+//! The log is cut after every index, with an engine behind it: the state is that of the index, also
+//! if a crash comes in between, and all goes on from there.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use delayd::engine::request::{Add, QueueName, Request, Taken, When};
+use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
+use delayd::ids::{ClientId, Db, Index};
+use delayd::journal::base::{BaseHead, BaseWriter};
+use delayd::journal::commit_log::EPOCH;
+use delayd::journal::recovery::{Progress, Recovered, recover};
+use delayd::journal::{Entry, Log};
+use delayd::time::Micros;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::lossy::{Fault, Lossy};
+use crate::point::Point;
+use crate::run::{OPTIONS, Pace, Run};
+use crate::seen::{Seen, Telltale, for_each_seed};
+use crate::trace::Recorder;
+
+/// Far from what is done here.
+const NEVER: u64 = 1 << 40;
+
+/// An engine that was recovered, and its log.
+pub struct Desk {
+    pub engine: Engine,
+    pub log: Log<Lossy>,
+    pub last: Index,
+    first: u64,
+    now: Micros,
+    base_index: Index,
+}
+
+impl Desk {
+    pub fn open(storage: &Arc<Lossy>, settings: &Settings) -> Desk {
+        let recovered = recover(storage, OPTIONS, settings.clone(), &Progress::default());
+        let Recovered { engine, log, index, first, now, base_index, .. } =
+            recovered.expect("neither a crash nor a cut is damage");
+        Desk { engine, log, last: index, first, now, base_index }
+    }
+
+    /// A turn with some new jobs: a batch, which is appended.
+    pub fn turn(&mut self, bytes: usize, points: &mut BTreeMap<Index, Point>) {
+        let (mut facts, mut outbox) = (Facts::default(), Recorder::default());
+        let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
+        self.now = Micros(self.now.0 + 1_000);
+        let add = Add {
+            queue: QueueName { db: Db(0), name: b"cut" },
+            when: When::In(5),
+            body: &vec![b'c'; bytes],
+            id: None,
+            taken: Taken::Refuse,
+            priority: None,
+            attempts: None,
+            backoff: None,
+            lease_ms: None,
+            ttl_ms: None,
+            unique_ms: 0,
+        };
+        let outcome = self.engine.handle(self.now, ClientId(1), &Request::Add(add), turn);
+        assert_eq!(outcome, Outcome::Replied);
+        self.engine.advance(self.now, 1_000, turn);
+        let (first, count) = (self.first, facts.count as u32);
+        (self.last, self.first) = (self.last.next(), first + facts.count);
+        let (index, now) = (self.last, self.now);
+        let entry = Entry { index, epoch: EPOCH, first, now, count, body: &facts.bytes };
+        self.log.append(&[entry]).expect("a sound storage");
+        points.insert(index, Point::of(&self.engine, now, self.first, 0));
+    }
+}
+
+impl Desk {
+    /// A base of the state as it is, and the log without what it covers.
+    fn compact(&mut self, storage: &Arc<Lossy>) -> io::Result<()> {
+        let Desk { last: index, first, now, .. } = *self;
+        let head = BaseHead { index, first, now, epoch: EPOCH, shard: 0, salt: 1 };
+        let mut base = BaseWriter::begin(storage, head)?;
+        self.engine.begin_base();
+        while !self.engine.base_slice(1_000, usize::MAX) {}
+        base.write(&std::mem::take(self.engine.base_output()))?;
+        base.finish()?;
+        self.log.drop_before(index.next())
+    }
+}
+
+/// What was recovered is the state after its last batch.
+fn check(desk: &Desk, points: &BTreeMap<Index, Point>) {
+    let point = &points[&desk.last];
+    point.check(&desk.engine);
+    assert_eq!(desk.first, point.first);
+    assert_eq!(desk.log.bounds().1, desk.last);
+}
+
+/// Cuts after `index`, with a death at `operation` of it. True if the cut was done before.
+fn cut(run: &Run, index: Index, operation: u64, rng: &mut SmallRng, seen: &mut Seen) -> bool {
+    let mut settings = run.world.engine.settings().clone();
+    // Whether there is room is not what is tested.
+    settings.memory_bytes_max = 0;
+    let storage = run.storage.kill();
+    let mut desk = Desk::open(&storage, &settings);
+    let (durable, mut points) = (desk.last, run.points.clone());
+    for _ in 0..rng.random_range(0..3) {
+        desk.turn(100, &mut points);
+    }
+    storage.fail_after(operation, Fault::Death);
+    let done = desk.log.cut_after(index).is_ok();
+    let met = storage.operations() > operation;
+    let (last, storage) = (desk.last, storage.crash(rng));
+    let mut desk = Desk::open(&storage, &settings);
+    check(&desk, &points);
+    let uncut = (durable..=last).contains(&desk.last);
+    assert!(desk.last == index || !done && uncut, "{} after a cut after {index}", desk.last);
+    seen.note(if desk.last == index { "cut" } else { "not cut" });
+    // Batches of the numbers that were cut, of other sizes.
+    points.split_off(&desk.last.next());
+    for _ in 0..3 {
+        let bytes = [0, 300, 30_000][rng.random_range(0..3)];
+        desk.turn(bytes, &mut points);
+    }
+    desk.log.sync().expect("a sound storage");
+    let durable = desk.last;
+    // Before a base and after it the log goes through some segments; what was cut does not come
+    // back with those that are given up.
+    for _ in 0..rng.random_range(0..3) {
+        desk.turn(30_000, &mut points);
+    }
+    let dies = rng.random::<bool>();
+    storage.fail_after(if dies { rng.random_range(0..12) } else { NEVER }, Fault::Death);
+    let compacted = desk.compact(&storage);
+    let (last, storage) = (desk.last, storage.crash(rng));
+    let desk = Desk::open(&storage, &settings);
+    let durable = if compacted.is_ok() { last } else { durable };
+    assert!((durable..=last).contains(&desk.last), "{} of {last}", desk.last);
+    check(&desk, &points);
+    seen.note(if compacted.is_ok() { "compacted" } else { "not compacted" });
+    done && !met
+}
+
+#[test]
+fn a_cut_after_every_index_with_a_crash_at_every_operation() {
+    let seen = for_each_seed(10, |seed, seen| {
+        let mut run = Run::new(seed);
+        run.world.workload.options.flows = 0;
+        run.pace = Pace { base: if seed % 2 == 0 { 0 } else { 30 }, ..Pace::busy(seed) };
+        assert!(run.turns(30, seen));
+        run.settle(seen).expect("a sound storage");
+        let storage = run.storage.kill();
+        let base_index = Desk::open(&storage, run.world.engine.settings()).base_index;
+        let mut rng = SmallRng::seed_from_u64(!seed);
+        for index in (base_index.0..=run.last.0).map(Index) {
+            for operation in 0.. {
+                let _telltale =
+                    Telltale(format!("DELAYD_SEED={seed}, index {index}, operation {operation}"));
+                if cut(&run, index, operation, &mut rng, seen) {
+                    break;
+                }
+            }
+        }
+    });
+    seen.check(&["cut", "not cut", "compacted", "not compacted"]);
+}
