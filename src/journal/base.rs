@@ -113,6 +113,11 @@ impl<S: Storage> BaseWriter<S> {
         Ok(())
     }
 
+    /// Its size so far, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.at
+    }
+
     /// Completes the base, puts it in place and removes those before it. Returns what it covers and
     /// its size in bytes. After an error nothing of it is left, or it is in place as a whole.
     pub fn finish(mut self) -> io::Result<(Index, u64)> {

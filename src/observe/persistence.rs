@@ -47,6 +47,12 @@ pub struct Persistence {
     pub spares: u64,
     /// Preallocated bytes that can still be written to.
     pub room_bytes: u64,
+    /// Bytes of the log's files and of the newest base.
+    pub disk_bytes: u64,
+    /// Bytes written to the log since the start.
+    pub written_bytes: u64,
+    /// Bytes written for bases since the start.
+    pub base_written_bytes: u64,
     /// Bytes proposed that are not written yet.
     pub buffer_bytes: u64,
     /// Syncs that were asked for and are not over.
@@ -165,6 +171,9 @@ impl Persistence {
             ("journal_segments", &self.segments),
             ("journal_spares", &self.spares),
             ("journal_room_bytes", &self.room_bytes),
+            ("journal_disk_bytes", &self.disk_bytes),
+            ("journal_written_bytes", &self.written_bytes),
+            ("journal_base_written_bytes", &self.base_written_bytes),
         ]);
     }
 }

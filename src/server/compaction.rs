@@ -1,11 +1,12 @@
 //! When a base is written, and how fast.
 //!
-//! With L the size a base would have now, one is begun when base and log together reach 2.2 L. While
+//! With L the size a base would have now, one is begun when base and log together reach 2.1 L. While
 //! it is written, every byte of log is answered with four of base, so that the log grows by a quarter
-//! of L at most: 2.2 L + L + 0.25 L stay below 3.5 L. What is kept shrinks with every base of N bytes
-//! from at least 2.2 N to N, so that bases cost less than 1 / 1.2 of what clients have written,
-//! whatever these do: it is they who make it grow again. Worked: a million jobs of 150 bytes that are
-//! replaced again and again (L = 150 MB): a base after each 180 MB of log.
+//! of L at most: 2.1 L + L + 0.25 L stay below 3.5 L, and leave room for a quarter of a segment where
+//! L is two segments or more. What is kept shrinks with every base of N bytes from at least 2.1 N to
+//! N, so that bases cost less than 1 / 1.1 of what clients have written, whatever these do: it is
+//! they who make it grow again. Worked: a million jobs of 150 bytes that are replaced again and again
+//! (L = 150 MB): a base after each 165 MB of log.
 
 use super::commit::{Journal, Position};
 use crate::engine::Engine;
@@ -15,7 +16,7 @@ use crate::journal::commit_log::EPOCH;
 use crate::time::Micros;
 
 /// Base and log together are at most this many tenths of L when a base begins.
-const KEPT_TENTHS_MAX: u64 = 22;
+const KEPT_TENTHS_MAX: u64 = 21;
 /// Bytes of base per byte of log while it is written.
 const PACE: u64 = 4;
 /// Least and most bytes of base in a turn: 64 KiB are images of 400 jobs and take about 0.1 ms.
@@ -83,6 +84,11 @@ impl Compaction {
         self.log_before_bytes + journal.proposed_bytes() - self.log_from_bytes
     }
 
+    /// Whether one may begin: none failed just now.
+    pub fn may_begin(&self, mono_us: u64) -> bool {
+        mono_us >= self.retry_at_us
+    }
+
     /// Whether a base is due by itself.
     pub fn is_due(
         &self,
@@ -92,10 +98,11 @@ impl Compaction {
         mono_us: u64,
     ) -> bool {
         let (log, live) = (self.log_bytes(journal), engine.base_bytes());
-        // With less than half a segment of log there is nothing to be given back.
-        mono_us >= self.retry_at_us
-            && log >= segment_bytes / 2
-            && (self.base_bytes + log) * 10 >= live * KEPT_TENTHS_MAX
+        let kept = self.base_bytes + log;
+        // With less than half a segment of log there is nothing to be given back, unless it is of the
+        // base: its jobs were removed.
+        let gives_back = log >= segment_bytes / 2 || kept >= live + segment_bytes / 2;
+        mono_us >= self.retry_at_us && gives_back && kept * 10 >= live * KEPT_TENTHS_MAX
     }
 
     /// Begins a base of the state as it is now. All facts applied must have been proposed, and no

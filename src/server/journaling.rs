@@ -27,8 +27,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// While the disk is full, a spare is tried for so often, µs.
 const RETRY_US: u64 = 1_000_000;
-/// Segments kept to be used again.
-const SPARES_MAX: usize = 2;
+/// Segments kept to be used again: what the promise about space leaves room for beside the one that is
+/// written and one that waits for a base.
+const SPARES_MAX: usize = 1;
 /// Least room for a turn to be begun while the next segment is being made, bytes: a turn reads a MiB
 /// and jobs that fall due or are handed out in it add about as much.
 const TURN_BYTES: u64 = 4 << 20;
@@ -137,9 +138,14 @@ impl Running {
 
     /// Whether requests are to wait until the journal has caught up.
     pub fn is_flooded(&self) -> bool {
-        let room = self.journal.room_bytes();
-        let low = room < TURN_BYTES.min(self.segment_bytes / 4);
+        let low = self.journal.room_bytes() < self.least_room_bytes();
         !self.failed && (self.journal.is_flooded() || (low && self.full.is_none()))
+    }
+
+    /// Room below which no turn takes requests: enough for two, as at a change of segments up to the
+    /// size of a batch is left unused.
+    fn least_room_bytes(&self) -> u64 {
+        (2 * TURN_BYTES).min(self.segment_bytes / 2)
     }
 
     fn show(&self, shown: &mut Persistence) {
@@ -156,6 +162,9 @@ impl Running {
         shown.room_bytes = journal.room_bytes();
         shown.spares = number(&shared.spares);
         shown.segments = number(&shared.segments);
+        shown.written_bytes = number(&shared.written_bytes);
+        shown.base_written_bytes = number(&shared.base_written_bytes);
+        shown.disk_bytes = journal.disk_bytes() + compaction.base_bytes;
         shown.buffer_bytes = journal.unwritten_bytes();
         shown.syncs_pending = u64::from(number(&shared.sync_began_us) > 0);
         shown.syncs_delayed = number(&shared.slow_syncs);
@@ -189,20 +198,47 @@ impl Running {
     }
 
     /// Sees to it that there is room for what comes.
-    fn make_room(&mut self, live_bytes: u64, mono_us: u64) {
+    ///
+    /// The files stay within 3.5 L and two segments, L being the live data. With little of it the
+    /// segment that is written and the one before are all there may be: the base that gives the
+    /// older one back is begun half a segment after the last one, and a few ms later it is there.
+    /// With much of it a base takes long; 2.1 L + L + 0.25 L then leave the room for a third.
+    fn make_room(&mut self, live_bytes: u64, base_due: bool, mono_us: u64) {
         if self.making_spare || mono_us < self.retry_at_us || self.failed {
             return;
         }
-        let room = self.journal.room_bytes();
-        let segment = self.segment_bytes;
-        // Another file only as far as the promise about space goes, unless it is urgent: a base that
-        // is about to end may give a segment back.
-        let allowed = live_bytes * 7 / 2 + 2 * segment;
-        let promised = self.journal.disk_bytes() + self.compaction.base_bytes + segment <= allowed;
-        if room < segment / 4 || (room < segment && promised) {
+        // One that was made and that the writer has not taken up is room too.
+        if self.journal.shared().has_spares_under_way() {
+            return;
+        }
+        let (room, segment) = (self.journal.room_bytes(), self.segment_bytes);
+        let dropping = self.journal.shared().dropping.load(Ordering::Acquire);
+        let coming = base_due || self.compaction.is_running() || dropping;
+        let soon = coming && live_bytes < 2 * segment;
+        let promised = self.is_segment_promised(live_bytes);
+        // Above what lets requests wait, so that they do not wait for nothing.
+        let urgent = room < self.least_room_bytes().max(segment / 4);
+        if (urgent && !soon) || (room < segment && promised) {
             self.making_spare = true;
             self.journal.keeper.make_spare();
         }
+    }
+
+    /// Whether another segment, and a base beside the newest one, stay within the promise.
+    fn is_segment_promised(&self, live_bytes: u64) -> bool {
+        let kept = self.journal.disk_bytes() + self.compaction.base_bytes + live_bytes;
+        kept + self.segment_bytes <= live_bytes * 7 / 2 + 2 * self.segment_bytes
+    }
+
+    /// Whether a base is to give room back, as no other segment is promised: with little live data
+    /// it does so at once. It costs L after at least half a segment of log, and after more where L is
+    /// more, as more segments are promised then.
+    fn is_short_of_room(&self, live_bytes: u64) -> bool {
+        let segment = self.segment_bytes;
+        live_bytes < 2 * segment
+            && self.journal.room_bytes() < segment / 4 * 3
+            && self.compaction.log_bytes(&self.journal) >= live_bytes.max(segment / 5)
+            && !self.is_segment_promised(live_bytes)
     }
 
     fn note_spare(&mut self, made: io::Result<()>, mono_us: u64) {
@@ -377,17 +413,19 @@ impl Core {
         if running.failed {
             return;
         }
+        let short = running.is_short_of_room(self.engine.base_bytes());
         let Running { journal, compaction, segment_bytes, .. } = &mut **running;
         let (engine, mono_us) = (&mut self.engine, self.mono_us);
-        let due =
-            self.journal.base_wanted || compaction.is_due(engine, journal, *segment_bytes, mono_us);
+        let due = self.journal.base_wanted
+            || (short && compaction.may_begin(mono_us))
+            || compaction.is_due(engine, journal, *segment_bytes, mono_us);
         // What has been applied and not proposed is in no batch that the base could name.
         let begins = due && !compaction.is_running() && self.facts.count == 0;
         if begins {
             compaction.begin(engine, journal, self.now, salt);
         }
         let keeps_up = compaction.slice(engine, journal);
-        running.make_room(engine.base_bytes(), mono_us);
+        running.make_room(engine.base_bytes(), due, mono_us);
         if begins {
             running.base_first = running.journal.position().first;
             self.base_began();

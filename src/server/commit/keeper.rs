@@ -136,9 +136,12 @@ impl Work {
                 Task::BeginBase(head) => {
                     let begun = BaseWriter::begin(&self.storage, head);
                     self.base = self.or_failed(begun);
+                    self.note_written(0);
                 }
                 Task::Images(bytes) => {
+                    let before = self.base_bytes();
                     let written = self.base.as_mut().map_or(Ok(()), |base| base.write(&bytes));
+                    self.note_written(before);
                     self.backlog_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
                     if self.or_failed(written).is_none() {
                         self.abandon();
@@ -160,13 +163,19 @@ impl Work {
         self.abandon();
     }
 
+    fn base_bytes(&self) -> u64 {
+        self.base.as_ref().map_or(0, BaseWriter::bytes)
+    }
+
+    /// The base had `before` bytes before what was written now.
+    fn note_written(&self, before: u64) {
+        let bytes = self.base_bytes() - before;
+        self.shared.base_written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     fn make_spare(&self) {
         let made = self.maker.make();
-        let told = made.map(|spare| {
-            let mut work = self.shared.work();
-            work.spares.push(spare);
-            self.shared.tell(work);
-        });
+        let told = made.map(|spare| self.shared.give_spare(spare));
         self.tell(Done::Spare(told));
     }
 

@@ -79,6 +79,8 @@ impl Journal {
     ) -> io::Result<Journal> {
         let shared = Arc::new(Shared::new(bell, position.index));
         shared.work().fsync = Some(fsync);
+        // The first turn sees what room there is.
+        shared.publish(&log);
         let keeper = Keeper::start(storage, log.spare_maker(), Arc::clone(&shared))?;
         let of_writer = Arc::clone(&shared);
         let writer = std::thread::Builder::new().name("journal".to_owned());
@@ -204,6 +206,7 @@ impl Journal {
     pub fn drop_before(&self, index: Index) {
         let mut work = self.shared.work();
         work.drop_before = Some(index);
+        self.shared.dropping.store(true, Ordering::Release);
         self.shared.tell(work);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::ids::Index;
 use crate::journal::commit_log::EPOCH;
-use crate::journal::{Disk, Entry, Spare};
+use crate::journal::{Disk, Entry, Log, Spare};
 use crate::server::wake::Bell;
 use crate::time::Micros;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,6 +90,13 @@ pub struct Shared {
     pub disk_bytes: AtomicU64,
     /// Bytes of batches ever written.
     pub written_bytes: AtomicU64,
+    /// Bytes ever written for bases.
+    pub base_written_bytes: AtomicU64,
+    /// Segments are to go, which may become spares.
+    pub dropping: AtomicBool,
+    /// Spares made by the keeper, and those of them that the writer counts as room.
+    spares_made: AtomicU64,
+    spares_taken: AtomicU64,
     /// Something happened that the loop should look at.
     pub news: AtomicBool,
     failure: OnceLock<Arc<str>>,
@@ -112,6 +119,10 @@ impl Shared {
             segments: AtomicU64::new(0),
             disk_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
+            base_written_bytes: AtomicU64::new(0),
+            dropping: AtomicBool::new(false),
+            spares_made: AtomicU64::new(0),
+            spares_taken: AtomicU64::new(0),
             news: AtomicBool::new(false),
             failure: OnceLock::new(),
             bell,
@@ -147,6 +158,43 @@ impl Shared {
         };
         work.asleep = false;
         work
+    }
+
+    /// Tells of the log's files and room.
+    pub fn publish(&self, log: &Log<Disk>) {
+        let written = self.written_bytes.load(Ordering::Relaxed);
+        self.capacity_bytes.store(written + log.room_bytes(), Ordering::Release);
+        self.spares.store(log.spares() as u64, Ordering::Release);
+        self.segments.store(log.segments(), Ordering::Release);
+        self.disk_bytes.store(log.disk_bytes(), Ordering::Release);
+    }
+
+    /// Gives the writer a spare.
+    pub fn give_spare(&self, spare: Spare<Disk>) {
+        self.spares_made.fetch_add(1, Ordering::Release);
+        let mut work = self.work();
+        work.spares.push(spare);
+        self.tell(work);
+    }
+
+    /// The writer has published the room of `count` spares it was given.
+    pub fn spares_taken(&self, count: usize) {
+        self.spares_taken.fetch_add(count as u64, Ordering::Release);
+        self.ring();
+    }
+
+    /// The writer has given up what a base covers, and published what room came of it.
+    pub fn dropped(&self) {
+        let work = self.work();
+        self.dropping.store(work.drop_before.is_some(), Ordering::Release);
+        drop(work);
+        self.ring();
+    }
+
+    /// Whether a spare was made whose room is not published yet.
+    pub fn has_spares_under_way(&self) -> bool {
+        let taken = self.spares_taken.load(Ordering::Acquire);
+        self.spares_made.load(Ordering::Acquire) > taken
     }
 
     /// The newest index that is durable.

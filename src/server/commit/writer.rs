@@ -100,7 +100,8 @@ impl Writer {
             && !self.log.drop_one_before(index)?
         {
             self.drop_before = None;
-            self.shared.ring();
+            self.publish();
+            self.shared.dropped();
         }
         Ok(())
     }
@@ -127,10 +128,12 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let mut work = shared.work();
         loop {
-            for spare in work.spares.drain(..) {
-                self.log.add_spare(spare);
+            let count = work.spares.len();
+            if count > 0 {
+                work.spares.drain(..).for_each(|spare| self.log.add_spare(spare));
                 self.retry_at_us = 0;
-                self.shared.ring();
+                self.publish();
+                self.shared.spares_taken(count);
             }
             let now_us = mono_us();
             if !work.batches.is_empty() {
@@ -220,12 +223,7 @@ impl Writer {
     }
 
     fn publish(&self) {
-        let (room, spares) = (self.log.room_bytes(), self.log.spares());
-        let written = self.shared.written_bytes.load(Ordering::Relaxed);
-        self.shared.capacity_bytes.store(written + room, Ordering::Release);
-        self.shared.spares.store(spares as u64, Ordering::Release);
-        self.shared.segments.store(self.log.segments(), Ordering::Release);
-        self.shared.disk_bytes.store(self.log.disk_bytes(), Ordering::Release);
+        self.shared.publish(&self.log);
     }
 
     fn give_back(&self, batches: Vec<Proposal>) {

@@ -1,0 +1,362 @@
+//! The real program as a child process, on a folder of its own, and clients that read whole replies.
+//! Nothing here outlives the test: not the process, not the folder.
+
+#![allow(dead_code, reason = "each file of tests uses some of it")]
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Longer than anything here takes.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+pub fn wall_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+/// A number from the environment.
+pub fn number_of(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// `DELAYD_SEED`, or any.
+pub fn seed() -> u64 {
+    let drawn = || RandomState::new().build_hasher().finish();
+    let seed = number_of("DELAYD_SEED").unwrap_or_else(drawn);
+    println!("DELAYD_SEED={seed}");
+    seed
+}
+
+/// A folder that is removed at the end.
+#[derive(Debug)]
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{name}-{}-{count}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn text(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    /// The journal's.
+    pub fn journal(&self) -> PathBuf {
+        self.0.join("journal")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // DELAYD_KEEP leaves it to be looked at.
+        if std::env::var_os("DELAYD_KEEP").is_none() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// The program, running.
+#[derive(Debug)]
+pub struct Program {
+    pub address: SocketAddr,
+    child: Child,
+    log: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+    /// A test that fails prints the log of the last one.
+    shown: bool,
+}
+
+impl Program {
+    /// Starts it on `folder`; `wrap` is put before the command, such as a shim's variable.
+    pub fn start(folder: &Path, options: &[&str]) -> Program {
+        Program::start_as(Program::command(folder, options))
+    }
+
+    /// The command that [`start`](Program::start) runs.
+    pub fn command(folder: &Path, options: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_delayd"));
+        command.args(["--port", "0", "--bind", "127.0.0.1", "--dir", folder.to_str().unwrap()]);
+        command.args(options);
+        command
+    }
+
+    pub fn start_as(command: Command) -> Program {
+        match Program::try_start(command) {
+            Ok(program) => program,
+            Err(log) => panic!("delayd did not start:\n{log}"),
+        }
+    }
+
+    /// Starts it; what it wrote if it ended before it was ready.
+    pub fn try_start(mut command: Command) -> Result<Program, String> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let log = Arc::<Mutex<String>>::default();
+        let written = Arc::clone(&log);
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let (sender, address) = channel();
+        // Ends with the program, which alone has the other end.
+        let reader = std::thread::spawn(move || {
+            let mut line = String::new();
+            while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
+                written.lock().unwrap().push_str(&line);
+                if let Some((_, rest)) = line.split_once(" listens on ") {
+                    let end = rest.find([',', ' ']).unwrap();
+                    let _ = sender.send(rest[..end].parse().unwrap());
+                }
+                line.clear();
+            }
+        });
+        let address = address.recv_timeout(LIMIT);
+        let any = ([0, 0, 0, 0], 0).into();
+        let reader = Some(reader);
+        let mut program =
+            Program { address: address.unwrap_or(any), child, log, reader, shown: true };
+        if address.is_err() {
+            let _ = program.child.kill();
+            program.wait();
+            return Err(program.log());
+        }
+        Ok(program)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has written so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn connect(&self) -> Wire {
+        Wire::connect(self.address).unwrap()
+    }
+
+    /// A client, once the journal is loaded.
+    pub fn connect_loaded(&self) -> Wire {
+        let (mut client, start) = (self.connect(), Instant::now());
+        while client.info("persistence").contains("\r\nloading:1\r\n") {
+            assert!(start.elapsed() < LIMIT, "it never was loaded");
+        }
+        client
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) -> String {
+        self.child.kill().unwrap();
+        self.wait();
+        self.log()
+    }
+
+    /// Waits for it to end by itself.
+    pub fn ended(mut self) -> (ExitStatus, String) {
+        let start = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < LIMIT, "it does not end:\n{}", self.log());
+            std::thread::yield_now();
+        }
+        (self.wait(), self.log())
+    }
+
+    /// SIGTERM, and it ends in good order.
+    pub fn stop(self) -> String {
+        self.terminate();
+        let (status, log) = self.ended();
+        assert!(status.success(), "{status}, signal {:?}:\n{log}", status.signal());
+        log
+    }
+
+    pub fn terminate(&self) {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let status = self.child.wait().unwrap();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        self.shown = false;
+        status
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if self.reader.is_some() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if std::thread::panicking() && self.shown {
+            eprintln!("--- delayd's log:\n{}---", self.log());
+        }
+    }
+}
+
+/// A reply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reply {
+    Simple(String),
+    Error(String),
+    Number(i64),
+    Bulk(Vec<u8>),
+    Nil,
+    Array(Vec<Reply>),
+}
+
+impl Reply {
+    pub fn text(&self) -> &str {
+        match self {
+            Reply::Simple(text) | Reply::Error(text) => text,
+            Reply::Bulk(bytes) => std::str::from_utf8(bytes).unwrap(),
+            other => panic!("no text: {other:?}"),
+        }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Reply::Bulk(bytes) => bytes,
+            other => panic!("no bulk string: {other:?}"),
+        }
+    }
+
+    pub fn number(&self) -> i64 {
+        match self {
+            Reply::Number(number) => *number,
+            Reply::Bulk(_) => self.text().parse().unwrap(),
+            other => panic!("no number: {other:?}"),
+        }
+    }
+
+    /// None for nil.
+    pub fn array(&self) -> Option<&[Reply]> {
+        match self {
+            Reply::Array(all) => Some(all),
+            Reply::Nil => None,
+            other => panic!("no array: {other:?}"),
+        }
+    }
+
+    pub fn is_error(&self, class: &str) -> bool {
+        matches!(self, Reply::Error(text) if text.split(' ').next() == Some(class))
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Wire {
+    stream: BufReader<TcpStream>,
+    out: Vec<u8>,
+}
+
+impl Wire {
+    pub fn connect(address: SocketAddr) -> io::Result<Wire> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.set_write_timeout(Some(LIMIT))?;
+        stream.set_nodelay(true)?;
+        Ok(Wire { stream: BufReader::new(stream), out: Vec::new() })
+    }
+
+    /// Adds a command to what [`flush`](Wire::flush) sends.
+    pub fn push(&mut self, args: &[&[u8]]) {
+        write!(self.out, "*{}\r\n", args.len()).unwrap();
+        for arg in args {
+            write!(self.out, "${}\r\n", arg.len()).unwrap();
+            self.out.extend_from_slice(arg);
+            self.out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// As [`push`](Wire::push); the arguments are the words of the text.
+    pub fn push_line(&mut self, line: &str) {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        self.push(&args);
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        let sent = self.stream.get_mut().write_all(&self.out);
+        self.out.clear();
+        sent
+    }
+
+    pub fn read(&mut self) -> io::Result<Reply> {
+        let mut line = String::new();
+        if self.stream.read_line(&mut line)? == 0 || !line.ends_with("\r\n") {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let rest = &line[1..line.len() - 2];
+        let count = || rest.parse::<i64>().unwrap();
+        Ok(match line.as_bytes()[0] {
+            b'+' => Reply::Simple(rest.to_owned()),
+            b'-' => Reply::Error(rest.to_owned()),
+            b':' => Reply::Number(count()),
+            b'$' | b'*' if count() < 0 => Reply::Nil,
+            b'$' => {
+                let mut bytes = vec![0; count() as usize + 2];
+                self.stream.read_exact(&mut bytes)?;
+                bytes.truncate(bytes.len() - 2);
+                Reply::Bulk(bytes)
+            }
+            b'*' => Reply::Array((0..count()).map(|_| self.read()).collect::<io::Result<_>>()?),
+            _ => panic!("no reply: {line:?}"),
+        })
+    }
+
+    /// A command whose arguments are the words of the text, and its reply.
+    pub fn ask(&mut self, line: &str) -> Reply {
+        self.push_line(line);
+        self.flush().unwrap();
+        self.read().unwrap()
+    }
+
+    pub fn call(&mut self, args: &[&[u8]]) -> Reply {
+        self.push(args);
+        self.flush().unwrap();
+        self.read().unwrap()
+    }
+
+    pub fn info(&mut self, section: &str) -> String {
+        format!("\r\n{}", self.ask(&format!("INFO {section}")).text())
+    }
+
+    /// A field of INFO.
+    pub fn field(&mut self, field: &str) -> String {
+        let info = self.info("everything");
+        let key = format!("\r\n{field}:");
+        let at = info.find(&key).unwrap_or_else(|| panic!("no {field} in {info}"));
+        info[at + key.len()..].split("\r\n").next().unwrap().to_owned()
+    }
+
+    pub fn number(&mut self, field: &str) -> u64 {
+        self.field(field).parse().unwrap()
+    }
+
+    /// Waits until INFO shows so.
+    pub fn wait_for(&mut self, field: &str, is: impl Fn(&str) -> bool) {
+        let start = Instant::now();
+        loop {
+            let value = self.field(field);
+            if is(&value) {
+                return;
+            }
+            if start.elapsed() > LIMIT {
+                panic!("{field} stays {value}: {}", self.info("persistence"));
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+/* A disk that fails, for one process: put before its C library with LD_PRELOAD. What fails is told by
+ * files in the folder SHIM_DIR:
+ *   sync    fdatasync of segments fails with EIO; every try appends a byte to the file `syncs`
+ *   write   pwrite to segments fails with EIO
+ *   full    no file of the journal can be created: ENOSPC
+ *   short   pwrite writes at most 100 bytes, at least one
+ * Segments are files whose names hold "segment-", bases those that hold "base-". */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int asked(const char *what) {
+    const char *dir = getenv("SHIM_DIR");
+    char path[4096];
+    if (!dir) return 0;
+    snprintf(path, sizeof path, "%s/%s", dir, what);
+    return syscall(SYS_access, path, F_OK) == 0;
+}
+
+static void note(const char *what) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", getenv("SHIM_DIR"), what);
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (file >= 0) {
+        if (write(file, ".", 1) < 0) abort();
+        close(file);
+    }
+}
+
+static int is_named(int fd, const char *part) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0) return 0;
+    path[length] = 0;
+    char *name = strrchr(path, '/');
+    return name && strstr(name, part) != NULL;
+}
+
+int fdatasync(int fd) {
+    if (asked("sync") && is_named(fd, "segment-")) {
+        note("syncs");
+        errno = EIO;
+        return -1;
+    }
+    return syscall(SYS_fdatasync, fd);
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t count, off_t at) {
+    if (asked("write") && is_named(fd, "segment-")) {
+        note("writes");
+        errno = EIO;
+        return -1;
+    }
+    if (asked("short") && count > 100) {
+        note("shorts");
+        count = 100;
+    }
+    return syscall(SYS_pwrite64, fd, bytes, count, at);
+}
+ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at) { return pwrite64(fd, bytes, count, at); }
+
+int open64(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    va_end(rest);
+    const char *name = strrchr(path, '/');
+    if ((flags & O_CREAT) && name && (strstr(name, "segment-") || strstr(name, "base-")) && asked("full")) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
