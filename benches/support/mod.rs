@@ -71,6 +71,8 @@ impl Server {
             assert!(Instant::now() < deadline, "{program} does not listen");
             std::thread::sleep(Duration::from_millis(5));
         }
+        // It listens before its files are there.
+        server.client().call(&["PING"]);
         server
     }
 
