@@ -24,6 +24,8 @@ mod look;
 mod model;
 #[path = "base/scenarios.rs"]
 mod scenarios;
+#[path = "support/seeds.rs"]
+mod seeds;
 #[path = "base/speed.rs"]
 mod speed;
 #[path = "simulation/trace.rs"]
@@ -33,56 +35,16 @@ mod workload;
 #[path = "simulation/world.rs"]
 mod world;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use history::{History, Seen};
-
-/// Tells which run failed.
-struct Telltale(u64);
-
-impl Drop for Telltale {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("DELAYD_SEED={} failed", self.0);
-        }
-    }
-}
-
-fn number_of(variable: &str) -> Option<u64> {
-    let value = std::env::var(variable).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value} is no number")))
-}
+use seeds::{are_few, run_seeds, seeds_or};
 
 #[test]
 fn a_base_file_of_any_moment_is_that_moment() {
-    let cases = number_of("DELAYD_CASES").unwrap_or(300);
-    let seeds = match number_of("DELAYD_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..cases,
-    };
-    let next = AtomicU64::new(seeds.start);
-    let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(8));
-    let seen = std::thread::scope(|scope| {
-        let work = || {
-            let mut seen = Seen::default();
-            loop {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if !seeds.contains(&seed) {
-                    return seen;
-                }
-                let _telltale = Telltale(seed);
-                History::new(seed).run(&mut seen);
-            }
-        };
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let mut all = Seen::default();
-        for thread in threads {
-            all.add(&thread.join().expect("a run failed; its seed is above"));
-        }
-        all
-    });
+    let mut seen = Seen::default();
+    let threads = run_seeds(seeds_or(300), |seed, seen| History::new(seed).run(seen));
+    threads.iter().for_each(|thread| seen.add(thread));
     println!("{seen:#?}");
-    if cases >= 100 && number_of("DELAYD_SEED").is_none() {
+    if !are_few() {
         seen.check();
     }
 }

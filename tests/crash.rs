@@ -41,8 +41,8 @@ mod picture;
 mod point;
 #[path = "crash/run.rs"]
 mod run;
-#[path = "crash/seen.rs"]
-mod seen;
+#[path = "support/seeds.rs"]
+mod seeds;
 #[path = "crash/start.rs"]
 mod start;
 #[path = "simulation/trace.rs"]
@@ -56,7 +56,7 @@ mod workload;
 mod world;
 
 use run::Run;
-use seen::for_each_seed;
+use seeds::for_each_seed;
 
 #[test]
 fn lives_that_end_in_crashes() {

@@ -20,5 +20,7 @@ mod history;
 mod lossy;
 #[path = "journal/plain.rs"]
 mod plain;
+#[path = "support/seeds.rs"]
+mod seeds;
 #[path = "journal/tails.rs"]
 mod tails;

@@ -13,15 +13,18 @@ mod ledger;
 mod load;
 #[path = "support/program.rs"]
 mod program;
+#[path = "support/seeds.rs"]
+mod seeds;
 #[path = "kill/seen.rs"]
 mod seen;
 
 use events::{Event, QUEUES};
 use ledger::{Ended, Ledger};
 use load::{Lease, Open, Worker};
-use program::{Folder, Program, Reply, Wire, number_of};
+use program::{Folder, Program, Reply, Wire};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use seeds::{Telltale, number_of};
 use seen::{Seen, drain};
 use std::collections::HashSet;
 use std::io;
@@ -206,17 +209,6 @@ impl Workers {
 
     fn join(self) -> Vec<Vec<Event>> {
         self.0.into_iter().map(|thread| thread.join().unwrap()).collect()
-    }
-}
-
-/// Prints its text if the test fails.
-struct Telltale(String);
-
-impl Drop for Telltale {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{}", self.0);
-        }
     }
 }
 

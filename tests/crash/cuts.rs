@@ -19,7 +19,7 @@ use rand::{Rng, SeedableRng};
 use crate::lossy::{Fault, Lossy};
 use crate::point::Point;
 use crate::run::{OPTIONS, Pace, Run};
-use crate::seen::{Seen, Telltale, for_each_seed};
+use crate::seeds::{Seen, Telltale, for_each_seed};
 use crate::trace::Recorder;
 
 /// Far from what is done here.

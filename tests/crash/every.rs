@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use crate::cuts::Desk;
 use crate::lossy::Fault;
 use crate::run::{OPTIONS, Pace, Run};
-use crate::seen::{Seen, Telltale, for_each_seed};
+use crate::seeds::{Seen, Telltale, for_each_seed};
 
 /// A short life of this seed with a fault at an operation.
 fn life(seed: u64, operation: u64, fault: Fault, seen: &mut Seen) -> Run {

@@ -24,7 +24,7 @@ use rand::{Rng, SeedableRng};
 use crate::lossy::Lossy;
 use crate::picture;
 use crate::run::OPTIONS;
-use crate::seen::for_each_seed;
+use crate::seeds::for_each_seed;
 use crate::start::other_settings;
 use crate::world::World;
 

@@ -19,7 +19,7 @@ use rand::{Rng, SeedableRng};
 use crate::lossy::{Fault, Lossy};
 use crate::picture;
 use crate::point::{Calm, Point};
-use crate::seen::Seen;
+use crate::seeds::Seen;
 use crate::world::World;
 
 /// The smallest segments there are.

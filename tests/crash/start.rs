@@ -15,7 +15,7 @@ use crate::lossy::{Fault, Lossy};
 use crate::picture::{self, Shown};
 use crate::point::Point;
 use crate::run::{OPTIONS, Run};
-use crate::seen::Seen;
+use crate::seeds::Seen;
 use crate::world::{Record, World};
 
 /// Far from what any run does.

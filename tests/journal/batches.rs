@@ -90,26 +90,3 @@ pub fn fresh() -> (Arc<Lossy>, Log<Lossy>) {
     assert!(read.is_empty());
     (storage, log)
 }
-
-/// `DELAYD_SEED` alone, or `cases` seeds; `DELAYD_CASES` says how many are run instead of 400, of
-/// tests with fewer as many less.
-pub fn seeds(cases: u64) -> std::ops::Range<u64> {
-    let number = |name: &str| -> Option<u64> {
-        std::env::var(name).ok().map(|text| text.parse().expect("a number"))
-    };
-    match number("DELAYD_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..(cases * number("DELAYD_CASES").unwrap_or(400)).div_ceil(400),
-    }
-}
-
-/// Says which seed it was if the test fails.
-pub struct Told(pub String);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("failed with {}", self.0);
-        }
-    }
-}

@@ -1,9 +1,10 @@
 //! Crashes at any moment: what was synced is there, what is there is a prefix of what was appended,
 //! what was cut does not come back.
 
-use crate::batches::{Told, append, seeds, start};
+use crate::batches::{append, start};
 use crate::history::History;
 use crate::lossy::Fault;
+use crate::seeds::{Telltale, seeds};
 use delayd::ids::Index;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -21,7 +22,7 @@ fn live(history: &mut History, steps: usize) {
 #[test]
 fn histories_of_many_lives() {
     for seed in seeds(400) {
-        let _told = Told(format!("DELAYD_SEED={seed}"));
+        let _telltale = Telltale(format!("DELAYD_SEED={seed}"));
         let mut history = History::new(seed);
         let mut rng = SmallRng::seed_from_u64(!seed);
         for _ in 0..12 {
@@ -43,7 +44,7 @@ fn histories_of_many_lives() {
 fn a_crash_at_every_operation() {
     for seed in seeds(2) {
         for operation in 0.. {
-            let _told = Told(format!("DELAYD_SEED={seed}, operation {operation}"));
+            let _telltale = Telltale(format!("DELAYD_SEED={seed}, operation {operation}"));
             let mut history = History::new(seed);
             history.storage.fail_after(operation, Fault::Death);
             live(&mut history, 60);
@@ -74,7 +75,8 @@ fn a_crash_at_every_operation() {
 fn a_cut_at_every_index_with_a_crash_at_every_operation_of_it() {
     for (seed, index) in seeds(3).flat_map(|seed| (0..30).map(move |index| (seed, index))) {
         for operation in 0.. {
-            let _told = Told(format!("DELAYD_SEED={seed}, index {index}, operation {operation}"));
+            let _telltale =
+                Telltale(format!("DELAYD_SEED={seed}, index {index}, operation {operation}"));
             let mut history = History::new(seed);
             let mut log = history.open().unwrap();
             let batches: Vec<_> = (0..30).map(|_| history.maker.any()).collect();
@@ -104,7 +106,7 @@ fn a_cut_at_every_index_with_a_crash_at_every_operation_of_it() {
 #[test]
 fn cut_batches_do_not_come_back_with_the_segments_they_were_in() {
     for seed in seeds(60) {
-        let _told = Told(format!("DELAYD_SEED={seed}"));
+        let _telltale = Telltale(format!("DELAYD_SEED={seed}"));
         let mut history = History::new(seed);
         let mut log = history.open().unwrap();
         let mut rng = SmallRng::seed_from_u64(!seed);

@@ -1,8 +1,9 @@
 //! A full disk, failing writes and failing syncs, at every operation.
 
-use crate::batches::{Maker, Told, append, fresh, seeds};
+use crate::batches::{Maker, append, fresh};
 use crate::history::History;
 use crate::lossy::{Fault, Lossy};
+use crate::seeds::{Telltale, seeds};
 use delayd::ids::Index;
 use delayd::journal::Log;
 use rand::SeedableRng;
@@ -32,7 +33,7 @@ fn an_error_at_every_operation() {
     let kinds = [ErrorKind::StorageFull, ErrorKind::Other];
     for (seed, kind) in seeds(2).flat_map(|seed| kinds.map(|kind| (seed, kind))) {
         for operation in 0.. {
-            let _told = Told(format!("DELAYD_SEED={seed}, {kind}, operation {operation}"));
+            let _telltale = Telltale(format!("DELAYD_SEED={seed}, {kind}, operation {operation}"));
             let mut history = History::new(seed);
             history.storage.fail_after(operation, Fault::Error(kind));
             let mut opened = history.open();

@@ -1,6 +1,7 @@
 //! A log without faults.
 
-use crate::batches::{Maker, OPTIONS, append, fresh, seeds, start};
+use crate::batches::{Maker, OPTIONS, append, fresh, start};
+use crate::seeds::seeds;
 use delayd::ids::Index;
 use delayd::journal::{JournalError, LogReader};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Torn tails: what was left of them does not come back after the log went on.
 
-use crate::batches::{Maker, OPTIONS, Told, append, fresh, seeds, start};
+use crate::batches::{Maker, OPTIONS, append, fresh, start};
+use crate::seeds::{Telltale, seeds};
 use delayd::ids::Index;
 use delayd::journal::HEADER_BYTES;
 use rand::SeedableRng;
@@ -68,7 +69,7 @@ fn a_torn_batch_is_not_made_whole_by_one_that_ends_alike() {
 #[test]
 fn what_an_earlier_use_left_never_passes() {
     for seed in seeds(40) {
-        let _told = Told(format!("DELAYD_SEED={seed}"));
+        let _telltale = Telltale(format!("DELAYD_SEED={seed}"));
         let ((mut storage, mut log), mut maker) = (fresh(), Maker::new(seed));
         let mut rng = SmallRng::seed_from_u64(!seed);
         let mut stale = 0;

@@ -23,7 +23,7 @@ pub fn wall_ms() -> u64 {
 }
 
 /// A number from the environment.
-pub fn number_of(name: &str) -> Option<u64> {
+fn number_of(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 

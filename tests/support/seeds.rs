@@ -1,7 +1,11 @@
-//! Runs seeds on all cores, and counts what happened in them.
+//! Runs seeds on all cores, tells which one failed, and counts what happened in them.
+
+#![allow(dead_code, reason = "each file of tests uses some of it")]
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 
 /// What happened in the runs, so that those that test nothing are noticed.
 #[derive(Default, Debug)]
@@ -16,11 +20,18 @@ impl Seen {
         *self.0.entry(what).or_default() += count;
     }
 
+    /// What the threads have seen together.
+    pub fn of_all(threads: Vec<Seen>) -> Seen {
+        let mut all = Seen::default();
+        let each = threads.into_iter().flat_map(|seen| seen.0);
+        each.for_each(|(what, count)| all.count(what, count));
+        all
+    }
+
     /// Panics if something that matters never happened, unless few seeds were run.
     pub fn check(&self, happens: &[&str]) {
         println!("{:#?}", self.0);
-        if number_of("DELAYD_SEED").is_some() || number_of("DELAYD_CASES").is_some_and(|n| n < 100)
-        {
+        if are_few() {
             return;
         }
         for what in happens {
@@ -47,36 +58,48 @@ pub fn number_of(variable: &str) -> Option<u64> {
 
 /// `DELAYD_SEED` alone, or `cases` seeds; `DELAYD_CASES` says how many are run instead of 400, of
 /// tests with fewer as many less.
-pub fn seeds(cases: u64) -> std::ops::Range<u64> {
-    match number_of("DELAYD_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..(cases * number_of("DELAYD_CASES").unwrap_or(400)).div_ceil(400),
-    }
+pub fn seeds(cases: u64) -> Range<u64> {
+    only_seed().unwrap_or(0..(cases * number_of("DELAYD_CASES").unwrap_or(400)).div_ceil(400))
 }
 
-/// Runs all seeds of a test that has `cases` of them by default.
-pub fn for_each_seed(cases: u64, run: impl Fn(u64, &mut Seen) + Sync) -> Seen {
-    let seeds = seeds(cases);
+/// `DELAYD_SEED` alone, or `DELAYD_CASES` seeds, or `cases`.
+pub fn seeds_or(cases: u64) -> Range<u64> {
+    only_seed().unwrap_or(0..number_of("DELAYD_CASES").unwrap_or(cases))
+}
+
+/// Whether so few seeds are run that not everything must have happened in them.
+pub fn are_few() -> bool {
+    number_of("DELAYD_SEED").is_some() || number_of("DELAYD_CASES").is_some_and(|cases| cases < 100)
+}
+
+fn only_seed() -> Option<Range<u64>> {
+    number_of("DELAYD_SEED").map(|seed| seed..seed + 1)
+}
+
+/// Runs these seeds; what each thread has gathered.
+pub fn run_seeds<T: Default + Send>(seeds: Range<u64>, run: impl Fn(u64, &mut T) + Sync) -> Vec<T> {
     let next = AtomicU64::new(seeds.start);
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(8));
     std::thread::scope(|scope| {
         let work = || {
-            let mut seen = Seen::default();
+            let mut gathered = T::default();
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if !seeds.contains(&seed) {
-                    return seen;
+                    return gathered;
                 }
                 let _telltale = Telltale(format!("DELAYD_SEED={seed}"));
-                run(seed, &mut seen);
+                run(seed, &mut gathered);
             }
         };
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let mut all = Seen::default();
-        for thread in threads {
-            let seen = thread.join().expect("a run failed; its seed is above");
-            seen.0.into_iter().for_each(|(what, count)| all.count(what, count));
-        }
-        all
+        let join = |thread: ScopedJoinHandle<'_, T>| thread.join();
+        let gathered = threads.into_iter().map(join);
+        gathered.map(|one| one.expect("a run failed; its seed is above")).collect()
     })
+}
+
+/// Runs all seeds of a test that has `cases` of them by default.
+pub fn for_each_seed(cases: u64, run: impl Fn(u64, &mut Seen) + Sync) -> Seen {
+    Seen::of_all(run_seeds(seeds(cases), run))
 }
