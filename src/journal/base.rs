@@ -19,6 +19,7 @@ use crate::journal::error::JournalError;
 use crate::journal::header::{Found, HEADER_BYTES, Header, Magic};
 use crate::journal::record::{self, HEAD_BYTES, Head, Kind, Seed};
 use crate::journal::storage::{File, Storage};
+use crate::journal::stream::{Place, Stream};
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
@@ -184,11 +185,9 @@ pub struct BaseReader<S: Storage> {
     seed: Seed,
     index: Index,
     bytes: u64,
-    /// Where in the file the buffer begins.
+    /// Where the next batch begins.
     at: u64,
-    buffer: Vec<u8>,
-    /// The part of the buffer that is filled and not read.
-    filled: std::ops::Range<usize>,
+    stream: Stream,
     batches: u64,
     head: Option<BaseHead>,
     salt: u64,
@@ -223,8 +222,7 @@ impl<S: Storage> BaseReader<S> {
             index: Index(header.first),
             bytes,
             at: HEADER_BYTES,
-            buffer: Vec::new(),
-            filled: 0..0,
+            stream: Stream::new(READ_BYTES),
             batches: 0,
             head: None,
             salt: header.salt,
@@ -238,7 +236,7 @@ impl<S: Storage> BaseReader<S> {
 
     /// How far it has been read, bytes.
     pub fn offset(&self) -> u64 {
-        self.at + self.filled.start as u64
+        self.at
     }
 
     /// The next images; none at the end, where [`head`](Self::head) is known.
@@ -246,36 +244,24 @@ impl<S: Storage> BaseReader<S> {
         if self.head.is_some() {
             return Ok(None);
         }
-        let offset = self.offset();
-        let Some(head) = self.next_head()? else {
-            return Err(self.damaged(offset, "it ends before its last batch"));
+        let offset = self.at;
+        let place = self.stream.examine(&self.file, offset, self.seed);
+        let head = match place.map_err(JournalError::io(&self.name, "read"))? {
+            Place::Batch(head) => head,
+            Place::Bad(why) => return Err(self.damaged(offset, why)),
         };
         self.batches += 1;
         let fits = head.kind == Kind::Images
             && head.index == Index(self.batches)
             && head.durable == self.index;
-        let end = offset.checked_add(head.span()).filter(|end| *end <= self.bytes);
-        let (true, Some(_)) = (fits, end) else {
+        if !fits {
             return Err(self.damaged(offset, "a batch that is not of this base"));
-        };
-        self.fill(head.span() as usize)?;
-        let from = self.filled.start + HEAD_BYTES;
-        let body = from..from + head.length as usize;
-        if record::body_crc(&self.buffer[body.clone()]) != head.body_crc {
-            return Err(self.damaged(offset, "the checksum of a batch's body is wrong"));
         }
-        self.filled.start += head.span() as usize;
-        if head.count > 0 {
-            return Ok(Some(&self.buffer[body]));
+        self.at += head.span();
+        if head.count == 0 {
+            return self.end(offset, &head).map(|()| None);
         }
-        let count = (self.batches - 1).to_le_bytes();
-        if self.buffer[body] != count || self.offset() != self.bytes {
-            return Err(self.damaged(offset, "its last batch does not fit"));
-        }
-        let (first, now, epoch, shard) = (head.first, head.now, head.epoch, head.shard);
-        let (index, salt) = (self.index, self.salt);
-        self.head = Some(BaseHead { index, first, now, epoch, shard, salt });
-        Ok(None)
+        Ok(Some(self.stream.held(offset + HEAD_BYTES as u64, head.length as usize)))
     }
 
     /// What its last batch tells.
@@ -288,30 +274,14 @@ impl<S: Storage> BaseReader<S> {
         JournalError::Damaged { file: self.name.clone(), offset, what: what.to_owned() }
     }
 
-    fn next_head(&mut self) -> Result<Option<Head>, JournalError> {
-        let offset = self.offset();
-        self.fill(HEAD_BYTES)?;
-        let Some(bytes) = self.buffer[self.filled.clone()].first_chunk::<HEAD_BYTES>() else {
-            return Ok(None);
-        };
-        match Head::decode(bytes, self.seed) {
-            Some(head) => Ok(Some(head)),
-            None => Err(self.damaged(offset, "the checksum of a batch's head is wrong")),
+    fn end(&mut self, offset: u64, head: &Head) -> Result<(), JournalError> {
+        let told = self.stream.held(offset + HEAD_BYTES as u64, head.length as usize);
+        if told != (self.batches - 1).to_le_bytes() || self.at != self.bytes {
+            return Err(self.damaged(offset, "its last batch does not fit"));
         }
-    }
-
-    /// Reads on until at least `count` bytes are in the buffer, or the file ends.
-    fn fill(&mut self, count: usize) -> Result<(), JournalError> {
-        if self.filled.len() >= count {
-            return Ok(());
-        }
-        self.buffer.copy_within(self.filled.clone(), 0);
-        self.at += self.filled.start as u64;
-        self.filled = 0..self.filled.len();
-        self.buffer.resize(count.max(READ_BYTES), 0);
-        let from = self.at + self.filled.end as u64;
-        let read = self.file.read_full(&mut self.buffer[self.filled.end..], from);
-        self.filled.end += read.map_err(JournalError::io(&self.name, "read"))?;
+        let Head { first, now, epoch, shard, .. } = *head;
+        let (index, salt) = (self.index, self.salt);
+        self.head = Some(BaseHead { index, first, now, epoch, shard, salt });
         Ok(())
     }
 }
