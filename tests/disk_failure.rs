@@ -10,6 +10,7 @@ use disk::Shim;
 use program::{Folder, Program, Reply, Wire};
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const OPTIONS: [&str; 2] = ["--journal-segment-size", "1mb"];
 
@@ -117,6 +118,74 @@ fn stopping_a_failed_journal_is_no_success() {
     program.terminate();
     let (status, log) = program.ended();
     assert!(!status.success() && log.contains("Input/output error"), "{status}:\n{log}");
+}
+
+/// Asks for so long; none of it waits for the disk.
+fn ping_for(wire: &mut Wire, time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        let asked = Instant::now();
+        assert_eq!(wire.ask("PING"), Reply::Simple("PONG".to_owned()));
+        assert_eq!(wire.field("journal_state"), "ok");
+        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    }
+}
+
+#[test]
+fn while_a_sync_hangs_replies_wait_and_no_job_is_handed_out() {
+    let Some(shim) = Shim::build() else { return };
+    let folder = Folder::new("stuck");
+    let program = shim.start(&folder.0, &OPTIONS);
+    let mut wire = program.connect_loaded();
+    assert_eq!(add_many(&mut wire, "0", 2).len(), 2);
+    let (mut adder, mut reader, mut taker) =
+        (program.connect(), program.connect(), program.connect());
+
+    shim.set("stuck");
+    adder.push_line("DELAY.ADD q 1h x ID later");
+    adder.flush().unwrap();
+    while shim.count("hangs") == 0 {
+        ping_for(&mut wire, Duration::from_millis(1));
+    }
+    // A sync may take a second before anything but replies is held back.
+    ping_for(&mut wire, Duration::from_millis(1_200));
+    reader.push_line("DELAY.LEN q");
+    reader.flush().unwrap();
+    taker.push_line("DELAY.RESERVE NOWAIT 1 q");
+    taker.flush().unwrap();
+    ping_for(&mut wire, Duration::from_millis(100));
+    for waiting in [&mut adder, &mut reader, &mut taker] {
+        assert!(!waiting.has_reply(), "told before it was safe");
+    }
+
+    shim.clear("stuck");
+    assert_eq!(adder.read().unwrap(), Reply::Bulk(b"later".to_vec()));
+    assert_eq!(reader.read().unwrap(), Reply::Number(3), "it saw what was not safe yet");
+    assert_eq!(taker.read().unwrap(), Reply::Nil, "handed out though nothing could be recorded");
+    assert_eq!(taker.ask("DELAY.RESERVE NOWAIT 1 q").array().map(<[Reply]>::len), Some(1));
+    program.stop();
+}
+
+#[test]
+fn under_everysec_replies_wait_once_a_second_could_be_lost() {
+    let Some(shim) = Shim::build() else { return };
+    let folder = Folder::new("behind");
+    let program = shim.start(&folder.0, &[&OPTIONS[..], &["--appendfsync", "everysec"]].concat());
+    let (mut wire, mut adder) = (program.connect_loaded(), program.connect());
+    shim.set("stuck");
+    // Nobody waits for the disk at first.
+    assert_eq!(add_many(&mut wire, "1h", 100).len(), 100);
+    while shim.count("hangs") == 0 {
+        ping_for(&mut wire, Duration::from_millis(1));
+    }
+    ping_for(&mut wire, Duration::from_millis(1_100));
+    adder.push_line("DELAY.ADD q 1h x ID later");
+    adder.flush().unwrap();
+    ping_for(&mut wire, Duration::from_millis(100));
+    assert!(!adder.has_reply(), "more than a second could be lost");
+    shim.clear("stuck");
+    assert_eq!(adder.read().unwrap(), Reply::Bulk(b"later".to_vec()));
+    program.stop();
 }
 
 #[test]

@@ -330,6 +330,14 @@ impl Wire {
         self.read().unwrap()
     }
 
+    /// Whether a reply has come.
+    pub fn has_reply(&mut self) -> bool {
+        self.stream.get_ref().set_nonblocking(true).unwrap();
+        let filled = self.stream.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
+        self.stream.get_ref().set_nonblocking(false).unwrap();
+        filled
+    }
+
     pub fn info(&mut self, section: &str) -> String {
         format!("\r\n{}", self.ask(&format!("INFO {section}")).text())
     }

@@ -1,6 +1,7 @@
 /* A disk that fails, for one process: put before its C library with LD_PRELOAD. What fails is told by
  * files in the folder SHIM_DIR:
  *   sync    fdatasync of segments fails with EIO; every try appends a byte to the file `syncs`
+ *   stuck   fdatasync of segments hangs until the file is gone; it appends a byte to the file `hangs`
  *   write   pwrite to segments fails with EIO
  *   full    no file of the journal can be created: ENOSPC
  *   short   pwrite writes at most 100 bytes, at least one
@@ -48,6 +49,10 @@ int fdatasync(int fd) {
         note("syncs");
         errno = EIO;
         return -1;
+    }
+    if (asked("stuck") && is_named(fd, "segment-")) {
+        note("hangs");
+        while (asked("stuck")) usleep(1000);
     }
     return syscall(SYS_fdatasync, fd);
 }
