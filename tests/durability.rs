@@ -165,3 +165,22 @@ fn a_pipeline_of_both_kinds_is_answered_in_order() {
     client.send(asked);
     client.expect(&expected);
 }
+
+/// A job falls due and nobody waits for it: its fact goes to the disk with the next, or in a second.
+#[test]
+fn what_no_reply_waits_for_forces_no_sync() {
+    let folder = Folder::new();
+    let server = folder.start("always");
+    let mut client = server.connect();
+    ask(&mut client, "DELAY.ADD q 100ms body");
+    let added = client.info_number("journal_durable_index");
+    while client.info_number("journal_proposed_index") == added {}
+    assert_eq!(client.info_number("journal_durable_index"), added, "a sync was forced");
+    // Whoever could see it waits for it.
+    assert_eq!(ask(&mut client, "DELAY.LEN q READY"), ":1\r\n");
+    assert!(client.info_number("journal_durable_index") > added);
+
+    ask(&mut client, "DELAY.ADD q 100ms body");
+    let added = client.info_number("journal_durable_index");
+    while client.info_number("journal_durable_index") == added {}
+}
