@@ -18,6 +18,7 @@ use crate::ids::Index;
 use crate::journal::error::JournalError;
 use crate::journal::header::{Found, HEADER_BYTES, Header, Magic};
 use crate::journal::record::{self, HEAD_BYTES, Head, Kind, Seed};
+use crate::journal::segment::draw_salt;
 use crate::journal::storage::{File, Storage};
 use crate::journal::stream::{Place, Stream};
 use crate::time::Micros;
@@ -37,8 +38,6 @@ pub struct BaseHead {
     pub epoch: u64,
     /// The shard; 0.
     pub shard: u16,
-    /// Any number.
-    pub salt: u64,
 }
 
 /// Bytes between two syncs of a growing base: the log's own syncs wait behind each. One at its end
@@ -82,7 +81,7 @@ impl<S: Storage> BaseWriter<S> {
     pub fn begin(storage: &Arc<S>, head: BaseHead) -> io::Result<BaseWriter<S>> {
         let unfinished = name_of(head.index).replace(".base", ".tmp");
         let file = storage.create(&unfinished)?;
-        let BaseHead { index, shard, salt, .. } = head;
+        let (BaseHead { index, shard, .. }, salt) = (head, draw_salt()?);
         let header = Header { shard, generation: index.0, salt, first: index.0, bytes: 0 };
         let mut writer = BaseWriter {
             storage: Arc::clone(storage),
@@ -190,7 +189,6 @@ pub struct BaseReader<S: Storage> {
     stream: Stream,
     batches: u64,
     head: Option<BaseHead>,
-    salt: u64,
 }
 
 impl<S: Storage> BaseReader<S> {
@@ -225,7 +223,6 @@ impl<S: Storage> BaseReader<S> {
             stream: Stream::new(READ_BYTES),
             batches: 0,
             head: None,
-            salt: header.salt,
         })
     }
 
@@ -280,8 +277,7 @@ impl<S: Storage> BaseReader<S> {
             return Err(self.damaged(offset, "its last batch does not fit"));
         }
         let Head { first, now, epoch, shard, .. } = *head;
-        let (index, salt) = (self.index, self.salt);
-        self.head = Some(BaseHead { index, first, now, epoch, shard, salt });
+        self.head = Some(BaseHead { index: self.index, first, now, epoch, shard });
         Ok(())
     }
 }

@@ -89,28 +89,22 @@ impl Compaction {
         mono_us >= self.retry_at_us
     }
 
-    /// Whether a base is due by itself.
-    pub fn is_due(
-        &self,
-        engine: &Engine,
-        journal: &Journal,
-        segment_bytes: u64,
-        mono_us: u64,
-    ) -> bool {
-        let (log, live) = (self.log_bytes(journal), engine.base_bytes());
+    /// Whether a base is due by itself, as one would have `live` bytes now.
+    pub fn is_due(&self, live: u64, journal: &Journal, segment_bytes: u64) -> bool {
+        let log = self.log_bytes(journal);
         let kept = self.base_bytes + log;
         // With less than half a segment of log there is nothing to be given back, unless it is of the
         // base: its jobs were removed.
         let gives_back = log >= segment_bytes / 2 || kept >= live + segment_bytes / 2;
-        mono_us >= self.retry_at_us && gives_back && kept * 10 >= live * KEPT_TENTHS_MAX
+        gives_back && kept * 10 >= live * KEPT_TENTHS_MAX
     }
 
     /// Begins a base of the state as it is now. All facts applied must have been proposed, and no
     /// base be running.
-    pub fn begin(&mut self, engine: &mut Engine, journal: &Journal, now: Micros, salt: u64) {
+    pub fn begin(&mut self, engine: &mut Engine, journal: &Journal, now: Micros) {
         let Position { index, first } = journal.position();
         engine.begin_base();
-        journal.keeper.begin_base(BaseHead { index, first, now, epoch: EPOCH, shard: 0, salt });
+        journal.keeper.begin_base(BaseHead { index, first, now, epoch: EPOCH, shard: 0 });
         let log_from_bytes = journal.proposed_bytes();
         self.running = Some(Running { index, log_from_bytes, written_bytes: 0, imaged: false });
         tracing::info!(index = index.0, "a base begins");

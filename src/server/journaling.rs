@@ -19,7 +19,7 @@ use crate::journal::commit_log::{Batch, CommitLog};
 use crate::journal::record::HEAD_BYTES;
 use crate::journal::recovery::Recovered;
 use crate::journal::{Disk, Lock, LogOptions};
-use crate::observe::persistence::{Loading, Persistence, Trouble};
+use crate::observe::persistence::{Persistence, Trouble};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -129,11 +129,6 @@ impl Running {
     /// Why the journal takes nothing more, if it failed.
     pub fn failure(&self) -> Option<&Arc<str>> {
         self.journal.shared().failure()
-    }
-
-    /// Why there is no room for another segment, if there is none.
-    pub fn full(&self) -> Option<&Arc<str>> {
-        self.full.as_ref()
     }
 
     /// Whether requests are to wait until the journal has caught up.
@@ -391,10 +386,8 @@ impl Core {
         let durable = match &self.journaling {
             Journaling::Absent => return,
             Journaling::Loading(loading) => {
-                let (loaded_bytes, total_bytes) = loading.bytes();
-                let began_s = self.start.0 / 1_000_000;
                 self.journal.enabled = true;
-                self.journal.loading = Some(Loading { began_s, total_bytes, loaded_bytes });
+                self.journal.loading = Some(loading.shown(self.start.0 / 1_000_000));
                 return;
             }
             Journaling::Running(running) => {
@@ -408,24 +401,24 @@ impl Core {
 
     /// The journal's share of a turn: room is made, a base goes on. All facts have been proposed.
     pub fn keep_journal(&mut self) {
-        let salt = self.random();
         let Journaling::Running(running) = &mut self.journaling else { return };
         if running.failed {
             return;
         }
-        let short = running.is_short_of_room(self.engine.base_bytes());
-        let Running { journal, compaction, segment_bytes, .. } = &mut **running;
         let (engine, mono_us) = (&mut self.engine, self.mono_us);
+        let live_bytes = engine.base_bytes();
+        let short = running.is_short_of_room(live_bytes);
+        let Running { journal, compaction, segment_bytes, .. } = &mut **running;
         let due = self.journal.base_wanted
-            || (short && compaction.may_begin(mono_us))
-            || compaction.is_due(engine, journal, *segment_bytes, mono_us);
+            || (compaction.may_begin(mono_us)
+                && (short || compaction.is_due(live_bytes, journal, *segment_bytes)));
         // What has been applied and not proposed is in no batch that the base could name.
         let begins = due && !compaction.is_running() && self.facts.count == 0;
         if begins {
-            compaction.begin(engine, journal, self.now, salt);
+            compaction.begin(engine, journal, self.now);
         }
         let keeps_up = compaction.slice(engine, journal);
-        running.make_room(engine.base_bytes(), due, mono_us);
+        running.make_room(live_bytes, due, mono_us);
         if begins {
             running.base_first = running.journal.position().first;
             self.base_began();
@@ -469,11 +462,8 @@ impl Core {
     /// The journal failed: replies that wait for it tell of it, and reads go on.
     fn hear_failure(&mut self) {
         let Journaling::Running(running) = &mut self.journaling else { return };
-        if running.failed || running.failure().is_none() {
-            return;
-        }
+        let Some(cause) = running.failure().filter(|_| !running.failed).cloned() else { return };
         running.failed = true;
-        let cause = Arc::clone(running.failure().expect("seen above"));
         let abandoned = running.compaction.abandon(&mut self.engine, &running.journal);
         if abandoned {
             self.base_ended(Err("the journal failed".to_owned()));

@@ -5,6 +5,7 @@ use super::wake::Bell;
 use crate::engine::Settings;
 use crate::journal::recovery::{Progress, Recovered, recover};
 use crate::journal::{Disk, JournalError, LogOptions};
+use crate::observe::persistence;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,27 +65,21 @@ impl Loading {
         self.received(self.loaded.recv_timeout(Duration::ZERO))
     }
 
-    /// Bytes loaded, and bytes there are.
-    pub fn bytes(&self) -> (u64, u64) {
-        let total = self.progress.total_bytes.load(Ordering::Relaxed);
-        (self.progress.loaded_bytes.load(Ordering::Relaxed).min(total), total)
-    }
-
-    /// About how long it will take from now on, s.
-    pub fn eta_s(&self, mono_us: u64) -> u64 {
-        let (loaded, total) = self.bytes();
-        let took_us = u128::from(mono_us.saturating_sub(self.began_us));
-        let left_us = took_us * u128::from(total - loaded) / u128::from(loaded.max(1));
-        u64::try_from(left_us / 1_000_000).unwrap_or(u64::MAX)
+    /// How far it is, if it began at `began_s`.
+    pub fn shown(&self, began_s: u64) -> persistence::Loading {
+        let total_bytes = self.progress.total_bytes.load(Ordering::Relaxed);
+        let loaded_bytes = self.progress.loaded_bytes.load(Ordering::Relaxed).min(total_bytes);
+        persistence::Loading { began_s, total_bytes, loaded_bytes }
     }
 
     /// Tells the log how far it is, every now and then.
     pub fn tell(&mut self, mono_us: u64) {
         if mono_us.saturating_sub(self.told_us) >= TELL_US {
             self.told_us = mono_us;
-            let (loaded, total) = self.bytes();
-            let percent = loaded * 100 / total.max(1);
-            let (loaded_mib, total_mib, eta_s) = (loaded >> 20, total >> 20, self.eta_s(mono_us));
+            let shown = self.shown(0);
+            let eta_s = shown.eta_s(mono_us.saturating_sub(self.began_us) / 1_000_000);
+            let (loaded_mib, total_mib) = (shown.loaded_bytes >> 20, shown.total_bytes >> 20);
+            let percent = shown.percent() as u64;
             tracing::info!(
                 "loading the journal: {loaded_mib} of {total_mib} MiB ({percent} %), about {eta_s} s more"
             );

@@ -77,7 +77,7 @@ impl Desk {
     /// A base of the state as it is, and the log without what it covers.
     fn compact(&mut self, storage: &Arc<Lossy>) -> io::Result<()> {
         let Desk { last: index, first, now, .. } = *self;
-        let head = BaseHead { index, first, now, epoch: EPOCH, shard: 0, salt: 1 };
+        let head = BaseHead { index, first, now, epoch: EPOCH, shard: 0 };
         let mut base = BaseWriter::begin(storage, head)?;
         self.engine.begin_base();
         while !self.engine.base_slice(1_000, usize::MAX) {}

@@ -327,10 +327,9 @@ impl Run {
         let (index, now) = (self.last, self.world.now);
         let Point { first, digest, .. } = self.points[&index];
         assert_eq!(self.world.engine.digest(), digest, "without facts nothing changes");
-        let salt = self.rng.random();
         self.world.engine.begin_base();
         self.bases.entry(index).or_default().push(now);
-        let head = BaseHead { index, first, now, epoch: EPOCH, shard: 0, salt };
+        let head = BaseHead { index, first, now, epoch: EPOCH, shard: 0 };
         let writer = BaseWriter::begin(&self.storage, head)?;
         self.base = Some(Base { writer, imaged: false });
         Ok(())

@@ -158,7 +158,7 @@ impl Desk {
         while !self.engine.base_slice(100, 1_000) {}
         let images = std::mem::take(self.engine.base_output());
         let (index, first, now) = (self.index, self.first, self.now);
-        let head = BaseHead { index, first, now, epoch: 1, shard: 0, salt: 77 };
+        let head = BaseHead { index, first, now, epoch: 1, shard: 0 };
         let mut writer = BaseWriter::begin(&self.storage, head).unwrap();
         writer.write(&images).unwrap();
         writer.finish().unwrap();

@@ -118,11 +118,6 @@ impl Journal {
         Position { index: self.newest, first: self.first }
     }
 
-    /// When it syncs.
-    pub fn fsync(&self) -> Fsync {
-        self.fsync
-    }
-
     /// Changes when it syncs. Going to `always`, everything before is synced too.
     pub fn set_fsync(&mut self, fsync: Fsync) {
         if fsync != self.fsync {

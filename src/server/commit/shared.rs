@@ -97,8 +97,6 @@ pub struct Shared {
     /// Spares made by the keeper, and those of them that the writer counts as room.
     spares_made: AtomicU64,
     spares_taken: AtomicU64,
-    /// Something happened that the loop should look at.
-    pub news: AtomicBool,
     failure: OnceLock<Arc<str>>,
     bell: Arc<Bell>,
 }
@@ -123,7 +121,6 @@ impl Shared {
             dropping: AtomicBool::new(false),
             spares_made: AtomicU64::new(0),
             spares_taken: AtomicU64::new(0),
-            news: AtomicBool::new(false),
             failure: OnceLock::new(),
             bell,
         }
@@ -244,7 +241,6 @@ impl Shared {
 
     /// Wakes the loop.
     pub fn ring(&self) {
-        self.news.store(true, Ordering::Release);
         self.bell.ring();
     }
 }

@@ -44,7 +44,6 @@ pub fn run(log: Log<Disk>, shared: &Arc<Shared>) {
         drop_before: None,
         last: None,
     };
-    writer.publish();
     if let Err(error) = writer.work() {
         tracing::error!(%error, "the journal failed; nothing is acknowledged until a restart");
         shared.fail(&error.to_string());
@@ -153,7 +152,6 @@ impl Writer {
                 }
                 return Next { batches, sync, stop: work.stop };
             }
-            self.publish();
             let until = [write_at, sync_at].into_iter().flatten().min();
             work = shared.sleep(work, until.map(|at| at.saturating_sub(now_us)));
         }
