@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use criterion::Criterion;
 use delayd::engine::reply::{Delivered, Outbox, Reply};
-use delayd::engine::request::{Add, QueueName, Request, Reserve, Taken, Wait, When};
+use delayd::engine::request::{Add, QueueName, Request, Reserve, Wait, When};
 use delayd::engine::{Engine, Facts, Settings, Turn};
 use delayd::ids::{ClientId, Db, Token};
 use delayd::time::Micros;
@@ -84,19 +84,7 @@ impl Bench {
 
     fn add(&mut self, id: Option<&[u8]>, when: Option<When>) {
         let when = when.unwrap_or_else(|| When::In(self.rng.random_range(1..DAY_MS)));
-        self.ask(&Request::Add(Add {
-            queue: QUEUE,
-            when,
-            body: &BODY,
-            id,
-            taken: Taken::Refuse,
-            priority: None,
-            attempts: None,
-            backoff: None,
-            lease_ms: None,
-            ttl_ms: None,
-            unique_ms: 0,
-        }));
+        self.ask(&Request::Add(Add { id, ..Add::new(QUEUE, when, &BODY) }));
     }
 
     fn advance(&mut self, budget: u32) -> bool {

@@ -86,19 +86,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
 }];
 
 fn parse_add<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    let mut add = Add {
-        queue: args.queue()?,
-        when: args.when()?,
-        body: args.word("body")?,
-        id: None,
-        taken: Taken::Refuse,
-        priority: None,
-        attempts: None,
-        backoff: None,
-        lease_ms: None,
-        ttl_ms: None,
-        unique_ms: 0,
-    };
+    let mut add = Add::new(args.queue()?, args.when()?, args.word("body")?);
     let mut needs_id = None;
     while let Some(option) = args.option()? {
         match option {

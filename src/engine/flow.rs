@@ -407,18 +407,12 @@ mod tests {
             if given {
                 all.push(Fact::Deleted { queue: QUEUE, id: ID });
             }
+            let queue = QueueName { db: Db(0), name: ID };
             let add = Add {
-                queue: QueueName { db: Db(0), name: ID },
-                when: When::In(0),
-                body: b"body",
                 id: given.then_some(ID),
                 taken: Taken::Replace,
-                priority: None,
-                attempts: None,
                 backoff: Some(backoff.clone()),
-                lease_ms: None,
-                ttl_ms: None,
-                unique_ms: 0,
+                ..Add::new(queue, When::In(0), b"body")
             };
             // Without an id none is replaced: that much too many.
             let spare = if given { 0 } else { HEAD_ID };

@@ -71,6 +71,25 @@ pub struct Add<'a> {
     pub unique_ms: u64,
 }
 
+impl<'a> Add<'a> {
+    /// As ADD without options: refused if the id is taken, everything else by the queue's defaults.
+    pub fn new(queue: QueueName<'a>, when: When, body: &'a [u8]) -> Add<'a> {
+        Add {
+            queue,
+            when,
+            body,
+            id: None,
+            taken: Taken::Refuse,
+            priority: None,
+            attempts: None,
+            backoff: None,
+            lease_ms: None,
+            ttl_ms: None,
+            unique_ms: 0,
+        }
+    }
+}
+
 /// `DELAY.RESERVE`.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserve<'a> {

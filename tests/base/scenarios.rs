@@ -1,7 +1,7 @@
 //! What base files and loading promise, one thing at a time.
 
 use delayd::engine::fact::{Destination, Fact};
-use delayd::engine::request::{Add, QueueName, Request, Reserve, State, Taken, Wait, When};
+use delayd::engine::request::{Add, QueueName, Request, Reserve, State, Wait, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db};
 use delayd::time::Micros;
@@ -19,19 +19,7 @@ struct Desk {
 }
 
 pub fn add(queue: &'static [u8], in_ms: u64) -> Add<'static> {
-    Add {
-        queue: QueueName { db: Db(0), name: queue },
-        when: When::In(in_ms),
-        body: b"0123456789",
-        id: None,
-        taken: Taken::Refuse,
-        priority: None,
-        attempts: None,
-        backoff: None,
-        lease_ms: None,
-        ttl_ms: None,
-        unique_ms: 0,
-    }
+    Add::new(QueueName { db: Db(0), name: queue }, When::In(in_ms), b"0123456789")
 }
 
 fn reserve(queue: &'static [&'static [u8]], bound: bool, count: u32) -> Request<'static> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use delayd::engine::request::{Add, QueueName, Request, Taken, When};
+use delayd::engine::request::{Add, QueueName, Request, When};
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, Index};
 use delayd::journal::base::{BaseHead, BaseWriter};
@@ -48,19 +48,8 @@ impl Desk {
         let (mut facts, mut outbox) = (Facts::default(), Recorder::default());
         let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
         self.now = Micros(self.now.0 + 1_000);
-        let add = Add {
-            queue: QueueName { db: Db(0), name: b"cut" },
-            when: When::In(5),
-            body: &vec![b'c'; bytes],
-            id: None,
-            taken: Taken::Refuse,
-            priority: None,
-            attempts: None,
-            backoff: None,
-            lease_ms: None,
-            ttl_ms: None,
-            unique_ms: 0,
-        };
+        let (queue, body) = (QueueName { db: Db(0), name: b"cut" }, vec![b'c'; bytes]);
+        let add = Add::new(queue, When::In(5), &body);
         let outcome = self.engine.handle(self.now, ClientId(1), &Request::Add(add), turn);
         assert_eq!(outcome, Outcome::Replied);
         self.engine.advance(self.now, 1_000, turn);

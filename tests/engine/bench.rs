@@ -4,9 +4,7 @@
 use delayd::engine::flow::Flow;
 use delayd::engine::policy::{Backoff, Steps};
 use delayd::engine::reply::{Outbox, Reply};
-use delayd::engine::request::{
-    Add, Nack, Only, QueueName, Request, Reserve, State, Taken, Wait, When,
-};
+use delayd::engine::request::{Add, Nack, Only, QueueName, Request, Reserve, State, Wait, When};
 use delayd::engine::stats::StatsView;
 use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, Token};
@@ -93,17 +91,9 @@ pub fn queue(name: &'static str) -> QueueName<'static> {
 /// A job `id` in queue `name`, `delay_ms` from now.
 pub fn job(name: &'static str, id: &'static str, delay_ms: u64) -> Add<'static> {
     Add {
-        queue: queue(name),
-        when: When::In(delay_ms),
-        body: b"body",
         id: Some(id.as_bytes()),
-        taken: Taken::Refuse,
-        priority: None,
-        attempts: None,
         backoff: Some(ladder([1_000].into())),
-        lease_ms: None,
-        ttl_ms: None,
-        unique_ms: 0,
+        ..Add::new(queue(name), When::In(delay_ms), b"body")
     }
 }
 

@@ -1,7 +1,7 @@
 //! An engine with a journal, without a server: the same calls give the same facts.
 
 use delayd::engine::reply::{Outbox, Reply};
-use delayd::engine::request::{Add, QueueName, Request, Reserve, Taken, Wait, When};
+use delayd::engine::request::{Add, QueueName, Request, Reserve, Wait, When};
 use delayd::engine::{Engine, Facts, Settings, Turn};
 use delayd::ids::{ClientId, Db, Index, Token};
 use delayd::journal::base::{BaseHead, BaseWriter};
@@ -48,19 +48,7 @@ pub fn name(db: u8, name: &[u8]) -> QueueName<'_> {
 }
 
 pub fn add<'a>(queue: QueueName<'a>, id: &'a [u8], in_ms: u64) -> Add<'a> {
-    Add {
-        queue,
-        when: When::In(in_ms),
-        body: b"body",
-        id: Some(id),
-        taken: Taken::Refuse,
-        priority: None,
-        attempts: None,
-        backoff: None,
-        lease_ms: None,
-        ttl_ms: None,
-        unique_ms: 0,
-    }
+    Add { id: Some(id), ..Add::new(queue, When::In(in_ms), b"body") }
 }
 
 pub fn reserve<'a>(db: u8, queues: &'a [&'a [u8]]) -> Reserve<'a> {
