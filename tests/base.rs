@@ -26,8 +26,6 @@ mod model;
 mod scenarios;
 #[path = "support/seeds.rs"]
 mod seeds;
-#[path = "base/speed.rs"]
-mod speed;
 #[path = "simulation/trace.rs"]
 mod trace;
 #[path = "simulation/workload.rs"]
