@@ -765,7 +765,8 @@ fn waitaof_waits_outside_of_a_transaction_only() {
         ]
     );
     pair.world.journal = Journal::Failed;
-    pair.check(&[("WAITAOF 1 0 0", "-MISCONF Errors writing to the journal: no disk~")]);
+    let failed = "-MISCONF the journal failed: no disk; nothing is acknowledged until a restart~";
+    pair.check(&[("WAITAOF 1 0 0", failed)]);
 }
 
 /// The flags are Redis's: what they allow runs, all else is refused before it is parsed or queued.

@@ -1,11 +1,10 @@
 //! Clients that wait for the journal: WAITAOF for a sync, SAVE for a base.
 
 use super::core::Core;
+use crate::error::Misconf;
 use crate::ids::ClientId;
 use crate::observe::persistence::Trouble;
-use crate::session::world::{
-    BaseBegun, BaseRefused, Patience, UNBLOCKED, Unblock, WaitDurable, misconf,
-};
+use crate::session::world::{BaseBegun, BaseRefused, Patience, UNBLOCKED, Unblock, WaitDurable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who waits for what, and until when. Each step costs O(log n).
@@ -185,9 +184,10 @@ impl Core {
         self.journal.trouble = Trouble::Failed(cause.to_owned());
         self.journal.reads_unsafe = true;
         self.journal.base_wanted = false;
+        let failed = Misconf::Failed { cause: cause.into() }.to_string();
         while let Some((client, _)) = self.waits.by_client.first_key_value() {
             let client = *client;
-            self.fail_wait(client, &misconf(cause));
+            self.fail_wait(client, &failed);
         }
     }
 

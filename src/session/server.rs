@@ -2,9 +2,10 @@
 
 use crate::command::action::{Server, WaitAof};
 use crate::engine::request::Request;
+use crate::error::Misconf;
 use crate::glob;
 use crate::session::world::{
-    BaseBegun, BaseRefused, ConfigError, Patience, SlowEntry, WaitDurable, World, misconf,
+    BaseBegun, BaseRefused, ConfigError, Patience, SlowEntry, WaitDurable, World,
 };
 use crate::session::{Place, Session, Step};
 use std::collections::HashSet;
@@ -126,7 +127,10 @@ impl Session {
             WaitDurable::Now { local, replicas } => (local, replicas),
             WaitDurable::Waiting => return Step::Waiting,
             WaitDurable::NoJournal => return self.fail(NO_APPEND_ONLY, world),
-            WaitDurable::Failed(cause) => return self.fail(&misconf(&cause), world),
+            WaitDurable::Failed(cause) => {
+                let failed = Misconf::Failed { cause: cause.into() };
+                return self.fail(&failed.to_string(), world);
+            }
         };
         let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let mut out = world.encoder(self.id);

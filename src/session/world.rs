@@ -133,7 +133,7 @@ pub trait World {
     /// Unless that holds already, or `patience` is [`Patience::None`], the client counts as waiting, as in [`World::wait_base`]. When it
     /// comes to hold, or `patience` is over, or [`World::unblock`] releases it with
     /// `Timeout`, it gets the array `[local, replicas]` with what holds then: 1 or 0, and how many
-    /// replicas have it. When the journal fails, the error of [`misconf`].
+    /// replicas have it. When the journal fails, the error [`Misconf::Failed`](crate::error::Misconf::Failed).
     fn wait_durable(
         &mut self,
         client: ClientId,
@@ -250,11 +250,6 @@ pub enum WaitDurable {
     NoJournal,
     /// `local` was asked for, does not hold and never will: the journal has failed; the cause.
     Failed(String),
-}
-
-/// The error for what the journal does not allow, `cause` being such as `No space left on device`.
-pub fn misconf(cause: &str) -> String {
-    format!("MISCONF Errors writing to the journal: {cause}")
 }
 
 /// Why CONFIG SET changed nothing.
