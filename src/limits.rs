@@ -24,6 +24,9 @@ pub const LADDER_STEPS_MAX: usize = 64;
 /// Priorities are 0 (first) to this.
 pub const PRIORITY_MAX: u8 = 9;
 
+/// The greatest `rate` of a queue, deliveries per second.
+pub const RATE_MAX: u32 = 1_000_000;
+
 /// The priority of a job whose ADD names none.
 pub const PRIORITY_DEFAULT: u8 = 5;
 

@@ -125,6 +125,10 @@ impl Store {
             Fact::WindowOver { queue, .. } => {
                 self.end(queue, found(at), Millis(0));
             }
+            Fact::Configured { queue, ref settings } => self.change_own(queue, |queue| {
+                queue.settings = (!settings.is_empty()).then(|| settings.clone());
+            }),
+            Fact::Paused { queue, pauses } => self.change_own(queue, |queue| queue.pauses = pauses),
         }
         self.note_use(fact, at_ms);
         applied
@@ -552,6 +556,8 @@ pub(super) fn queue_of(fact: &Fact<'_>) -> Option<QueueNo> {
     match *fact {
         Fact::QueueBound { queue, .. }
         | Fact::Due { queue, .. }
+        | Fact::Configured { queue, .. }
+        | Fact::Paused { queue, .. }
         | Fact::Added { queue, id: FactId::Made(_), .. } => Some(queue),
         _ => subject(fact).map(|(queue, _)| queue),
     }

@@ -30,7 +30,8 @@ impl Engine {
         let jobs = jobs.fold(0, u64::wrapping_add);
         let named = (queue.db, &queue.name, queue.sequence, queue.last_place, queue.used);
         let counted = (queue.counts, queue.windows, queue.totals, &queue.lateness, queue.bytes);
-        hashed((jobs, named, counted))
+        let own = (&queue.settings, queue.pauses, queue.first_place);
+        hashed((jobs, named, counted, own))
     }
 
     fn digest_job(&self, index: JobIndex) -> u64 {

@@ -5,6 +5,7 @@
 mod codec;
 
 use crate::engine::policy::Policy;
+use crate::engine::queue_settings::{Pauses, QueueSettings};
 use crate::engine::reply::Reason;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
 use crate::time::Millis;
@@ -258,6 +259,21 @@ pub enum Fact<'a> {
         queue: QueueNo,
         /// The id.
         id: &'a [u8],
+    },
+    /// What is set for the queue from now on, all of it. Jobs keep what they were added with.
+    Configured {
+        /// The queue.
+        queue: QueueNo,
+        /// All that is set.
+        settings: Box<QueueSettings>,
+    },
+    /// Which directions of the queue are closed from now on: it was paused or resumed, or a pause
+    /// ended by itself.
+    Paused {
+        /// The queue.
+        queue: QueueNo,
+        /// Both directions.
+        pauses: Pauses,
     },
 }
 

@@ -1,7 +1,7 @@
 //! Queues as keys: EXISTS, DEL, FLUSH, KEYS, SCAN.
 
 use crate::engine::fact::Fact;
-use crate::engine::queue::{QUEUE_BYTES, Queue};
+use crate::engine::queue::Queue;
 use crate::engine::reply::Reply;
 use crate::engine::request::QueueName;
 use crate::engine::store::Located;
@@ -126,7 +126,6 @@ impl Step<'_, '_> {
         if !queue.exists() {
             return self.reply(Reply::Nil);
         }
-        let bytes = queue.bytes + QUEUE_BYTES + queue.name.len() as u64;
-        self.reply(Reply::Integer(bytes as i64))
+        self.reply(Reply::Integer((queue.bytes + queue.own_bytes()) as i64))
     }
 }

@@ -9,7 +9,7 @@
 
 use std::mem;
 
-use crate::engine::base::image::{self, Counts, Image, JobImage, QueueImage};
+use crate::engine::base::image::{self, Counts, Image, JobImage, QueueImage, QueueMore};
 use crate::engine::fact::{Malformed, Reader};
 use crate::engine::hash::wide;
 use crate::engine::histogram::Histogram;
@@ -20,7 +20,7 @@ use crate::engine::store::{Store, place_of};
 use crate::engine::weight::Weight;
 use crate::engine::{Engine, Settings};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo};
-use crate::limits::PRIORITY_MAX;
+use crate::limits::{PRIORITY_MAX, RATE_MAX};
 use crate::time::Millis;
 use crate::wheel::{Timers, Wheel};
 
@@ -134,6 +134,7 @@ impl Loader {
             }
             Image::Policy { number, policy } => self.policy(number, policy),
             Image::Queue(image) => self.queue(*image),
+            Image::QueueMore(image) => self.queue_more(*image),
             Image::Job(image) => self.job(image),
             Image::Window { queue, id, policy, end } => self.window(queue, id, policy, end),
             Image::End(counts) => {
@@ -168,6 +169,26 @@ impl Loader {
         (queue.used, queue.lookalikes) = (used, image.lookalikes);
         self.standings.push(Standing::new(queue));
         Some(())
+    }
+
+    fn queue_more(&mut self, image: QueueMore) -> Fits {
+        let QueueMore { number, settings, pauses, first_place } = image;
+        // It stands right behind its queue, so none of the queue's jobs has been seen.
+        when(self.standings.last()?.queue == number)?;
+        let store = &mut self.engine.store;
+        let queue = store.queue(number);
+        when(image::more_bytes(queue) == 0 && queue.table.iter().next().is_none())?;
+        when(settings.priority.is_none_or(|priority| priority <= PRIORITY_MAX))?;
+        when(settings.rate.is_none_or(|rate| rate <= RATE_MAX))?;
+        when(first_place <= 1 && first_place.unsigned_abs() <= COUNTED_MAX)?;
+        store.change_own(number, |queue| {
+            queue.settings = (!settings.is_empty()).then(|| Box::new(settings));
+            (queue.pauses, queue.first_place) = (pauses, first_place);
+        });
+        // Counted with its jobs when they stand where they are to stand.
+        let existing = u64::from(store.queue(number).exists());
+        store.database_mut(Db((number.0 % u32::from(DATABASES)) as u8)).existing -= existing;
+        when(image::more_bytes(store.queue(number)) > 0)
     }
 
     /// The number of the queue's standing.

@@ -28,6 +28,7 @@ mod policies;
 pub mod policy;
 mod produce;
 mod queue;
+pub mod queue_settings;
 pub mod reply;
 pub mod request;
 mod retry;

@@ -3,6 +3,7 @@
 use crate::engine::histogram::Histogram;
 use crate::engine::job::{JobIndex, Stage};
 use crate::engine::order::ReadyOrder;
+use crate::engine::queue_settings::{Pauses, QueueSettings};
 use crate::engine::request::State;
 use crate::engine::stats::Totals;
 use crate::engine::table::Table;
@@ -38,6 +39,12 @@ pub struct Queue {
     pub sequence: i64,
     /// The greatest place given so far.
     pub last_place: i64,
+    /// The least place given so far; 1 until one was given at the head.
+    pub first_place: i64,
+    /// What is set for it; none when nothing is.
+    pub settings: Option<Box<QueueSettings>>,
+    /// Whether it is paused.
+    pub pauses: Pauses,
     /// When a fact last named the queue.
     pub used: Millis,
 
@@ -102,6 +109,9 @@ impl Queue {
             lateness: None,
             sequence: 0,
             last_place: 0,
+            first_place: 1,
+            settings: None,
+            pauses: Pauses::default(),
             used: Millis(0),
             table: Table::default(),
             delayed: Wheel::new(),
@@ -125,9 +135,15 @@ impl Queue {
         }
     }
 
-    /// Whether the key exists for users: it has a job.
+    /// Whether the key exists for users: it has a job, a setting or a pause.
     pub fn exists(&self) -> bool {
-        self.jobs > 0
+        self.jobs > 0 || self.settings.is_some() || self.pauses.any()
+    }
+
+    /// Bytes counted for the queue beside its jobs.
+    pub fn own_bytes(&self) -> u64 {
+        let settings = self.settings.as_ref().map_or(0, |settings| settings.memory_bytes());
+        QUEUE_BYTES + self.name.len() as u64 + settings
     }
 
     /// Jobs in a state.

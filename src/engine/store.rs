@@ -12,7 +12,7 @@ use crate::engine::job::{JobIndex, Jobs, Stage};
 use crate::engine::numbered::Numbered;
 use crate::engine::policies::Policies;
 use crate::engine::policy::Policy;
-use crate::engine::queue::{NEVER, QUEUE_BYTES, Queue};
+use crate::engine::queue::{NEVER, Queue};
 use crate::engine::table::Table;
 use crate::engine::weight::job_bytes;
 use crate::ids::{DATABASES, Db, QueueNo};
@@ -285,11 +285,12 @@ impl Store {
         None
     }
 
-    /// Sets the queue's next wake-up to what its wheels say, or to `or` if that is earlier.
+    /// Sets the queue's next wake-up to what its wheels and pauses say, or to `or` if that is earlier.
     pub fn rearm(&mut self, number: QueueNo, or: Millis) {
         let queue = self.queue(number);
         let wheels = [&queue.delayed, &queue.leases, &queue.ends];
-        let next = wheels.into_iter().filter_map(|wheel| wheel.next_wakeup(&self.timers)).min();
+        let next = wheels.into_iter().filter_map(|wheel| wheel.next_wakeup(&self.timers));
+        let next = next.chain(queue.pauses.next_end()).min();
         self.set_wake(number, next.unwrap_or(NEVER).min(or));
     }
 
@@ -323,10 +324,31 @@ impl Store {
         queue.wake_key = wake_keys.alloc();
         *wake_keys.get_mut(queue.wake_key) = place;
         queue.image_bytes = image::queue_bytes(&queue);
+        let own_bytes = queue.own_bytes();
         *image_bytes += queue.image_bytes;
         queues.put(place, queue);
         names.insert(wide(hash), number.0, |number| wide(name_hash(queues, &self.hasher, number)));
-        self.bytes += QUEUE_BYTES + name.len() as u64;
+        self.bytes += own_bytes;
+    }
+
+    /// Changes what a queue has beside its jobs (settings, pauses, the first place), with all that
+    /// follows from it.
+    pub(super) fn change_own(&mut self, number: QueueNo, change: impl FnOnce(&mut Queue)) {
+        let (db, place) = place_of(number);
+        let Database { queues, existing, image_bytes, .. } = &mut self.databases[db];
+        let queue = queues.get_mut(place).expect("the queue's number is bound");
+        *existing -= u64::from(queue.exists());
+        self.bytes -= queue.own_bytes();
+        let image_before = image::more_bytes(queue);
+        change(queue);
+        let image_after = image::more_bytes(queue);
+        queue.image_bytes = queue.image_bytes + image_after - image_before;
+        *image_bytes = *image_bytes + image_after - image_before;
+        self.bytes += queue.own_bytes();
+        *existing += u64::from(queue.exists());
+        if let Some(end) = queue.pauses.next_end() {
+            self.wake_by(number, end);
+        }
     }
 
     /// Takes the queue out at once; its jobs are freed later, and counted until then.
@@ -378,7 +400,7 @@ impl Store {
                 self.graveyard.put_first(grave);
                 return false;
             }
-            self.bytes -= QUEUE_BYTES + grave.0.name.len() as u64;
+            self.bytes -= grave.0.own_bytes();
             *budget = budget.saturating_sub(GRAVE_STEPS);
         }
         true

@@ -1,9 +1,11 @@
 //! What base files and loading promise, one thing at a time.
 
 use delayd::engine::fact::{Destination, Fact};
+use delayd::engine::policy::{Backoff, Steps};
+use delayd::engine::queue_settings::{Pause, Pauses, QueueSettings, Side};
 use delayd::engine::request::{Add, QueueName, Request, Reserve, State, Wait, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
-use delayd::ids::{ClientId, Db};
+use delayd::ids::{ClientId, Db, QueueNo};
 use delayd::time::Micros;
 
 use crate::trace::{Recorder, Said};
@@ -72,6 +74,10 @@ impl Desk {
         loader.images(&images).expect("own images");
         let engine = loader.finish().expect("own images");
         assert_eq!(engine.digest(), self.engine.digest());
+        assert_eq!(self.engine.base_bytes(), images.len() as u64);
+        assert_eq!(engine.base_bytes(), images.len() as u64);
+        assert_eq!(engine.memory_bytes(), self.engine.memory_bytes());
+        assert_eq!(engine.queue_counts(), self.engine.queue_counts());
         Desk { engine, now: self.now, facts: Facts::default() }
     }
 
@@ -82,6 +88,51 @@ impl Desk {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn settings_and_pauses_are_there_after_loading_and_alone_make_a_queue_exist() {
+    let mut desk = Desk::new();
+    let queue = QueueNo(0);
+    let apply = |desk: &mut Desk, fact: &Fact<'_>, exists: u64| {
+        let mut facts = Facts::default();
+        facts.push(fact);
+        desk.engine.apply(desk.now, &facts).expect("own facts");
+        assert_eq!(desk.engine.queue_counts()[0], exists, "after {fact:?}");
+        desk.advance();
+        desk.reloaded().engine.next_wakeup()
+    };
+    apply(&mut desk, &Fact::QueueBound { queue, db: Db(0), name: b"q" }, 0);
+    let empty = desk.engine.memory_bytes();
+    let backoff = Backoff { steps: Steps::Ladder([1; 64].into()), jitter: true };
+    let some = QueueSettings { rate: Some(9), max_jobs: Some(0), ..QueueSettings::default() };
+    let all = QueueSettings {
+        attempts: Some(1),
+        backoff: Some(backoff),
+        lease_ms: Some(2),
+        priority: Some(3),
+        ttl_ms: Some(4),
+        max_leased: Some(5),
+        dead_retention_ms: Some(6),
+        dead_max: Some(7),
+        due_enters: Some(Side::Left),
+        ..some.clone()
+    };
+    let configured = |settings| Fact::Configured { queue, settings: Box::new(settings) };
+    apply(&mut desk, &configured(some), 1);
+    apply(&mut desk, &configured(all), 1);
+    assert!(desk.engine.memory_bytes() > empty + 64 * 8);
+    let paused = |into, out| Fact::Paused { queue, pauses: Pauses { into, out } };
+    let end = BEGIN.floor().plus(5);
+    let wakes = apply(&mut desk, &paused(Pause::Until(end), Pause::Endless), 1);
+    assert!(wakes.is_some_and(|at| at <= end), "{wakes:?}");
+    apply(&mut desk, &configured(QueueSettings::default()), 1);
+    apply(&mut desk, &paused(Pause::None, Pause::Endless), 1);
+    apply(&mut desk, &paused(Pause::None, Pause::None), 0);
+    assert_eq!(desk.engine.memory_bytes(), empty);
+    apply(&mut desk, &paused(Pause::Endless, Pause::None), 1);
+    apply(&mut desk, &Fact::QueueRemoved { queue }, 0);
+    apply(&mut desk, &Fact::QueueBound { queue, db: Db(0), name: b"q" }, 0);
 }
 
 fn named(id: &'static [u8]) -> Request<'static> {

@@ -7,8 +7,9 @@
 use crate::engine::fact::{Malformed, Reader, Writer};
 use crate::engine::histogram::Histogram;
 use crate::engine::job::{History, Job, Stage};
-use crate::engine::policy::{Policy, Steps};
+use crate::engine::policy::{Backoff, Policy, Steps};
 use crate::engine::queue::Queue;
+use crate::engine::queue_settings::{Pauses, QueueSettings};
 use crate::engine::reply::Reason;
 use crate::engine::stats::Totals;
 use crate::ids::{Db, PolicyNo, QueueNo};
@@ -20,6 +21,7 @@ const QUEUE: u8 = 3;
 const JOB: u8 = 4;
 const WINDOW: u8 = 5;
 const END: u8 = 6;
+const QUEUE_MORE: u8 = 7;
 
 // The stage of a job stands in the low bits of its flags.
 const STAGES: u8 = 7;
@@ -49,16 +51,42 @@ pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
 
 /// Bytes of a policy's image.
 pub fn policy_bytes(policy: &Policy) -> u64 {
-    let steps = match &policy.backoff.steps {
-        Steps::Ladder(steps) => 4 + 8 * steps.len() as u64,
-        Steps::Exponential { .. } => 20,
-    };
-    35 + steps
+    33 + backoff_bytes(&policy.backoff)
 }
 
-/// Bytes of the image of a queue without lateness and jobs.
+/// Bytes of the image of a queue without lateness, jobs and what [`more_bytes`] counts.
 pub fn queue_bytes(queue: &Queue) -> u64 {
     116 + queue.name.len() as u64
+}
+
+/// Bytes of what a queue has beside its jobs, in an image of its own behind the queue's; 0 if all of
+/// it is as it was in the beginning.
+pub fn more_bytes(queue: &Queue) -> u64 {
+    if !has_more(queue) {
+        return 0;
+    }
+    5 + queue.settings.as_deref().map_or(2, settings_bytes) + 16 + 8
+}
+
+fn has_more(queue: &Queue) -> bool {
+    queue.settings.is_some() || queue.pauses.any() || queue.first_place != 1
+}
+
+/// Bytes of encoded settings.
+fn settings_bytes(settings: &QueueSettings) -> u64 {
+    let QueueSettings { lease_ms, ttl_ms, max_jobs, max_leased, dead_retention_ms, .. } = settings;
+    let eights = [lease_ms, ttl_ms, max_jobs, max_leased, dead_retention_ms, &settings.dead_max];
+    let eights = eights.into_iter().flatten().count() as u64;
+    let fours = u64::from(settings.attempts.is_some()) + u64::from(settings.rate.is_some());
+    let ones = u64::from(settings.priority.is_some()) + u64::from(settings.due_enters.is_some());
+    2 + 8 * eights + 4 * fours + ones + settings.backoff.as_ref().map_or(0, backoff_bytes)
+}
+
+fn backoff_bytes(backoff: &Backoff) -> u64 {
+    2 + match &backoff.steps {
+        Steps::Ladder(steps) => 4 + 8 * steps.len() as u64,
+        Steps::Exponential { .. } => 20,
+    }
 }
 
 /// By how much a value counted as lateness makes the image of its queue longer.
@@ -91,6 +119,18 @@ pub fn write_policy(out: &mut Vec<u8>, number: PolicyNo, policy: &Policy) {
 
 /// Appends a queue without its jobs.
 pub fn write_queue(out: &mut Vec<u8>, queue: &Queue) {
+    write_counted(out, queue);
+    if has_more(queue) {
+        let w = &mut Writer(out);
+        match &queue.settings {
+            Some(settings) => w.head(QUEUE_MORE, queue.number).settings(settings),
+            None => w.head(QUEUE_MORE, queue.number).settings(&QueueSettings::default()),
+        };
+        w.pauses(queue.pauses).u64(queue.first_place as u64);
+    }
+}
+
+fn write_counted(out: &mut Vec<u8>, queue: &Queue) {
     let w = &mut Writer(out);
     w.head(QUEUE, queue.number).u8(queue.db.0).bytes(&queue.name);
     for total in totals(&queue.totals) {
@@ -148,6 +188,8 @@ pub enum Image<'a> {
     Policy { number: PolicyNo, policy: Policy },
     /// A queue.
     Queue(Box<QueueImage<'a>>),
+    /// What the queue before has beside its jobs, where that is not as it was in the beginning.
+    QueueMore(Box<QueueMore>),
     /// A job.
     Job(JobImage<'a>),
     /// An id that is taken without a job.
@@ -168,6 +210,15 @@ pub struct QueueImage<'a> {
     pub used: Millis,
     pub lookalikes: bool,
     pub lateness: Option<Box<Histogram>>,
+}
+
+/// What a queue has beside its jobs.
+#[derive(Debug)]
+pub struct QueueMore {
+    pub number: QueueNo,
+    pub settings: QueueSettings,
+    pub pauses: Pauses,
+    pub first_place: i64,
 }
 
 /// A job.
@@ -193,6 +244,11 @@ impl<'a> Image<'a> {
             BEGIN => Image::Begin { number: r.u64()? },
             POLICY => Image::Policy { number: PolicyNo(r.u32()?), policy: r.policy()? },
             QUEUE => Image::Queue(Box::new(read_queue(r)?)),
+            QUEUE_MORE => {
+                let (number, settings) = (QueueNo(r.u32()?), r.settings()?);
+                let (pauses, first_place) = (r.pauses()?, r.u64()? as i64);
+                Image::QueueMore(Box::new(QueueMore { number, settings, pauses, first_place }))
+            }
             JOB => Image::Job(read_job(r)?),
             WINDOW => {
                 let (queue, id) = (QueueNo(r.u32()?), r.bytes()?);

@@ -6,6 +6,7 @@
 
 use super::{Destination, Fact, FactId, Image};
 use crate::engine::policy::{Backoff, Policy, Steps};
+use crate::engine::queue_settings::{Pause, Pauses, QueueSettings, Setting, Side};
 use crate::engine::reply::Reason;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
 use crate::time::Millis;
@@ -25,6 +26,7 @@ tags! {
     QUEUE_BOUND = 1, QUEUE_REMOVED = 2, QUEUE_FORGOTTEN = 3, POLICY_BOUND = 4, ADDED = 5, ADDED_MADE = 6,
     DUE = 7, LEASED = 8, POPPED = 9, UNLEASED = 10, UNPOPPED = 11, ACKED = 12, NACKED = 13, EXTENDED = 14,
     LEASE_OVER = 15, DELETED = 16, EXPIRED = 17, DROPPED = 18, RESCHEDULED = 19, WINDOW_OVER = 20, POLICY_FORGOTTEN = 21, FLUSHED = 22,
+    CONFIGURED = 23, PAUSED = 24,
 }
 
 // The database of a FLUSHED that names none.
@@ -95,6 +97,10 @@ impl<'a> Fact<'a> {
                 w.head(RESCHEDULED, queue).bytes(id).u8(flags).u64(due.0)
             }
             Fact::WindowOver { queue, id } => w.head(WINDOW_OVER, queue).bytes(id),
+            Fact::Configured { queue, ref settings } => {
+                w.head(CONFIGURED, queue).settings(settings)
+            }
+            Fact::Paused { queue, pauses } => w.head(PAUSED, queue).pauses(pauses),
         };
     }
 
@@ -162,6 +168,8 @@ impl<'a> Fact<'a> {
                 Fact::Rescheduled { queue, id, absolute, ready, due }
             }
             WINDOW_OVER => Fact::WindowOver { queue, id: r.bytes()? },
+            CONFIGURED => Fact::Configured { queue, settings: Box::new(r.settings()?) },
+            PAUSED => Fact::Paused { queue, pauses: r.pauses()? },
             _ => return Err(r.malformed()),
         })
     }
@@ -180,6 +188,11 @@ impl Writer<'_> {
 
     pub(in crate::engine) fn u8(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
+        self
+    }
+
+    fn u16(&mut self, value: u16) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
@@ -222,8 +235,43 @@ impl Writer<'_> {
 
     pub(in crate::engine) fn policy(&mut self, policy: &Policy) -> &mut Self {
         self.u32(policy.attempts).u64(policy.lease_ms).u64(policy.ttl_ms).u64(policy.unique_ms);
-        self.u8(policy.backoff.jitter.into());
-        match &policy.backoff.steps {
+        self.backoff(&policy.backoff)
+    }
+
+    /// A bit for each setting that is there, then those settings in the order of their bits. A later
+    /// version gives its settings the next bits.
+    pub(in crate::engine) fn settings(&mut self, settings: &QueueSettings) -> &mut Self {
+        let bits = Setting::ALL.into_iter().enumerate();
+        self.u16(bits.map(|(bit, setting)| u16::from(setting.is_set(settings)) << bit).sum());
+        let QueueSettings { attempts, backoff, lease_ms, priority, ttl_ms, .. } = settings;
+        let QueueSettings { max_jobs, max_leased, rate, dead_retention_ms, dead_max, .. } =
+            settings;
+        self.optional(*attempts, Self::u32).optional(backoff.as_ref(), Self::backoff);
+        self.optional(*lease_ms, Self::u64).optional(*priority, Self::u8);
+        self.optional(*ttl_ms, Self::u64).optional(*max_jobs, Self::u64);
+        self.optional(*max_leased, Self::u64).optional(*rate, Self::u32);
+        self.optional(*dead_retention_ms, Self::u64).optional(*dead_max, Self::u64);
+        self.optional(settings.due_enters.map(|side| side as u8), Self::u8)
+    }
+
+    fn optional<T>(
+        &mut self,
+        value: Option<T>,
+        write: impl for<'s> FnOnce(&'s mut Self, T) -> &'s mut Self,
+    ) -> &mut Self {
+        match value {
+            Some(value) => write(self, value),
+            None => self,
+        }
+    }
+
+    pub(in crate::engine) fn pauses(&mut self, pauses: Pauses) -> &mut Self {
+        self.u64(pauses.into.number()).u64(pauses.out.number())
+    }
+
+    fn backoff(&mut self, backoff: &Backoff) -> &mut Self {
+        self.u8(backoff.jitter.into());
+        match &backoff.steps {
             Steps::Ladder(steps) => {
                 self.u8(0).u32(steps.len() as u32);
                 for step in steps {
@@ -340,7 +388,42 @@ impl<'a> Reader<'a> {
 
     pub(in crate::engine) fn policy(&mut self) -> Result<Policy, Malformed> {
         let (attempts, lease_ms, ttl_ms) = (self.u32()?, self.u64()?, self.u64()?);
-        let (unique_ms, jitter) = (self.u64()?, self.flag()?);
+        let (unique_ms, backoff) = (self.u64()?, self.backoff()?);
+        Ok(Policy { attempts, backoff, lease_ms, ttl_ms, unique_ms })
+    }
+
+    pub(in crate::engine) fn settings(&mut self) -> Result<QueueSettings, Malformed> {
+        let mask = u16::from_le_bytes(self.array()?);
+        if mask >> Setting::ALL.len() != 0 {
+            return Err(self.malformed());
+        }
+        let has = |bit: u32| mask & (1 << bit) != 0;
+        let settings = QueueSettings {
+            attempts: has(0).then(|| self.u32()).transpose()?,
+            backoff: has(1).then(|| self.backoff()).transpose()?,
+            lease_ms: has(2).then(|| self.u64()).transpose()?,
+            priority: has(3).then(|| self.u8()).transpose()?,
+            ttl_ms: has(4).then(|| self.u64()).transpose()?,
+            max_jobs: has(5).then(|| self.u64()).transpose()?,
+            max_leased: has(6).then(|| self.u64()).transpose()?,
+            rate: has(7).then(|| self.u32()).transpose()?,
+            dead_retention_ms: has(8).then(|| self.u64()).transpose()?,
+            dead_max: has(9).then(|| self.u64()).transpose()?,
+            due_enters: has(10)
+                .then(|| self.flag())
+                .transpose()?
+                .map(|left| if left { Side::Left } else { Side::Right }),
+        };
+        Ok(settings)
+    }
+
+    pub(in crate::engine) fn pauses(&mut self) -> Result<Pauses, Malformed> {
+        let (into, out) = (Pause::of_number(self.u64()?), Pause::of_number(self.u64()?));
+        Ok(Pauses { into, out })
+    }
+
+    fn backoff(&mut self) -> Result<Backoff, Malformed> {
+        let jitter = self.flag()?;
         let steps = match self.u8()? {
             0 => {
                 let length = self.u32()? as usize;
@@ -353,7 +436,7 @@ impl<'a> Reader<'a> {
             1 => Steps::Exponential { first: self.u64()?, max: self.u64()?, factor: self.u32()? },
             _ => return Err(self.malformed()),
         };
-        Ok(Policy { attempts, backoff: Backoff { steps, jitter }, lease_ms, ttl_ms, unique_ms })
+        Ok(Backoff { steps, jitter })
     }
 }
 
@@ -362,6 +445,23 @@ mod tests {
     use super::*;
     use crate::engine::Facts;
     use rand::{Rng, SeedableRng, rngs::SmallRng};
+
+    /// All that can be set.
+    fn settings() -> QueueSettings {
+        QueueSettings {
+            attempts: Some(2),
+            backoff: Some(Backoff { steps: Steps::Ladder([1, 5].into()), jitter: true }),
+            lease_ms: Some(3),
+            priority: Some(4),
+            ttl_ms: Some(5),
+            max_jobs: Some(6),
+            max_leased: Some(7),
+            rate: Some(8),
+            dead_retention_ms: Some(9),
+            dead_max: Some(10),
+            due_enters: Some(Side::Left),
+        }
+    }
 
     /// One of each, with fields that differ from each other and from zero.
     fn one_of_each() -> Vec<Fact<'static>> {
@@ -426,6 +526,10 @@ mod tests {
             Fact::Rescheduled { queue, id, absolute: true, ready: false, due },
             Fact::Rescheduled { queue, id, absolute: false, ready: true, due },
             Fact::WindowOver { queue, id },
+            Fact::Configured { queue, settings: Box::default() },
+            Fact::Configured { queue, settings: Box::new(settings()) },
+            Fact::Paused { queue, pauses: Pauses::default() },
+            Fact::Paused { queue, pauses: Pauses { into: Pause::Until(due), out: Pause::Endless } },
         ]
     }
 

@@ -76,6 +76,7 @@ impl Ledger {
                 self.bind(queue.number, queue.db);
                 self.tell_queue(queue.number);
             }
+            Image::QueueMore(more) => self.tell_queue(more.number),
             Image::Job(job) => self.tell(job.queue, job.id),
             Image::Window { queue, id, .. } => self.tell(*queue, id),
         }
@@ -89,7 +90,9 @@ impl Ledger {
                 self.bind(queue, db);
                 self.tell_queue(queue);
             }
-            Fact::Due { queue, .. } => self.tell_queue(queue),
+            Fact::Due { queue, .. }
+            | Fact::Configured { queue, .. }
+            | Fact::Paused { queue, .. } => self.tell_queue(queue),
             Fact::QueueRemoved { queue } | Fact::QueueForgotten { queue } => {
                 self.queues.remove(&queue);
             }

@@ -6,6 +6,7 @@ use crate::engine::fact::{Destination, Fact, FactId, Image as Popped};
 use crate::engine::image::{Image, JobImage, QueueImage, totals};
 use crate::engine::number;
 use crate::engine::policy::Policy;
+use crate::engine::queue_settings::{Pause, Pauses, QueueSettings, Setting};
 use crate::engine::request::State;
 use crate::ids::{PolicyNo, QueueNo};
 use std::borrow::Cow;
@@ -106,6 +107,8 @@ impl<'a> Fields<'a> {
             | Fact::Deleted { queue, id }
             | Fact::Dropped { queue, id }
             | Fact::WindowOver { queue, id } => self.job(queue, id),
+            Fact::Configured { queue, ref settings } => self.queue(queue).settings(settings),
+            Fact::Paused { queue, pauses } => self.queue(queue).pauses(pauses),
         };
     }
 
@@ -119,6 +122,10 @@ impl<'a> Fields<'a> {
                 self.text("image", "policy").policy(*number, policy)
             }
             Image::Queue(image) => self.text("image", "queue").queue_image(image),
+            Image::QueueMore(more) => {
+                self.text("image", "queue_more").queue(more.number).settings(&more.settings);
+                self.pauses(more.pauses).put("first_place", Value::Place(more.first_place))
+            }
             Image::Job(image) => self.text("image", "job").job_image(image),
             Image::Window { queue, id, policy, end } => {
                 self.text("image", "window").job(*queue, id);
@@ -156,6 +163,25 @@ impl<'a> Fields<'a> {
         self.put("attempts", Value::Count((*attempts).into())).text("backoff", backoff.to_string());
         self.put("lease_ms", Value::Count(*lease_ms)).put("ttl_ms", Value::Count(*ttl_ms));
         self.put("unique_ms", Value::Count(*unique_ms))
+    }
+
+    /// What is set, under the names that users set it by.
+    fn settings(&mut self, settings: &QueueSettings) -> &mut Self {
+        let set = Setting::ALL.into_iter().filter_map(|setting| {
+            let value = setting.written(settings)?;
+            Some((setting.word(), Value::Text(value.into())))
+        });
+        let set = set.collect();
+        self.put("settings", Value::Fields(set))
+    }
+
+    fn pauses(&mut self, pauses: Pauses) -> &mut Self {
+        let told = |pause| match pause {
+            Pause::None => Value::Null,
+            Pause::Until(end) => Value::At(end),
+            Pause::Endless => Value::Text("endless".into()),
+        };
+        self.put("in", told(pauses.into)).put("out", told(pauses.out))
     }
 
     fn destination(&mut self, to: Destination) -> &mut Self {
@@ -269,7 +295,9 @@ pub fn told<'f>(fact: &Fact<'f>) -> Option<(QueueNo, Cow<'f, [u8]>)> {
         | Fact::PolicyBound { .. }
         | Fact::PolicyForgotten { .. }
         | Fact::Flushed { .. }
-        | Fact::Due { .. } => None,
+        | Fact::Due { .. }
+        | Fact::Configured { .. }
+        | Fact::Paused { .. } => None,
     }
 }
 
@@ -297,5 +325,7 @@ pub fn word_of(fact: &Fact<'_>) -> &'static str {
         Fact::Dropped { .. } => "dropped",
         Fact::Rescheduled { .. } => "rescheduled",
         Fact::WindowOver { .. } => "window_over",
+        Fact::Configured { .. } => "configured",
+        Fact::Paused { .. } => "paused",
     }
 }
