@@ -4,6 +4,8 @@
 mod bench;
 #[path = "engine/flow.rs"]
 mod flow;
+#[path = "engine/forecast.rs"]
+mod forecast;
 #[path = "engine/herds.rs"]
 mod herds;
 #[path = "engine/ids.rs"]

@@ -63,6 +63,8 @@ fn random_runs_are_as_specified() {
         "deleted",
         "due",
         "expired",
+        "forecast",
+        "forecast again",
         "extended",
         "extended after a stall",
         "forgotten",

@@ -18,6 +18,7 @@ pub mod render;
 pub mod spec;
 pub mod table;
 
+mod bulk;
 mod client;
 mod commands;
 mod connection;

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// How many jobs PEEK and SCAN look at when no COUNT is given.
 const COUNT_DEFAULT: u32 = 10;
 
-const STATES: &[Argument] = &[
+pub(super) const STATES: &[Argument] = &[
     Argument::word("delayed", "DELAYED").about("Its time has not come."),
     Argument::word("ready", "READY").about("Due, waiting for a consumer."),
     Argument::word("leased", "LEASED").about("With a consumer."),
@@ -149,6 +149,6 @@ fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     Ok(Action::Engine(Request::Scan { queue, cursor, state, pattern, count }))
 }
 
-fn state_of(token: &str) -> Option<State> {
+pub(super) fn state_of(token: &str) -> Option<State> {
     State::ALL.into_iter().find(|state| token.eq_ignore_ascii_case(state.word()))
 }

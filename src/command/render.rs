@@ -12,6 +12,10 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         Reply::Nil => out.null(),
         Reply::NilArray => out.null_array(),
         Reply::Integer(value) => out.integer(*value),
+        Reply::Counts(counts) => {
+            out.array(counts.len());
+            counts.iter().for_each(|count| out.integer(integer(*count)));
+        }
         Reply::Id(id) => out.bulk(id),
         Reply::State(state) => out.bulk(state.word().as_bytes()),
         Reply::Popped(job) => {

@@ -7,11 +7,12 @@ use crate::command::spec::CommandSpec;
 use crate::error::Error;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 12] = [
+static TABLE: [&[CommandSpec]; 13] = [
     super::produce::COMMANDS,
     super::consume::COMMANDS,
     super::job::COMMANDS,
     super::queue::COMMANDS,
+    super::bulk::COMMANDS,
     super::keyspace::COMMANDS,
     super::transaction::COMMANDS,
     super::connection::COMMANDS,

@@ -242,6 +242,7 @@ impl Store {
             self.image_queue(queue);
             self.image_job(queue, index);
         }
+        self.leave_delayed(queue, index);
         let (queue_ref, _, timers, _) = self.parts(queue);
         queue_ref.delayed.take(timers, index);
         self.count(queue, Stage::Delayed, -1);
@@ -431,6 +432,9 @@ impl Store {
     /// Takes a job out of where it stands; it keeps its number and its id.
     fn detach(&mut self, queue: QueueNo, index: JobIndex) {
         let stage = self.jobs.get(index).stage;
+        if stage == Stage::Delayed {
+            self.leave_delayed(queue, index);
+        }
         // A ready job that was armed has its due time in what is armed: keep it.
         let due = self.due(index);
         let (queue_ref, jobs, timers, chunks) = self.parts(queue);

@@ -132,6 +132,7 @@ impl Bound {
             Request::Flush { .. } => Bound::ending(1 + 1),
             Request::Get { .. }
             | Request::Stats { .. }
+            | Request::Forecast { .. }
             | Request::Len { .. }
             | Request::Peek { .. }
             | Request::Scan { .. }

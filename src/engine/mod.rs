@@ -11,6 +11,7 @@ mod change;
 mod digest;
 pub mod fact;
 pub mod flow;
+mod forecast;
 mod graveyard;
 mod hand;
 mod hash;
@@ -263,6 +264,11 @@ impl Engine {
             | Request::Remove { queues, .. } => items(queues.len()),
             Request::Ack { ref jobs, .. } => items(jobs.len()),
             Request::Delete { ids, .. } => items(ids.len()),
+            Request::Forecast { queue, count, .. } => {
+                let number = self.store.queue_no(queue.db, queue.name);
+                let jobs = number.map_or(0, |number| self.store.queue(number).table.len());
+                items(jobs + count as usize)
+            }
             _ => 1,
         }
     }
@@ -329,6 +335,7 @@ impl Step<'_, '_> {
             Request::Reschedule { queue, id, when, only } => self.reschedule(queue, id, when, only),
             Request::Get { queue, id } => self.get(queue, id),
             Request::Stats { queue } => self.stats(queue),
+            Request::Forecast { queue, span_ms, count } => self.forecast(queue, span_ms, count),
             Request::Len { queue, state } => self.len(queue, state),
             Request::Peek { queue, state, count } => self.peek(queue, state, count),
             Request::Scan { queue, cursor, state, pattern, count } => {

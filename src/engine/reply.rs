@@ -133,6 +133,8 @@ pub enum Reply<'a> {
     NilArray,
     /// A count or an instant.
     Integer(i64),
+    /// FORECAST.
+    Counts(&'a [u64]),
     /// An id or a name.
     Id(&'a [u8]),
     /// The state a job was in.

@@ -244,6 +244,15 @@ pub enum Request<'a> {
         /// The queue.
         queue: QueueName<'a>,
     },
+    /// `DELAY.FORECAST` → how many jobs fall due in each of the next spans.
+    Forecast {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The length of a span, ms, at least 1.
+        span_ms: u64,
+        /// How many spans, 1 to 10,000.
+        count: u32,
+    },
     /// `DELAY.LEN` → count.
     Len {
         /// The queue.

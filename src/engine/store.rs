@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::engine::base::{Bases, image};
+use crate::engine::forecast::Forecast;
 use crate::engine::graveyard::Graveyard;
 use crate::engine::hash::{Hasher, wide};
 use crate::engine::job::{JobIndex, Jobs, Stage};
@@ -52,6 +53,8 @@ pub struct Store {
     pub(super) policy_image_bytes: u64,
     /// Queues bound so far.
     pub(super) births: u64,
+    /// The forecast that is being made. Volatile.
+    pub(super) forecast: Option<Box<Forecast>>,
 }
 
 /// The queues of a database. All that names or times them is here, so that a flush takes it out in
@@ -129,6 +132,7 @@ impl Store {
             bases: Bases::default(),
             policy_image_bytes: 0,
             births: 0,
+            forecast: None,
         }
     }
 

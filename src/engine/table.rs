@@ -36,12 +36,22 @@ struct Part {
     entries: HashTable<u32>,
 }
 
+/// Where a scan meets an entry of this hash: at the first cursor that is not below.
+pub fn cursor_of(hash: u64) -> u64 {
+    rank(hash) >> 7
+}
+
 /// The 57 bits of a hash that hashbrown's tag (the top 7) does not use, as the top bits of a u64.
 fn rank(hash: u64) -> u64 {
     hash << 7
 }
 
 impl Table {
+    /// How many entries.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// The entry with this hash for which `is` holds.
     pub fn find(&self, hash: u64, is: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut is = is;

@@ -47,6 +47,9 @@ impl Outbox for Log {
             Reply::Ok => "ok".into(),
             Reply::Nil | Reply::NilArray => "nil".into(),
             Reply::Integer(number) => number.to_string(),
+            Reply::Counts(counts) => {
+                counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+            }
             Reply::Id(id) => text(id),
             Reply::State(state) => word(state).into(),
             Reply::Popped(job) => text(job.id),
@@ -131,6 +134,10 @@ pub fn reschedule(name: &'static str, id: &'static str, in_ms: u64) -> Request<'
 
 pub fn peek(name: &'static str, count: u32) -> Request<'static> {
     Request::Peek { queue: queue(name), state: None, count }
+}
+
+pub fn forecast(name: &'static str, span_ms: u64, count: u32) -> Request<'static> {
+    Request::Forecast { queue: queue(name), span_ms, count }
 }
 
 pub fn len(name: &'static str, state: State) -> Request<'static> {

@@ -51,6 +51,8 @@ pub struct Auditor {
     /// Counts steps after which everything ready has been handed to waiters.
     pub steps: u64,
     pub scans: BTreeMap<ClientId, ScanRun>,
+    /// What the forecasts that clients have begun may say.
+    pub forecasts: BTreeMap<ClientId, Vec<Vec<u64>>>,
     gave_up: bool,
     pub journal: Journal,
     /// What was seen, so that a run that tests nothing is noticed.
@@ -271,6 +273,10 @@ impl<'c> Check<'c> {
             Some(Outcome::Again) => {
                 assert!(alone, "a prepared request is not interrupted in a transaction");
                 self.auditor.note("again");
+                if let Request::Forecast { queue, span_ms, count } = *request {
+                    let key = (queue.db.0, queue.name);
+                    self.forecast_again(key, span_ms, count, client);
+                }
                 return;
             }
             Some(Outcome::Waiting) => {

@@ -134,6 +134,9 @@ impl<'c> Check<'c> {
                 self.reply = Some(view.unwrap_or(Said::NilArray));
             }
             Request::Stats { queue } => self.stats(key(queue), client),
+            Request::Forecast { queue, span_ms, count } => {
+                self.forecast(key(queue), span_ms, count, client);
+            }
             Request::Len { queue, state } => {
                 let queue = self.model().queues.get(&key(queue));
                 let counts = queue.map_or([0; 4], ModelQueue::counts);

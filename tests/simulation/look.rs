@@ -58,6 +58,41 @@ impl Check<'_> {
         self.auditor.note("stats");
     }
 
+    /// What FORECAST may answer if it was begun in this step.
+    fn foreseen(&mut self, key: QueueKey, span_ms: u64, count: u32) -> Vec<u64> {
+        let (now, ceil) = (self.now().0, self.ceil());
+        let mut counts = vec![0; count as usize];
+        let Some(queue) = self.auditor.model.queues.get(&key) else { return counts };
+        for (due, ..) in queue.delayed.iter().filter(|entry| entry.0 > now) {
+            let ends = (1..=u64::from(count)).map(|span| ceil + span * span_ms);
+            // The first span that ends no earlier.
+            if let Some(span) = ends.into_iter().position(|end| *due <= end) {
+                counts[span] += 1;
+            }
+        }
+        counts
+    }
+
+    /// A slice of a FORECAST was done, or it waits for another.
+    pub fn forecast_again(&mut self, key: QueueKey, span_ms: u64, count: u32, client: ClientId) {
+        let foreseen = self.foreseen(key, span_ms, count);
+        self.auditor.forecasts.entry(client).or_default().push(foreseen);
+        self.auditor.note("forecast again");
+    }
+
+    /// A forecast holds for the instant of one of the client's asks: the first, but that it begins
+    /// anew when its queue is removed, and later if another forecast was being made.
+    pub fn forecast(&mut self, key: QueueKey, span_ms: u64, count: u32, client: ClientId) {
+        let mut allowed = self.auditor.forecasts.remove(&client).unwrap_or_default();
+        allowed.push(self.foreseen(key, span_ms, count));
+        match self.answer_of(client) {
+            Some(Said::Counts(counts)) if allowed.contains(counts) => {}
+            said => panic!("{said:?}, but foreseen were {allowed:?}"),
+        }
+        self.replied_in_full();
+        self.auditor.note("forecast");
+    }
+
     pub fn scan(
         &mut self,
         key: QueueKey,

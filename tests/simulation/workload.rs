@@ -394,8 +394,12 @@ impl Workload {
         let states = [None, Some(0), Some(1), Some(2), Some(3)];
         let state = states[self.pick(5)].map(|number: usize| State::ALL[number]);
         let (queue, id) = self.some_id(held);
-        match self.pick(6) {
+        match self.pick(7) {
             0 => Request::Stats { queue },
+            6 => {
+                let span_ms = [1, 20, 1_000, DAY_MS, DELAY_MS_MAX][self.pick(5)];
+                Request::Forecast { queue, span_ms, count: [1, 7, 300][self.pick(3)] }
+            }
             1 => Request::Len { queue, state },
             2..4 => Request::Peek { queue, state, count: [1, 3, 10_000][self.pick(3)] },
             _ => Request::Get { queue, id },

@@ -307,6 +307,7 @@ impl World {
         self.workload.old.extend(gone.held);
         if let Some(auditor) = &mut self.auditor {
             auditor.scans.remove(&client);
+            auditor.forecasts.remove(&client);
         }
         self.connect();
     }
