@@ -67,7 +67,7 @@ export async function until(condition, ms = 5000) {
   }
 }
 
-const freePort = () =>
+export const freePort = () =>
   new Promise((resolve) => {
     const probe = net.createServer().listen(0, '127.0.0.1', () => {
       const { port } = probe.address();
@@ -84,11 +84,12 @@ const listens = (port) =>
 
 /** A server of one's own that can be stopped and started again. */
 export class Server {
-  static async start() {
+  static async start(...flags) {
     if (!process.env.DELAYD_BIN) {
       throw new Skip('needs a server of its own, and only a running one is given');
     }
     const server = new Server();
+    server.flags = flags;
     server.port = await freePort();
     server.home = mkdtempSync(join(tmpdir(), 'delayd-test-'));
     await server.start();
@@ -97,8 +98,11 @@ export class Server {
 
   async start() {
     const flags = ['--port', this.port, '--bind', '127.0.0.1', '--dir', this.home, '--journal-segment-size', '1mb'];
-    this.child = spawn(process.env.DELAYD_BIN, flags.map(String), { stdio: 'ignore' });
-    await until(() => listens(this.port), 10000);
+    this.child = spawn(process.env.DELAYD_BIN, [...flags, ...this.flags].map(String), { stdio: 'ignore' });
+    await until(() => {
+      assert.equal(this.child.exitCode, null, `the server does not start with ${this.flags.join(' ')}`);
+      return listens(this.port);
+    }, 10000);
   }
 
   async stop() {
