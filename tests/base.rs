@@ -22,6 +22,8 @@ mod journal;
 mod look;
 #[path = "simulation/model.rs"]
 mod model;
+#[path = "simulation/moves.rs"]
+mod moves;
 #[path = "base/scenarios.rs"]
 mod scenarios;
 #[path = "support/seeds.rs"]

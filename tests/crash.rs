@@ -35,6 +35,8 @@ mod lossy;
 #[path = "simulation/model.rs"]
 #[allow(dead_code, reason = "the simulation's own")]
 mod model;
+#[path = "simulation/moves.rs"]
+mod moves;
 #[path = "crash/picture.rs"]
 mod picture;
 #[path = "crash/point.rs"]

@@ -14,7 +14,11 @@ mod ids;
 mod leases;
 #[path = "engine/limits.rs"]
 mod limits;
+#[path = "engine/redrive.rs"]
+mod redrive;
 #[path = "engine/regressions.rs"]
 mod regressions;
+#[path = "engine/rename.rs"]
+mod rename;
 #[path = "engine/waiting.rs"]
 mod waiting;

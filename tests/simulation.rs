@@ -16,6 +16,8 @@ mod journal;
 mod look;
 #[path = "simulation/model.rs"]
 mod model;
+#[path = "simulation/moves.rs"]
+mod moves;
 #[path = "support/seeds.rs"]
 mod seeds;
 #[path = "simulation/trace.rs"]
@@ -73,6 +75,9 @@ fn random_runs_are_as_specified() {
         "no room",
         "oom",
         "rescheduled",
+        "redriven",
+        "renamed",
+        "renamed over another",
         "scanned",
         "served",
         "settled: dead",

@@ -97,14 +97,25 @@ impl<'a> Args<'a> {
 
     /// A number of queues, then the queues.
     pub fn counted_queues(&mut self) -> Result<&'a [&'a [u8]], Error> {
-        let count = self.count("numqueues")?;
-        if count as usize > self.left() {
-            let left = self.left();
-            return Err(Error::text(format!(
-                "ERR syntax error: numqueues is {count}, but {left} arguments follow"
-            )));
-        }
-        self.queues_but(self.left() - count as usize)
+        let keep = self.counted("numqueues")?;
+        self.queues_but(keep)
+    }
+
+    /// A number of ids, then the ids.
+    pub fn counted_ids(&mut self) -> Result<&'a [&'a [u8]], Error> {
+        let keep = self.counted("numids")?;
+        let ids = self.words_but(keep);
+        ids.iter().try_for_each(|id| check_name("id", id))?;
+        Ok(ids)
+    }
+
+    /// A number of words that follow; returns how many are behind them.
+    fn counted(&mut self, name: &str) -> Result<usize, Error> {
+        let count = self.count(name)?;
+        let left = self.left();
+        left.checked_sub(count as usize).ok_or_else(|| {
+            Error::text(format!("ERR syntax error: {name} is {count}, but {left} arguments follow"))
+        })
     }
 
     /// A job's id.

@@ -4,13 +4,14 @@ use crate::command::action::Action;
 use crate::command::args::Args;
 use crate::command::argument::{Argument, Kind};
 use crate::command::produce::QUEUE;
-use crate::command::spec::{CommandSpec, Flag, Keys};
-use crate::engine::request::Request;
+use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::engine::request::{Redrive, Request, When, Which};
 use crate::error::Error;
 
 const KEY: Keys = Keys::Range { first: 1, last: 1 };
 
-pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
     name: "delay.forecast",
     summary: "Tells how many jobs fall due in each of the next spans of time",
     complexity: "O(N) where N is the number of jobs in the queue; done in slices, between which others \
@@ -34,9 +35,78 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
     ],
     parse: Some(parse_forecast),
     ..CommandSpec::BASE
-}];
+},
+    CommandSpec {
+        name: "delay.redrive",
+        summary: "Gives dead jobs another chance",
+        complexity: "O(N) where N is the number of jobs moved; done in slices, between which others are \
+                     served",
+        arguments: &[
+            QUEUE,
+            Argument::one_of(
+                "which",
+                &[
+                    Argument::option("COUNT", "count", Kind::Integer)
+                        .shown("n")
+                        .about("The most jobs to move, 1 to 10000, those that died first. Default all."),
+                    Argument::block(
+                        "ids",
+                        &[
+                            Argument::new("numids", Kind::Integer).about("1 to 10000."),
+                            Argument::new("id", Kind::Id).multiple(),
+                        ],
+                    )
+                    .after("IDS")
+                    .about("These jobs; those that are not dead are left alone."),
+                ],
+            )
+            .optional(),
+            Argument::option("IN", "when", Kind::When)
+                .about("When they fall due, counted from the receipt of the command. Default now."),
+            Argument::word("keep-attempts", "KEEP-ATTEMPTS").optional().about(
+                "Attempts go on from where they were: a job that has used up its attempts gets one more. \
+                 Without it they begin from 0.",
+            ),
+        ],
+        flags: &[Flag::Write],
+        keys: KEY,
+        access: Access::Update,
+        reply: "Integer: how many jobs were moved from dead to ready, or to delayed with IN.",
+        notes: "The oldest dead come first. Every job has a new place, and its old token is void. It is \
+                atomic for each job, not for all of them: consumers get the first while the last are \
+                still dead, what was moved stays moved when the connection closes in between, and when \
+                the journal runs out of room the reply tells how many were moved until then. What dies \
+                meanwhile is left alone.",
+        example: &[
+            ("DELAY.ADD pay 0 x ID p7", "\"p7\""),
+            ("DELAY.REDRIVE pay IN 10m", "(integer) 0"),
+            ("DELAY.REDRIVE pay IDS 2 p7 p8 KEEP-ATTEMPTS", "(integer) 0"),
+        ],
+        parse: Some(parse_redrive),
+        ..CommandSpec::BASE
+    },
+];
 
 fn parse_forecast<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (queue, span_ms) = (args.queue()?, args.duration("duration", 1)?);
     Ok(Action::Engine(Request::Forecast { queue, span_ms, count: args.count("n")? }))
+}
+
+fn parse_redrive<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let mut redrive = Redrive {
+        queue: args.queue()?,
+        which: Which::Oldest(None),
+        when: When::In(0),
+        keep_attempts: false,
+    };
+    while let Some(option) = args.option()? {
+        match option {
+            "COUNT" => redrive.which = Which::Oldest(Some(args.count("count")?)),
+            "IDS" => redrive.which = Which::Ids(args.counted_ids()?),
+            "IN" => redrive.when = args.when()?,
+            "KEEP-ATTEMPTS" => redrive.keep_attempts = true,
+            _ => return Err(args.unknown_option()),
+        }
+    }
+    Ok(Action::Engine(Request::Redrive(redrive)))
 }

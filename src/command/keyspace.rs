@@ -39,6 +39,19 @@ const REMOVE: CommandSpec = CommandSpec {
     ..GENERIC
 };
 
+/// A command that gives a queue another name.
+const RENAME: CommandSpec = CommandSpec {
+    complexity: "O(1); the memory of a queue that was in the way is freed in slices afterwards",
+    arguments: &[QUEUE, Argument::new("newqueue", Kind::Key)],
+    flags: &[Flag::Write],
+    keys: Keys::Range { first: 1, last: 2 },
+    access: Access::Update,
+    notes: "Everything moves: jobs, leases, dead ones, UNIQUE windows, totals, settings and pauses. Holders \
+            of leases acknowledge under the new name. A queue that had that name is removed as by DEL. \
+            Consumers that wait under the new name are served, those under the old one go on waiting.",
+    ..GENERIC
+};
+
 /// A command that asks when a key expires.
 const TTL: CommandSpec = CommandSpec {
     reply: "Integer: -1 (a queue does not expire), or -2 if there is none.",
@@ -124,6 +137,22 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         summary: "Removes queues; the same as DEL",
         example: &[("UNLINK nothing", "(integer) 0")],
         ..REMOVE
+    },
+    CommandSpec {
+        name: "rename",
+        summary: "Gives a queue another name",
+        reply: "Simple string: `OK`. An error if there is no such queue.",
+        example: &[("RENAME nothing something", "(error) ERR no such key")],
+        parse: Some(|args| parse_rename(args, false)),
+        ..RENAME
+    },
+    CommandSpec {
+        name: "renamenx",
+        summary: "Gives a queue another name that no queue has",
+        reply: "Integer: 1, or 0 if there is a queue of that name. An error if there is no such queue.",
+        example: &[("RENAMENX nothing something", "(error) ERR no such key")],
+        parse: Some(|args| parse_rename(args, true)),
+        ..RENAME
     },
     CommandSpec {
         name: "exists",
@@ -377,6 +406,11 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 
 fn parse_remove<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     Ok(Action::Engine(Request::Remove { db: args.db(), queues: args.queues_but(0)? }))
+}
+
+fn parse_rename<'a>(args: &mut Args<'a>, only_new: bool) -> Result<Action<'a>, Error> {
+    let (queue, to) = (args.queue()?.name, args.queue()?.name);
+    Ok(Action::Engine(Request::Rename { db: args.db(), queue, to, only_new }))
 }
 
 fn parse_exists<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

@@ -122,6 +122,16 @@ impl Store {
             Fact::Rescheduled { queue, ready, due, .. } => {
                 self.reschedule(queue, found(at), ready, due);
             }
+            Fact::Redriven { queue, ready, keep_attempts, due, .. } => {
+                let (history, _) = self.jobs.history_mut(found(at));
+                history.attempt *= u32::from(keep_attempts);
+                history.unanswered = 0;
+                self.reschedule(queue, found(at), ready, due);
+            }
+            Fact::Renamed { queue, name, over } => {
+                over.into_iter().for_each(|over| self.unbind_queue(over));
+                self.rename_queue(queue, name);
+            }
             Fact::WindowOver { queue, .. } => {
                 self.end(queue, found(at), Millis(0));
             }
@@ -550,6 +560,7 @@ fn subject<'f>(fact: &'f Fact<'_>) -> Option<(QueueNo, &'f [u8])> {
         | Fact::Expired { queue, id, .. }
         | Fact::Dropped { queue, id, .. }
         | Fact::Rescheduled { queue, id, .. }
+        | Fact::Redriven { queue, id, .. }
         | Fact::WindowOver { queue, id, .. } => (queue, id),
         _ => return None,
     })
@@ -562,6 +573,7 @@ pub(super) fn queue_of(fact: &Fact<'_>) -> Option<QueueNo> {
         | Fact::Due { queue, .. }
         | Fact::Configured { queue, .. }
         | Fact::Paused { queue, .. }
+        | Fact::Renamed { queue, .. }
         | Fact::Added { queue, id: FactId::Made(_), .. } => Some(queue),
         _ => subject(fact).map(|(queue, _)| queue),
     }

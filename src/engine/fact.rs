@@ -253,6 +253,30 @@ pub enum Fact<'a> {
         /// When it falls due.
         due: Millis,
     },
+    /// A dead job is delayed or ready again, with a new place and a void token.
+    Redriven {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+        /// The client named an absolute time.
+        absolute: bool,
+        /// Ready at once, at the tail of its priority; otherwise delayed.
+        ready: bool,
+        /// Attempts stay; otherwise they count from 0.
+        keep_attempts: bool,
+        /// When it falls due.
+        due: Millis,
+    },
+    /// The queue has another name.
+    Renamed {
+        /// The queue.
+        queue: QueueNo,
+        /// The new name.
+        name: &'a [u8],
+        /// The queue that had it and is gone, with all jobs, windows and totals.
+        over: Option<QueueNo>,
+    },
     /// An id is free again.
     WindowOver {
         /// The queue.

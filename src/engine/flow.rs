@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use crate::engine::policy::{Backoff, Steps};
-use crate::engine::request::{Add, Nack, Request};
+use crate::engine::request::{Add, Nack, Redrive, Request, Which};
 use crate::error::Misconf;
-use crate::limits::{ERROR_TEXT_BYTES_MAX, NAME_BYTES_MAX};
+use crate::limits::{ERROR_TEXT_BYTES_MAX, NAME_BYTES_MAX, TRANSACTION_COST_MAX};
 use crate::time::{Micros, Millis};
 
 /// Bytes of facts that the journal still takes in this turn.
@@ -79,6 +79,10 @@ pub const TAKING_BYTES_MAX: u64 = HEAD_ID + ID_MAX + 8 + 8 + 1;
 pub const PASSING_BYTES_MAX: u64 =
     HEAD + 8 + 4 + HEAD_ID + ID_MAX + 1 + DESTINATION_MAX + DROPPED_PER_DEATH * DROPPED_MAX;
 
+/// The most that moving one dead job makes: a `Redriven` with flags and due time, of an id of 512
+/// bytes.
+pub const REDRIVEN_BYTES_MAX: u64 = HEAD_ID + ID_MAX + 1 + 8;
+
 /// Room beyond which nobody counts: no request makes facts of so many bytes.
 const AMPLE_BYTES: u64 = 4 << 30;
 
@@ -128,6 +132,15 @@ impl Bound {
             Request::Cancel { id, .. } => Bound::ending(HEAD_ID + len(id)),
             // Flags and the new due time.
             Request::Reschedule { id, .. } => Bound::whole(HEAD_ID + len(id) + 1 + 8),
+            Request::Redrive(Redrive { which: Which::Ids(ids), .. }) => {
+                Bound::whole(ids.iter().map(|id| HEAD_ID + len(id) + 1 + 8).sum())
+            }
+            // In a transaction, which cannot be cut into slices, as many as those may look at.
+            Request::Redrive(Redrive { which: Which::Oldest(count), .. }) => {
+                let count = count.map_or(TRANSACTION_COST_MAX, u64::from);
+                Bound { bytes: count * REDRIVEN_BYTES_MAX, needed: REDRIVEN_BYTES_MAX, ends: false }
+            }
+            Request::Rename { to, .. } => Bound::whole(HEAD_ID + len(to) + 4),
             Request::Remove { queues, .. } => Bound::ending(HEAD * queues.len() as u64),
             Request::Flush { .. } => Bound::ending(1 + 1),
             Request::Get { .. }
@@ -293,6 +306,11 @@ impl Gate {
         !self.held && self.bytes >= TAKING_BYTES_MAX
     }
 
+    /// Whether facts of so many bytes fit that the request being decided makes.
+    pub fn lets_spend(&self, bytes: u64) -> bool {
+        self.bytes >= bytes
+    }
+
     /// Whether no job is handed over, whatever the room.
     pub fn is_held(&self) -> bool {
         self.held
@@ -374,6 +392,10 @@ mod tests {
         let expired = Fact::Expired { queue, id, window_end: end };
         assert!(bytes(std::slice::from_ref(&expired)) <= TAKING_BYTES_MAX);
         assert!(bytes(&[Fact::Unleased { queue, id }]) <= TAKING_BYTES_MAX);
+
+        let (absolute, ready, keep_attempts) = (true, true, true);
+        let redriven = Fact::Redriven { queue, id, absolute, ready, keep_attempts, due: end };
+        assert_eq!(bytes(&[redriven]), REDRIVEN_BYTES_MAX);
 
         let due = Fact::Due { queue, place: 1, count: 1 };
         let to = Destination::Dead { reason: Reason::Lost, kept_until: end };

@@ -116,6 +116,10 @@ impl Step<'_, '_> {
             self.engine.store.forget_forecast(self.client);
             return self.reply(Reply::Counts(&vec![0; count as usize]));
         };
+        let jobs = self.engine.store.queue(number).table.len();
+        if let Some(error) = self.too_much(jobs as u64) {
+            return self.refuse(&error);
+        }
         let (client, now, alone) = (self.client, self.now, self.alone);
         let store = &mut self.engine.store;
         let begun = store.forecast.take_if(|begun| alone && begun.client == client);
@@ -126,7 +130,7 @@ impl Step<'_, '_> {
             begun.unwrap_or_else(|| store.begin_forecast(client, number, now, span_ms, count));
         // A transaction cannot be interrupted; what it may look at is bounded before.
         let jobs_max = if alone { FORECAST_JOBS_PER_TURN } else { usize::MAX };
-        let short = store.queue(number).table.len() <= FORECAST_JOBS_PER_TURN;
+        let short = jobs <= FORECAST_JOBS_PER_TURN;
         if alone && !short && store.forecast.is_some() {
             return Outcome::Again;
         }

@@ -1,14 +1,14 @@
-//! Queues as keys: EXISTS, DEL, FLUSH, KEYS, SCAN.
+//! Queues as keys: EXISTS, DEL, RENAME, FLUSH, KEYS, SCAN.
 
 use crate::engine::fact::Fact;
 use crate::engine::queue::Queue;
 use crate::engine::reply::Reply;
-use crate::engine::request::QueueName;
+use crate::engine::request::{QueueName, State};
 use crate::engine::store::Located;
 use crate::engine::{Outcome, Step};
 use crate::error::Error;
 use crate::glob;
-use crate::ids::Db;
+use crate::ids::{Db, QueueNo};
 use crate::limits;
 
 /// Bytes counted for a name in a reply of KEYS beside its own.
@@ -48,6 +48,33 @@ impl Step<'_, '_> {
             self.commit(&Fact::QueueRemoved { queue }, NOTHING);
         }
         self.reply(Reply::Integer(count))
+    }
+
+    pub(super) fn rename(&mut self, db: Db, from: &[u8], name: &[u8], only_new: bool) -> Outcome {
+        let exists = |step: &Self, number: &QueueNo| step.engine.store.queue(*number).exists();
+        // This one first: who waits for its jobs may take the last of the other.
+        let over = self.queue(QueueName { db, name });
+        let queue = self.queue(QueueName { db, name: from });
+        let Some(queue) = queue.filter(|number| exists(self, number)) else {
+            return self.refuse(&Error::text("ERR no such key"));
+        };
+        let renamed = if only_new { Reply::Integer(1) } else { Reply::Ok };
+        if only_new && over.is_some_and(|over| exists(self, &over)) {
+            return self.reply(Reply::Integer(0));
+        }
+        if from == name {
+            return self.reply(renamed);
+        }
+        self.commit(&Fact::Renamed { queue, name, over }, NOTHING);
+        let line = self.engine.waiters.line(db, name);
+        let queue_ref = self.engine.store.queue_mut(queue);
+        queue_ref.line = line;
+        // Nobody waited under this name when they became ready.
+        queue_ref.fresh_place = i64::MAX;
+        if queue_ref.count(State::Ready) > 0 {
+            self.engine.touch(queue, None);
+        }
+        self.reply(renamed)
     }
 
     pub(super) fn flush(&mut self, db: Option<Db>) -> Outcome {

@@ -114,6 +114,7 @@ impl Engine {
         self.stop_waiting(client);
         self.in_hand.remove(&client);
         self.walks.remove(&client);
+        self.redrives.remove(&client);
         self.store.forget_forecast(client);
         // Moved in one piece: there may be millions.
         if let Some(bounds) = self.bound.remove(&client) {

@@ -30,6 +30,7 @@ pub mod policy;
 mod produce;
 mod queue;
 pub mod queue_settings;
+mod redrive;
 pub mod reply;
 pub mod request;
 mod retry;
@@ -57,7 +58,7 @@ use hand::Taken;
 use job::JobIndex;
 pub use load::Loader;
 use reply::{Outbox, Reply};
-use request::{QueueName, Request};
+use request::{QueueName, Request, State, Which};
 use store::{Located, Store};
 use waiters::Waiters;
 
@@ -144,6 +145,8 @@ pub struct Engine {
     slack: u32,
     /// KEYS that are half done.
     walks: HashMap<ClientId, keyspace::Walk, RandomState>,
+    /// REDRIVEs that are half done.
+    redrives: HashMap<ClientId, redrive::Progress, RandomState>,
     /// Bytes of jobs handed over since time passed last, which it does once a turn.
     handed_bytes: usize,
     /// What was handed over in replies that have not reached the kernel.
@@ -179,6 +182,7 @@ impl Engine {
             sweeping: VecDeque::new(),
             slack: crate::limits::SLACK_STEPS_PER_TURN,
             walks: HashMap::with_hasher(hasher.clone()),
+            redrives: HashMap::with_hasher(hasher.clone()),
             handed_bytes: 0,
             in_hand: HashMap::with_hasher(hasher.clone()),
             likely_queue: QueueNo(0),
@@ -264,6 +268,16 @@ impl Engine {
             | Request::Remove { queues, .. } => items(queues.len()),
             Request::Ack { ref jobs, .. } => items(jobs.len()),
             Request::Delete { ids, .. } => items(ids.len()),
+            Request::Redrive(ref redrive) => match redrive.which {
+                Which::Ids(ids) => items(ids.len()),
+                Which::Oldest(count) => {
+                    let queue = redrive.queue;
+                    let number = self.store.queue_no(queue.db, queue.name);
+                    let dead =
+                        number.map_or(0, |number| self.store.queue(number).count(State::Dead));
+                    1 + dead.min(count.map_or(u64::MAX, u64::from))
+                }
+            },
             Request::Forecast { queue, count, .. } => {
                 let number = self.store.queue_no(queue.db, queue.name);
                 let jobs = number.map_or(0, |number| self.store.queue(number).table.len());
@@ -313,6 +327,9 @@ impl Step<'_, '_> {
     /// Refuses what the journal might not take before anything of it is done.
     fn run(&mut self, request: &Request<'_>) -> Outcome {
         if let Err(misconf) = self.engine.gate.admit(request) {
+            if let Some(moved) = self.engine.broken_off(self.client, &misconf) {
+                return self.reply(Reply::Integer(moved as i64));
+            }
             return self.refuse(&misconf.into());
         }
         let outcome = self.decide(request);
@@ -333,6 +350,7 @@ impl Step<'_, '_> {
             Request::Delete { queue, ids } => self.delete(queue, ids),
             Request::Cancel { queue, id, force } => self.cancel(queue, id, force),
             Request::Reschedule { queue, id, when, only } => self.reschedule(queue, id, when, only),
+            Request::Redrive(ref redrive) => self.redrive(redrive),
             Request::Get { queue, id } => self.get(queue, id),
             Request::Stats { queue } => self.stats(queue),
             Request::Forecast { queue, span_ms, count } => self.forecast(queue, span_ms, count),
@@ -342,6 +360,7 @@ impl Step<'_, '_> {
                 self.scan(queue, cursor, state, pattern, count)
             }
             Request::Remove { db, queues } => self.remove(db, queues),
+            Request::Rename { db, queue, to, only_new } => self.rename(db, queue, to, only_new),
             Request::Exists { db, queues } => self.exists(db, queues),
             Request::Flush { db } => self.flush(db),
             Request::Keys { db, pattern } => self.keys(db, pattern),
@@ -368,6 +387,19 @@ impl Step<'_, '_> {
 
     fn commit(&mut self, fact: &Fact<'_>, at: Located) -> Applied {
         self.engine.commit(self.now, self.turn, fact, at)
+    }
+
+    /// Whether a request would look at more than a transaction may, which cannot be interrupted. Its
+    /// cost was counted before, but a RENAME in it may have brought a larger queue.
+    fn too_much(&self, entries: u64) -> Option<Error> {
+        let most = crate::limits::TRANSACTION_COST_MAX;
+        let text = || {
+            format!(
+                "ERR not run: a transaction may look at or take {most} entries, and this queue has \
+                 {entries}"
+            )
+        };
+        (!self.alone && entries > most).then(|| Error::text(text()))
     }
 
     /// The queue, if its name is bound. What has fallen due in it is swept first, within a small

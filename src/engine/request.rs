@@ -109,6 +109,28 @@ pub struct Reserve<'a> {
     pub bound: bool,
 }
 
+/// Which dead jobs `DELAY.REDRIVE` moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which<'a> {
+    /// Those that died first, at most so many (1 to 10,000); all if absent.
+    Oldest(Option<u32>),
+    /// These.
+    Ids(&'a [&'a [u8]]),
+}
+
+/// `DELAY.REDRIVE`.
+#[derive(Clone, Copy, Debug)]
+pub struct Redrive<'a> {
+    /// The queue.
+    pub queue: QueueName<'a>,
+    /// Which ones.
+    pub which: Which<'a>,
+    /// When they are to fall due.
+    pub when: When,
+    /// Attempts go on from where they were, which leaves at least one.
+    pub keep_attempts: bool,
+}
+
 /// `DELAY.NACK`.
 #[derive(Clone, Copy, Debug)]
 pub struct Nack<'a> {
@@ -232,6 +254,8 @@ pub enum Request<'a> {
         /// `GT`, `LT` or neither.
         only: Only,
     },
+    /// `DELAY.REDRIVE` → count.
+    Redrive(Redrive<'a>),
     /// `DELAY.GET` → a job's view or a nil array.
     Get {
         /// The queue.
@@ -288,6 +312,17 @@ pub enum Request<'a> {
         db: Db,
         /// Queues.
         queues: &'a [&'a [u8]],
+    },
+    /// `RENAME` → ok; `RENAMENX` → 1 or 0.
+    Rename {
+        /// The connection's database.
+        db: Db,
+        /// The queue.
+        queue: &'a [u8],
+        /// Its new name.
+        to: &'a [u8],
+        /// `RENAMENX`: not onto a queue that exists.
+        only_new: bool,
     },
     /// `EXISTS`, `TOUCH` → how many exist, repeated ones counted again.
     Exists {

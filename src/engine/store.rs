@@ -376,6 +376,27 @@ impl Store {
         graveyard.put(queue);
     }
 
+    /// Gives a queue another name of its database, which none has.
+    pub(super) fn rename_queue(&mut self, number: QueueNo, name: &[u8]) {
+        let (db, place) = place_of(number);
+        let Database { queues, names, image_bytes, .. } = &mut self.databases[db];
+        let hash_of =
+            |queues: &Numbered<Box<Queue>>, number| wide(name_hash(queues, &self.hasher, number));
+        let hash = hash_of(queues, number.0);
+        let removed = names.remove(hash, number.0, |number| hash_of(queues, number));
+        assert!(removed, "a bound queue is found by its name");
+        let queue = queues.get_mut(place).expect("the queue's number is bound");
+        let before = image::queue_bytes(queue);
+        self.bytes -= queue.own_bytes();
+        queue.name = name.into();
+        self.bytes += queue.own_bytes();
+        let after = image::queue_bytes(queue);
+        queue.image_bytes = queue.image_bytes + after - before;
+        *image_bytes = *image_bytes + after - before;
+        let hash = wide(self.hasher.name(name));
+        names.insert(hash, number.0, |number| hash_of(queues, number));
+    }
+
     /// Takes all queues of a database out at once.
     pub(super) fn flush(&mut self, db: Db) {
         let queues = std::mem::take(self.database_mut(db)).queues;

@@ -71,6 +71,12 @@ impl Names {
     /// Forgets what a fact ends.
     pub fn forget(&mut self, fact: &Fact<'_>) {
         match *fact {
+            Fact::Renamed { queue, name, over } => {
+                over.map(|over| self.0.remove(&over));
+                if let Some(known) = self.0.get_mut(&queue) {
+                    known.1 = name.into();
+                }
+            }
             Fact::QueueRemoved { queue } | Fact::QueueForgotten { queue } => {
                 self.0.remove(&queue);
             }

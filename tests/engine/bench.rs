@@ -4,7 +4,9 @@
 use delayd::engine::flow::Flow;
 use delayd::engine::policy::{Backoff, Steps};
 use delayd::engine::reply::{Outbox, Reply};
-use delayd::engine::request::{Add, Nack, Only, QueueName, Request, Reserve, State, Wait, When};
+use delayd::engine::request::{
+    Add, Nack, Only, QueueName, Redrive, Request, Reserve, State, Wait, When, Which,
+};
 use delayd::engine::stats::StatsView;
 use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, Token};
@@ -140,6 +142,14 @@ pub fn forecast(name: &'static str, span_ms: u64, count: u32) -> Request<'static
     Request::Forecast { queue: queue(name), span_ms, count }
 }
 
+pub fn redrive(name: &'static str, which: Which<'static>) -> Redrive<'static> {
+    Redrive { queue: queue(name), which, when: When::In(0), keep_attempts: false }
+}
+
+pub fn rename(from: &'static str, to: &'static str) -> Request<'static> {
+    Request::Rename { db: Db(0), queue: from.as_bytes(), to: to.as_bytes(), only_new: false }
+}
+
 pub fn len(name: &'static str, state: State) -> Request<'static> {
     Request::Len { queue: queue(name), state: Some(state) }
 }
@@ -251,6 +261,10 @@ impl Bench {
     pub fn unsent(&mut self, client: u64) {
         self.call(|engine, now, turn| engine.unsent(now, ClientId(client), turn));
         self.closed(client);
+    }
+
+    pub fn stopped_waiting(&mut self, client: u64) {
+        assert!(self.engine.stop_waiting(ClientId(client)), "{client} waited");
     }
 
     pub fn sent(&mut self, client: u64) {

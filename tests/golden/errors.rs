@@ -22,7 +22,7 @@ const CLASSES: [&str; 8] = [
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
-const UNSEEN: [(&str, &str); 8] = [
+const UNSEEN: [(&str, &str); 9] = [
     ("ERR no help", "HELP is found by its container, which is therefore there"),
     ("unauthenticated multibulk length", "no password can be set in this version"),
     ("unauthenticated bulk length", "no password can be set in this version"),
@@ -30,6 +30,7 @@ const UNSEEN: [(&str, &str); 8] = [
     ("names; the most are", "1,001 arguments"),
     ("came with {count} arguments", "65,537 arguments, and tests/bounds.rs shows it"),
     ("a transaction holds at most {TRANSACTION_ARGUMENTS_MAX}", "262,145 arguments"),
+    ("ERR not run: a transaction may look at", "a queue of 40,000 jobs"),
     ("not run: the replies", "8 MiB of replies, and tests/bounds.rs shows it"),
 ];
 

@@ -14,6 +14,7 @@ use delayd::time::{Micros, Millis};
 
 use crate::journal::Journal;
 use crate::model::{InHand, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking};
+use crate::moves::RedriveRun;
 use crate::trace::{Job, Kept, Said};
 
 /// What the engine was asked.
@@ -51,6 +52,8 @@ pub struct Auditor {
     /// Counts steps after which everything ready has been handed to waiters.
     pub steps: u64,
     pub scans: BTreeMap<ClientId, ScanRun>,
+    /// The REDRIVEs that clients have begun.
+    pub redrives: BTreeMap<ClientId, RedriveRun>,
     /// What the forecasts that clients have begun may say.
     pub forecasts: BTreeMap<ClientId, Vec<Vec<u64>>>,
     gave_up: bool,
@@ -295,6 +298,7 @@ impl<'c> Check<'c> {
             return;
         }
         let said = self.answer_of(client).expect("a request is answered");
+        self.end_redrive(client, request, said);
         if let (Some((taking, queues, deadline)), false) =
             (self.wish(request), matches!(said, Said::Error(_)))
         {

@@ -128,6 +128,15 @@ impl<'c> Check<'c> {
             Request::Reschedule { queue, id, when, only } => {
                 self.reschedule(key(queue), id, when, only);
             }
+            Request::Redrive(ref redrive) => {
+                if let Some(error) = self.when_error(redrive.when) {
+                    return self.refused(&error);
+                }
+                self.begin_redrive(client);
+            }
+            Request::Rename { db, queue, to, only_new } => {
+                self.rename((db.0, queue), (db.0, to), only_new);
+            }
             Request::Get { queue, id } => {
                 let job = self.model().job(key(queue), id);
                 let view = job.map(|job| Said::Job(Box::new(job.view())));

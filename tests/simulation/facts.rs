@@ -161,6 +161,7 @@ impl Check<'_> {
                 queue.put(ModelJob { birth: serial, token: None, ..job });
                 self.auditor.note("unpopped");
             }
+            Fact::Redriven { .. } => self.redriven(fact),
             Fact::Unleased { queue, id } => {
                 let (key, id) = (self.key(queue), keep(id));
                 assert_eq!(self.expected.pop_front().as_ref(), Some(fact), "what goes back");

@@ -3,7 +3,7 @@
 
 use delayd::engine::fact::{Fact, Facts};
 use delayd::engine::flow::{Flow, PASSING_BYTES_MAX, Room};
-use delayd::engine::request::Request;
+use delayd::engine::request::{Redrive, Request, Which};
 use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
 use delayd::time::{Micros, Millis};
@@ -120,6 +120,8 @@ fn is_own(request: &Request<'static>, fact: &Fact<'_>) -> bool {
         Request::Nack(_) => matches!(fact, Fact::Nacked { .. }),
         Request::Delete { .. } | Request::Cancel { .. } => matches!(fact, Fact::Deleted { .. }),
         Request::Reschedule { .. } => matches!(fact, Fact::Rescheduled { .. }),
+        Request::Redrive(_) => matches!(fact, Fact::Redriven { .. }),
+        Request::Rename { .. } => matches!(fact, Fact::Renamed { .. }),
         Request::Remove { .. } => matches!(fact, Fact::QueueRemoved { .. }),
         Request::Flush { .. } => matches!(fact, Fact::Flushed { .. }),
         // What it takes itself and what waiters were handed look alike.
@@ -139,7 +141,8 @@ fn ends_jobs(request: &Request<'static>) -> bool {
 }
 
 fn takes(request: &Request<'static>) -> bool {
-    matches!(request, Request::Pop { .. } | Request::Reserve(_))
+    let redrive = matches!(request, Request::Redrive(Redrive { which: Which::Oldest(_), .. }));
+    redrive || matches!(request, Request::Pop { .. } | Request::Reserve(_))
 }
 
 impl Check<'_> {

@@ -3,7 +3,7 @@
 
 use delayd::engine::policy::{Backoff, Steps};
 use delayd::engine::request::{
-    Add, Nack, Only, QueueName, Request, Reserve, State, Taken, Wait, When,
+    Add, Nack, Only, QueueName, Redrive, Request, Reserve, State, Taken, Wait, When, Which,
 };
 use delayd::ids::{Db, Token};
 use delayd::limits::{DAY_MS, DELAY_MS_MAX};
@@ -25,6 +25,8 @@ pub enum Op {
     Delete,
     Cancel,
     Reschedule,
+    Redrive,
+    Rename,
     Look,
     Scan,
     Remove,
@@ -36,7 +38,7 @@ pub enum Op {
     Settings,
 }
 
-pub const OPS: [Op; 19] = [
+pub const OPS: [Op; 21] = [
     Op::Add,
     Op::AddHerd,
     Op::Pop,
@@ -47,6 +49,8 @@ pub const OPS: [Op; 19] = [
     Op::Delete,
     Op::Cancel,
     Op::Reschedule,
+    Op::Redrive,
+    Op::Rename,
     Op::Look,
     Op::Scan,
     Op::Remove,
@@ -101,6 +105,7 @@ impl Options {
         weights[Op::Flush as usize] = u32::from(rng.random_ratio(1, 4));
         weights[Op::Ack as usize] *= 3;
         weights[Op::Remove as usize] /= 3;
+        weights[Op::Rename as usize] /= 3;
         let pick = |rng: &mut SmallRng, from: &[u64]| from[rng.random_range(0..from.len())];
         Options {
             turns: rng.random_range(100..600),
@@ -371,6 +376,22 @@ impl Workload {
                 let (queue, id) = self.some_id(held);
                 let only = [Only::Any, Only::Later, Only::Earlier][self.pick(3)];
                 Request::Reschedule { queue, id, when: self.when(now_ms), only }
+            }
+            Op::Redrive => {
+                let (queue, first) = self.some_id(held);
+                let ids = [first, self.id(), self.id()];
+                let which = match self.pick(4) {
+                    0 => Which::Ids(keep_list(&ids[..1 + self.pick(3)])),
+                    1 => Which::Oldest(Some([1, 2, 10_000][self.pick(3)])),
+                    _ => Which::Oldest(None),
+                };
+                let when = if self.one_in(2) { When::In(0) } else { self.when(now_ms) };
+                Request::Redrive(Redrive { queue, which, when, keep_attempts: self.one_in(2) })
+            }
+            Op::Rename => {
+                let QueueName { db, name } = self.queue();
+                let to = self.queue().name;
+                Request::Rename { db, queue: name, to, only_new: self.one_in(4) }
             }
             Op::Look => self.look(held),
             Op::Scan => {

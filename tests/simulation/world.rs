@@ -274,6 +274,7 @@ impl World {
     fn ask(&mut self, at: usize, request: Request<'static>) {
         let client = self.clients[at].id;
         let (outcome, _) = self.call(Input::Request { client, request: &request, alone: true });
+        self.follow_rename(client, &request);
         match outcome {
             Some(Outcome::Waiting) => self.clients[at].waits = true,
             Some(Outcome::Again) => self.clients[at].again = Some(request),
@@ -281,9 +282,32 @@ impl World {
         }
     }
 
+    /// Holders learn the new name of a queue, mostly.
+    fn follow_rename(&mut self, client: ClientId, request: &Request<'static>) {
+        let Request::Rename { db, queue, to, .. } = *request else { return };
+        let said = self.record.replies.last().filter(|(to, _)| *to == client);
+        let renamed = said.is_some_and(|(_, said)| matches!(said, Said::Ok | Said::Integer(1)));
+        if renamed && !self.workload.one_in(4) {
+            let held = self.clients.iter_mut().flat_map(|client| &mut client.held);
+            for (name, ..) in held.filter(|(name, ..)| (name.db, name.name) == (db, queue)) {
+                name.name = to;
+            }
+        }
+    }
+
     fn transact(&mut self, at: usize) {
         let (client, now_ms) = (self.clients[at].id, self.now.floor().0);
-        let ops = [Op::Add, Op::Pop, Op::Reserve, Op::Ack, Op::Nack, Op::Look, Op::Remove];
+        let ops = [
+            Op::Add,
+            Op::Pop,
+            Op::Reserve,
+            Op::Ack,
+            Op::Nack,
+            Op::Look,
+            Op::Remove,
+            Op::Redrive,
+            Op::Rename,
+        ];
         let requests: Vec<Request<'static>> = (0..self.workload.rng.random_range(1..8))
             .map(|_| {
                 let op = ops[self.workload.rng.random_range(0..ops.len())];
@@ -308,6 +332,7 @@ impl World {
         if let Some(auditor) = &mut self.auditor {
             auditor.scans.remove(&client);
             auditor.forecasts.remove(&client);
+            auditor.redrives.remove(&client);
         }
         self.connect();
     }

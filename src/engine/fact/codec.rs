@@ -26,15 +26,20 @@ tags! {
     QUEUE_BOUND = 1, QUEUE_REMOVED = 2, QUEUE_FORGOTTEN = 3, POLICY_BOUND = 4, ADDED = 5, ADDED_MADE = 6,
     DUE = 7, LEASED = 8, POPPED = 9, UNLEASED = 10, UNPOPPED = 11, ACKED = 12, NACKED = 13, EXTENDED = 14,
     LEASE_OVER = 15, DELETED = 16, EXPIRED = 17, DROPPED = 18, RESCHEDULED = 19, WINDOW_OVER = 20, POLICY_FORGOTTEN = 21, FLUSHED = 22,
-    CONFIGURED = 23, PAUSED = 24,
+    CONFIGURED = 23, PAUSED = 24, RENAMED = 27, REDRIVEN = 28,
 }
 
 // The database of a FLUSHED that names none.
 const ALL_DATABASES: u8 = u8::MAX;
 
+// The queue that a RENAMED removes, if there is none.
+const NO_QUEUE: u32 = u32::MAX;
+
 // Flags of ADDED and RESCHEDULED.
 const ABSOLUTE: u8 = 1;
 const READY: u8 = 2;
+// Flag of REDRIVEN beside these.
+const KEEP_ATTEMPTS: u8 = 8;
 
 fn flags(absolute: bool, ready: bool) -> u8 {
     (u8::from(absolute) * ABSOLUTE) | (u8::from(ready) * READY)
@@ -95,6 +100,14 @@ impl<'a> Fact<'a> {
             Fact::Rescheduled { queue, id, absolute, ready, due } => {
                 let flags = flags(absolute, ready);
                 w.head(RESCHEDULED, queue).bytes(id).u8(flags).u64(due.0)
+            }
+            Fact::Redriven { queue, id, absolute, ready, keep_attempts, due } => {
+                let kept = u8::from(keep_attempts) * KEEP_ATTEMPTS;
+                let flags = flags(absolute, ready) | kept;
+                w.head(REDRIVEN, queue).bytes(id).u8(flags).u64(due.0)
+            }
+            Fact::Renamed { queue, name, over } => {
+                w.head(RENAMED, queue).bytes(name).u32(over.map_or(NO_QUEUE, |over| over.0))
             }
             Fact::WindowOver { queue, id } => w.head(WINDOW_OVER, queue).bytes(id),
             Fact::Configured { queue, ref settings } => {
@@ -166,6 +179,17 @@ impl<'a> Fact<'a> {
                 let (id, flags, due) = (r.bytes()?, r.u8()?, r.millis()?);
                 let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
                 Fact::Rescheduled { queue, id, absolute, ready, due }
+            }
+            REDRIVEN => {
+                let (id, flags, due) = (r.bytes()?, r.u8()?, r.millis()?);
+                let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
+                let keep_attempts = flags & KEEP_ATTEMPTS != 0;
+                Fact::Redriven { queue, id, absolute, ready, keep_attempts, due }
+            }
+            RENAMED => {
+                let (name, over) = (r.bytes()?, r.u32()?);
+                let over = (over != NO_QUEUE).then_some(QueueNo(over));
+                Fact::Renamed { queue, name, over }
             }
             WINDOW_OVER => Fact::WindowOver { queue, id: r.bytes()? },
             CONFIGURED => Fact::Configured { queue, settings: Box::new(r.settings()?) },
@@ -525,6 +549,10 @@ mod tests {
             Fact::Dropped { queue, id },
             Fact::Rescheduled { queue, id, absolute: true, ready: false, due },
             Fact::Rescheduled { queue, id, absolute: false, ready: true, due },
+            Fact::Redriven { queue, id, absolute: true, ready: false, keep_attempts: true, due },
+            Fact::Redriven { queue, id, absolute: false, ready: true, keep_attempts: false, due },
+            Fact::Renamed { queue, name: b"new", over: None },
+            Fact::Renamed { queue, name: b"new", over: Some(QueueNo(9)) },
             Fact::WindowOver { queue, id },
             Fact::Configured { queue, settings: Box::default() },
             Fact::Configured { queue, settings: Box::new(settings()) },

@@ -93,6 +93,10 @@ impl Ledger {
             Fact::Due { queue, .. }
             | Fact::Configured { queue, .. }
             | Fact::Paused { queue, .. } => self.tell_queue(queue),
+            Fact::Renamed { queue, over, .. } => {
+                over.map(|over| self.queues.remove(&over));
+                self.tell_queue(queue);
+            }
             Fact::QueueRemoved { queue } | Fact::QueueForgotten { queue } => {
                 self.queues.remove(&queue);
             }
@@ -113,7 +117,8 @@ impl Ledger {
             | Fact::Nacked { queue, id, .. }
             | Fact::Extended { queue, id, .. }
             | Fact::LeaseOver { queue, id, .. }
-            | Fact::Rescheduled { queue, id, .. } => self.tell(queue, id),
+            | Fact::Rescheduled { queue, id, .. }
+            | Fact::Redriven { queue, id, .. } => self.tell(queue, id),
             Fact::Popped { queue, id, window_end, .. }
             | Fact::Acked { queue, id, window_end }
             | Fact::Expired { queue, id, window_end } => self.end(queue, id, window_end),

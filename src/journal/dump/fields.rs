@@ -103,6 +103,14 @@ impl<'a> Fields<'a> {
                 self.job(queue, id).put("absolute", Flag(absolute)).put("ready", Flag(ready));
                 self.put("due", At(due))
             }
+            Fact::Redriven { queue, id, absolute, ready, keep_attempts, due } => {
+                self.job(queue, id).put("absolute", Flag(absolute)).put("ready", Flag(ready));
+                self.put("keep_attempts", Flag(keep_attempts)).put("due", At(due))
+            }
+            Fact::Renamed { queue, name, over } => {
+                self.queue(queue).put("to", Bytes(name));
+                self.put("over", over.map_or(Value::Null, |over| Count(over.0.into())))
+            }
             Fact::Unleased { queue, id }
             | Fact::Deleted { queue, id }
             | Fact::Dropped { queue, id }
@@ -288,8 +296,10 @@ pub fn told<'f>(fact: &Fact<'f>) -> Option<(QueueNo, Cow<'f, [u8]>)> {
         | Fact::Expired { queue, id, .. }
         | Fact::Dropped { queue, id }
         | Fact::Rescheduled { queue, id, .. }
+        | Fact::Redriven { queue, id, .. }
         | Fact::WindowOver { queue, id } => Some((queue, id.into())),
         Fact::QueueBound { .. }
+        | Fact::Renamed { .. }
         | Fact::QueueRemoved { .. }
         | Fact::QueueForgotten { .. }
         | Fact::PolicyBound { .. }
@@ -324,6 +334,8 @@ pub fn word_of(fact: &Fact<'_>) -> &'static str {
         Fact::Expired { .. } => "expired",
         Fact::Dropped { .. } => "dropped",
         Fact::Rescheduled { .. } => "rescheduled",
+        Fact::Redriven { .. } => "redriven",
+        Fact::Renamed { .. } => "renamed",
         Fact::WindowOver { .. } => "window_over",
         Fact::Configured { .. } => "configured",
         Fact::Paused { .. } => "paused",

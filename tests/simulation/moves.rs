@@ -1,0 +1,135 @@
+//! What moves many jobs at once: REDRIVE, RENAME.
+
+use delayd::engine::fact::Fact;
+use delayd::engine::request::{Redrive, Request, State, Which};
+use delayd::ids::{ClientId, QueueNo};
+use delayd::time::Micros;
+
+use crate::auditor::{Check, Input};
+use crate::model::{InHand, ModelJob, QueueKey};
+use crate::trace::{Kept, Said, keep};
+
+/// A REDRIVE that a client has begun.
+#[derive(Clone, Copy)]
+pub struct RedriveRun {
+    begun: Micros,
+    /// Jobs that died later are left alone.
+    serial: u64,
+    moved: i64,
+}
+
+impl Check<'_> {
+    pub fn begin_redrive(&mut self, client: ClientId) {
+        let fresh = RedriveRun { begun: self.step.now, serial: self.model().serial(), moved: 0 };
+        self.auditor.redrives.entry(client).or_insert(fresh);
+    }
+
+    /// A dead job is moved.
+    pub fn redriven(&mut self, fact: &Fact<'_>) {
+        let Fact::Redriven { queue, id, absolute, ready, keep_attempts, due } = *fact else {
+            unreachable!("called for a job that is redriven");
+        };
+        let Input::Request { client, request: Request::Redrive(redrive), .. } = self.step.input
+        else {
+            panic!("only REDRIVE redrives");
+        };
+        let redrive: &Redrive<'static> = redrive;
+        let (id, now) = (keep(id), self.now().0);
+        let key = (redrive.queue.db.0, redrive.queue.name);
+        assert_eq!(self.model().numbers.get(&queue.0), Some(&key), "of the queue that is named");
+        let run = self.auditor.redrives.get_mut(&client).expect("it was begun");
+        run.moved += 1;
+        let (begun, serial) = (run.begun, run.serial);
+        let job = self.model().queue(key).take(id).expect("a job that is redriven is there");
+        let (_, _, died) = job.death.expect("it is dead");
+        match redrive.which {
+            Which::Ids(ids) => assert!(ids.contains(&id), "{id:?} was not named"),
+            Which::Oldest(_) => {
+                let older = self.model().queue(key).dead.first().map(|dead| dead.0);
+                assert!(older.is_none_or(|older| died < older), "the oldest dead come first");
+                assert!(died < serial, "{id:?} died later");
+            }
+        }
+        if begun == self.step.now {
+            self.place_new(key, ready, due, redrive.when, absolute);
+        }
+        let (serial, step) = (self.model().serial(), self.auditor.steps);
+        let queue = self.model().queue(key);
+        let state = if ready { State::Ready } else { State::Delayed };
+        assert_eq!(keep_attempts, redrive.keep_attempts);
+        queue.put(ModelJob {
+            state,
+            due: due.0,
+            sequence: serial,
+            attempt: if keep_attempts { job.attempt } else { 0 },
+            unanswered: 0,
+            token: None,
+            death: None,
+            ready_step: step,
+            ..job
+        });
+        queue.used = now;
+        self.auditor.note("redriven");
+    }
+
+    /// The reply to a REDRIVE.
+    pub fn end_redrive(&mut self, client: ClientId, request: &Request<'static>, said: &Said) {
+        let Request::Redrive(redrive) = request else { return };
+        let Some(RedriveRun { serial, moved, .. }) = self.auditor.redrives.remove(&client) else {
+            return;
+        };
+        if matches!(said, Said::Error(_)) {
+            return;
+        }
+        self.reply = Some(Said::Integer(moved));
+        let key = (redrive.queue.db.0, redrive.queue.name);
+        let Some(queue) = self.auditor.model.queues.get(&key) else { return };
+        let left = match redrive.which {
+            Which::Ids(ids) => {
+                ids.iter().any(|id| queue.jobs.get(id).is_some_and(|job| job.state == State::Dead))
+            }
+            Which::Oldest(Some(count)) if moved == i64::from(count) => false,
+            Which::Oldest(_) => {
+                // A queue bound anew in between is another.
+                let own = queue.birth < serial;
+                own && queue.dead.first().is_some_and(|dead| dead.0 < serial)
+            }
+        };
+        assert!(!left || self.auditor.journal.is_short(), "dead jobs were left by {redrive:?}");
+    }
+
+    pub fn rename(&mut self, from: QueueKey, to: QueueKey, only_new: bool) {
+        if !self.exists(from) {
+            return self.refused("ERR no such key");
+        }
+        if only_new && self.exists(to) {
+            return self.reply = Some(Said::Integer(0));
+        }
+        self.reply = Some(if only_new { Said::Integer(1) } else { Said::Ok });
+        if from == to {
+            return;
+        }
+        let now = self.now().0;
+        let model = self.model();
+        let over = model.queues.get(&to).map(|queue| QueueNo(queue.number));
+        if over.is_some() {
+            model.unbind(to);
+        }
+        let mut queue = model.queues.remove(&from).expect("it exists");
+        model.numbers.insert(queue.number, to);
+        queue.used = now;
+        // Nobody waited under the new name when they became ready.
+        queue.jobs.values_mut().for_each(|job| job.ready_step = u64::MAX);
+        let number = QueueNo(queue.number);
+        model.queues.insert(to, queue);
+        for handed in model.in_hand.values_mut().flatten() {
+            let (InHand::Leased(key, ..) | InHand::Gone(key, ..)) = handed;
+            if *key == from {
+                *key = to;
+            }
+        }
+        let name: Kept = to.1;
+        self.expected.push_back(Fact::Renamed { queue: number, name, over });
+        self.auditor.note(if over.is_some() { "renamed over another" } else { "renamed" });
+    }
+}
