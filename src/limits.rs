@@ -141,3 +141,14 @@ pub const INPUT_HOLD_BYTES: usize = 64 << 10;
 pub const SHUTDOWN_MS_MAX: u64 = 5_000;
 /// How long a closed client's last replies may take to leave, ms.
 pub const CLOSING_MS_MAX: u64 = 60_000;
+
+/// Users of the ACL: each is a small table, and ACL LIST writes them all in one reply.
+pub const ACL_USERS_MAX: usize = 10_000;
+/// Bytes of the rules of one user, as ACL LIST writes them: a key is compared with every pattern.
+pub const ACL_USER_BYTES_MAX: usize = 64 << 10;
+/// Longest password, bytes: what a client can send before it has authenticated. Hashing it takes 50 µs.
+pub const PASSWORD_BYTES_MAX: usize = 16 << 10;
+/// Default of `acllog-max-len`.
+pub const ACL_LOG_LEN_DEFAULT: usize = 128;
+/// Wrong passwords that one connection may try before it is closed.
+pub const WRONG_PASSWORDS_MAX: u8 = 10;

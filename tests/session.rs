@@ -14,6 +14,7 @@ use delayd::error::Error;
 use delayd::ids::{ClientId, Db};
 use delayd::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
 use delayd::resp::{Encoder, Protocol};
+use delayd::session::acl::Acl;
 use delayd::session::world::{
     BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, Unblock, WaitDurable,
 };
@@ -63,6 +64,7 @@ struct Scripted {
     loading: bool,
     journal: Journal,
     log: Vec<String>,
+    acl: Acl,
 }
 
 impl Scripted {
@@ -131,6 +133,24 @@ impl World for Scripted {
         let mut lines = vec![ClientLine { session: Session::new(ME).facts(), socket }];
         lines.extend(self.others.iter().cloned());
         lines
+    }
+    fn running_line(&self) -> ClientLine {
+        other(ME.0, "1.1.1.1:1")
+    }
+    fn acl(&mut self) -> &mut Acl {
+        &mut self.acl
+    }
+    fn users_changed(&mut self) {
+        self.log.push("users changed".to_owned());
+    }
+    fn load_users(&mut self) -> Result<(), String> {
+        Err("no file".to_owned())
+    }
+    fn save_users(&mut self) -> Result<(), String> {
+        Err("no file".to_owned())
+    }
+    fn draw_secret(&mut self, bytes: &mut [u8]) {
+        bytes.fill(0xa5);
     }
     fn kill(&mut self, client: ClientId) -> bool {
         self.log.push(format!("kill {client}"));

@@ -21,6 +21,8 @@ pub enum Action<'a> {
     Clients(Clients<'a>),
     /// About the table of commands.
     Commands(Commands<'a>),
+    /// About users.
+    Users(Users<'a>),
     /// About the server.
     Server(Server<'a>),
 }
@@ -94,8 +96,6 @@ pub enum Connection<'a> {
     TrackingInfo,
     /// CLIENT REPLY.
     Reply(ReplyMode),
-    /// ACL WHOAMI.
-    WhoAmI,
 }
 
 /// HELLO's options.
@@ -211,6 +211,50 @@ pub enum ListFilter<'a> {
     Category(&'a [u8]),
     /// `PATTERN`.
     Pattern(&'a [u8]),
+}
+
+/// What ACL asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Users<'a> {
+    /// ACL CAT, with or without a category.
+    Categories(Option<&'a [u8]>),
+    /// ACL DELUSER.
+    Delete(&'a [&'a [u8]]),
+    /// ACL DRYRUN.
+    DryRun {
+        /// Who.
+        name: &'a [u8],
+        /// A whole command.
+        command: &'a [&'a [u8]],
+    },
+    /// ACL GENPASS: so many hexadecimal digits.
+    GeneratePassword {
+        /// 1 to 1024.
+        digits: usize,
+    },
+    /// ACL GETUSER.
+    Show(&'a [u8]),
+    /// ACL LIST.
+    List,
+    /// ACL LOAD.
+    Load,
+    /// ACL LOG: so many entries.
+    Log(usize),
+    /// ACL LOG RESET.
+    ForgetLog,
+    /// ACL SAVE.
+    Save,
+    /// ACL SETUSER.
+    Set {
+        /// Whom.
+        name: &'a [u8],
+        /// The rules.
+        rules: &'a [&'a [u8]],
+    },
+    /// ACL USERS.
+    Names,
+    /// ACL WHOAMI.
+    WhoAmI,
 }
 
 /// What a command asks of the server.

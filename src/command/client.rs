@@ -275,13 +275,7 @@ fn parse_kill<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
                 filter.ids = Some(vec![ClientId(id as u64)]);
             }
             "TYPE" => filter.kind = Some(client_kind(args)?),
-            "USER" => {
-                let user = args.word("username")?;
-                if user != b"default" {
-                    return Err(Error::text(format!("ERR No such user {}", Shown::new(user))));
-                }
-                filter.user = Some(user);
-            }
+            "USER" => filter.user = Some(args.word("username")?),
             "ADDR" => filter.addr = Some(args.word("addr")?),
             "LADDR" => filter.laddr = Some(args.word("laddr")?),
             "SKIPME" => filter.skip_me = args.choice()? == "YES",

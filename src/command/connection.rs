@@ -3,7 +3,6 @@
 use crate::command::action::{Action, Connection, Hello};
 use crate::command::args::Args;
 use crate::command::argument::{Argument, Kind};
-use crate::command::help::help;
 use crate::command::number;
 use crate::command::spec::{CommandSpec, Flag, Group};
 use crate::error::{Error, Shown};
@@ -21,26 +20,6 @@ const EARLY: &[Flag] =
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
-        name: "acl",
-        summary: "Users and what they may do",
-        complexity: "Depends on the subcommand",
-        flags: &[],
-        reply: "Depends on the subcommand.",
-        subcommands: &[
-            help("acl|help", Group::Connection),
-            CommandSpec {
-                name: "acl|whoami",
-                summary: "Names the connection's user",
-                flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
-                reply: "Bulk string: `default`.",
-                example: &[("ACL WHOAMI", "\"default\"")],
-                parse: Some(|_| Ok(Action::Connection(Connection::WhoAmI))),
-                ..CONNECTION
-            },
-        ],
-        ..CONNECTION
-    },
-    CommandSpec {
         name: "auth",
         summary: "Says who is speaking",
         arguments: &[
@@ -48,8 +27,10 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             Argument::new("password", Kind::Bytes),
         ],
         flags: EARLY,
-        reply: "Simple string: `OK`. The error class `WRONGPASS` for any user but `default`.",
-        notes: "No password can be set yet. The form without a user is an error then, as in Redis.",
+        reply: "Simple string: `OK`. The error class `WRONGPASS` if the name or the password is wrong; the connection stays who it was.",
+        notes: "Without a name: the user `default`; an error if that needs no password, as in Redis. A connection \
+                that has tried ten wrong passwords is closed. Before a needed AUTH all other commands but HELLO, \
+                QUIT and RESET answer `NOAUTH`, and a request may have 10 arguments of 16 KiB.",
         example: &[("AUTH default secret", "OK")],
         parse: Some(parse_auth),
         ..CONNECTION
@@ -112,7 +93,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         summary: "Makes the connection as new",
         flags: EARLY,
         reply: "Simple string: `RESET`.",
-        notes: "RESP2, database 0, no name, no transaction; leases that are `BOUND` to it end.",
+        notes: "RESP2, database 0, no name, no transaction, the user `default`, who may have to say AUTH again; \
+                leases that are `BOUND` to it end.",
         example: &[("RESET", "RESET")],
         parse: Some(|_| Ok(Action::Connection(Connection::Reset))),
         ..CONNECTION

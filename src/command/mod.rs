@@ -15,9 +15,11 @@ pub mod moment;
 pub mod number;
 pub mod reference;
 pub mod render;
+pub mod secret;
 pub mod spec;
 pub mod table;
 
+mod acl;
 mod bulk;
 mod client;
 mod commands;

@@ -7,7 +7,7 @@ use crate::command::spec::CommandSpec;
 use crate::error::Error;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 13] = [
+static TABLE: [&[CommandSpec]; 14] = [
     super::produce::COMMANDS,
     super::consume::COMMANDS,
     super::job::COMMANDS,
@@ -16,6 +16,7 @@ static TABLE: [&[CommandSpec]; 13] = [
     super::keyspace::COMMANDS,
     super::transaction::COMMANDS,
     super::connection::COMMANDS,
+    super::acl::COMMANDS,
     super::client::COMMANDS,
     super::commands::COMMANDS,
     super::server::COMMANDS,

@@ -9,9 +9,10 @@ pub mod options;
 pub mod reference;
 pub mod value;
 
+use crate::limits;
 use options::{Change, Name, OPTIONS, Spec};
 use std::path::PathBuf;
-use value::{OutputLimit, Value};
+use value::{Kind, OutputLimit, Value};
 
 /// What a file of the journal is written in, bytes: `journal-segment-size` is a multiple of it.
 const SEGMENT_BYTES_UNIT: u64 = 4096;
@@ -25,6 +26,10 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// What a share of the memory is of; 0 until the server has found it out.
     pub machine_bytes: u64,
+    /// The lines `user name rules` of the file, without their first word.
+    pub users: Vec<Vec<String>>,
+    /// The lines `rename-command`: a command and its new name, empty for none.
+    pub renames: Vec<(String, String)>,
 }
 
 /// Why options were refused.
@@ -57,7 +62,8 @@ impl Default for Config {
             let args: Vec<String> = spec.default.iter().map(|a| (*a).to_owned()).collect();
             spec.kind.read(&args, None).expect("a test reads every default")
         };
-        Config { values: OPTIONS.iter().map(value).collect(), file: None, machine_bytes: 0 }
+        let values = OPTIONS.iter().map(value).collect();
+        Config { values, file: None, machine_bytes: 0, users: Vec::new(), renames: Vec::new() }
     }
 }
 
@@ -65,12 +71,42 @@ impl Config {
     /// Sets one option while starting, when those that stay fixed later can be set too. How the
     /// values fit together is checked by [`Config::check`] at the end.
     pub fn set(&mut self, word: &str, args: &[String]) -> Result<(), Refused> {
+        if word.eq_ignore_ascii_case("user") {
+            return self.add_user(word, args);
+        }
+        if word.eq_ignore_ascii_case("rename-command") {
+            return self.add_rename(word, args);
+        }
         let spec = options::find(word).ok_or_else(|| Refused::Unknown(word.to_owned()))?;
         let slot = &mut self.values[spec.name as usize];
         match spec.kind.read(args, Some(slot)) {
             Ok(value) => *slot = value,
+            Err(reason) if matches!(spec.kind, Kind::Secret) => {
+                return Err(Refused::value(word, &["(redacted)".to_owned()], reason));
+            }
             Err(reason) => return Err(Refused::value(word, args, reason)),
         }
+        Ok(())
+    }
+
+    /// What the rules mean is for others to say.
+    fn add_user(&mut self, word: &str, args: &[String]) -> Result<(), Refused> {
+        if args.is_empty() {
+            return Err(Refused::value(word, args, "a name and rules expected"));
+        }
+        if self.users.len() >= limits::ACL_USERS_MAX {
+            let reason = format!("there are at most {} users", limits::ACL_USERS_MAX);
+            return Err(Refused::value(word, &args[..1], reason));
+        }
+        self.users.push(args.to_vec());
+        Ok(())
+    }
+
+    fn add_rename(&mut self, word: &str, args: &[String]) -> Result<(), Refused> {
+        let [old, new] = args else {
+            return Err(Refused::value(word, args, "a command and its new name expected"));
+        };
+        self.renames.push((old.clone(), new.clone()));
         Ok(())
     }
 
@@ -188,7 +224,6 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use super::value::Kind;
     use super::*;
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -45,6 +45,9 @@ pub enum Name {
     NotifyKeyspaceEvents,
     RequirePass,
     ReplicaReadOnly,
+    AclFile,
+    AclPubsubDefault,
+    AclLogMaxLen,
 }
 
 /// What CONFIG SET may do with an option.
@@ -113,7 +116,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 37] = [
+pub static OPTIONS: [Spec; 40] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port; 0 lets the system choose one, which the first line of the log names."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -188,8 +191,14 @@ pub static OPTIONS: [Spec; 37] = [
         "Redis's snapshot schedule: always empty."),
     live(Name::NotifyKeyspaceEvents, &["notify-keyspace-events"], Kind::Only(&[""], "keyspace events are not published in this version"), &[""],
         "Keyspace events: none in this version."),
-    live(Name::RequirePass, &["requirepass"], Kind::Only(&[""], "passwords are not supported in this version"), &[""],
-        "Password: not in this version."),
+    live(Name::RequirePass, &["requirepass"], Kind::Secret, &[""],
+        "The password of the user default; empty for none. Connections of other machines are refused while there is none (protected-mode). ACL SETUSER knows more."),
     live(Name::ReplicaReadOnly, &["replica-read-only", "slave-read-only"], Kind::Only(&["yes"], "a replica is always read only"), &["yes"],
         "Kept for tools that read it."),
+    fixed(Name::AclFile, &["aclfile"], Kind::Text, &[""],
+        "The file that ACL LOAD reads and ACL SAVE writes, read at the start too: lines of ACL LIST, in Redis's form. With it no user may stand in the configuration file."),
+    live(Name::AclPubsubDefault, &["acl-pubsub-default"], Kind::Word(&["resetchannels", "allchannels"]), &["resetchannels"],
+        "Whether a new user may use all channels of pub/sub, or none."),
+    live(Name::AclLogMaxLen, &["acllog-max-len"], Kind::Count(0, 1_000_000), &["128"],
+        "Entries ACL LOG keeps."),
 ];

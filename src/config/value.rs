@@ -1,5 +1,6 @@
 //! What an option's value can be, how it is read and how it is shown.
 
+use crate::limits::PASSWORD_BYTES_MAX;
 use crate::time::Written;
 
 /// The value of one option, as checked against its [`Kind`].
@@ -47,6 +48,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// One argument, taken as it is.
     Text,
+    /// As [`Kind::Text`], but shown to nobody who does not ask for it.
+    Secret,
     /// The name of a folder, without where it lies.
     FolderName,
     /// Any number of arguments.
@@ -103,7 +106,10 @@ impl Kind {
                 Some(value) => Ok(Value::Text((*value).to_owned())),
                 None => Err(why.to_owned()),
             },
-            Kind::Text => Ok(Value::Text(arg.clone())),
+            Kind::Secret if arg.len() > PASSWORD_BYTES_MAX => {
+                Err(format!("argument must have at most {PASSWORD_BYTES_MAX} bytes"))
+            }
+            Kind::Text | Kind::Secret => Ok(Value::Text(arg.clone())),
             Kind::FolderName if matches!(arg.as_str(), "" | "." | "..") || arg.contains('/') => {
                 Err("can't be a path, just the name of a folder".to_owned())
             }
@@ -133,7 +139,9 @@ impl Kind {
     pub fn write(self, value: &Value) -> String {
         match (self, value) {
             (_, Value::Percent(share)) => format!("{share}%"),
-            (Kind::Text | Kind::FolderName | Kind::Only(..), Value::Text(text)) => quoted(text),
+            (Kind::Text | Kind::Secret | Kind::FolderName | Kind::Only(..), Value::Text(text)) => {
+                quoted(text)
+            }
             (Kind::Words, Value::Text(text)) if text.is_empty() => "\"\"".to_owned(),
             _ => self.show(value, 0),
         }
@@ -156,7 +164,7 @@ impl Kind {
             ),
             Kind::YesNo => "yes or no".to_owned(),
             Kind::Word(words) => words.join(", "),
-            Kind::Text => "text".to_owned(),
+            Kind::Text | Kind::Secret => "text".to_owned(),
             Kind::FolderName => "a folder's name".to_owned(),
             Kind::Words => "words".to_owned(),
             Kind::Only(values, _) => {

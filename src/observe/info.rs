@@ -46,6 +46,8 @@ pub struct Facts<'a> {
     pub clock_steps: u64,
     pub next_wakeup_ms: Option<u64>,
     pub turns: u64,
+    /// What users were denied: passwords, commands, keys, channels.
+    pub denials: [u64; 4],
 }
 
 struct Section {
@@ -217,10 +219,10 @@ fn stats(facts: &Facts<'_>, text: &mut Text) {
         ("unexpected_error_replies", &0),
         ("client_query_buffer_limit_disconnections", &counters.closed_for_input),
         ("client_output_buffer_limit_disconnections", &counters.closed_for_output),
-        ("acl_access_denied_auth", &0),
-        ("acl_access_denied_cmd", &0),
-        ("acl_access_denied_key", &0),
-        ("acl_access_denied_channel", &0),
+        ("acl_access_denied_auth", &facts.denials[0]),
+        ("acl_access_denied_cmd", &facts.denials[1]),
+        ("acl_access_denied_key", &facts.denials[2]),
+        ("acl_access_denied_channel", &facts.denials[3]),
     ]);
 }
 
@@ -348,6 +350,7 @@ mod tests {
             clock_steps: 0,
             next_wakeup_ms: None,
             turns: 0,
+            denials: [0; 4],
         };
         render(&facts, asked)
     }

@@ -1,5 +1,7 @@
 //! The slow log: the latest commands that took longer than `slowlog-log-slower-than`.
 
+use crate::command::CommandSpec;
+use crate::command::secret::{REDACTED, is_secret};
 use std::collections::VecDeque;
 
 /// Most arguments an entry keeps; the last of them then says how many more there were.
@@ -62,24 +64,14 @@ impl SlowLog {
     }
 }
 
-/// What an entry keeps of a command; passwords are hidden.
-pub fn cut(args: &[&[u8]]) -> Vec<Vec<u8>> {
-    let secret = |i: usize| {
-        let name = args[0];
-        let after_auth = |i: usize| {
-            args[1..i].iter().position(|a| a.eq_ignore_ascii_case(b"auth")).is_some_and(|p| {
-                // HELLO 3 AUTH user password: the word stands at p + 1.
-                i > p + 1 && i <= p + 3
-            })
-        };
-        i > 0
-            && (name.eq_ignore_ascii_case(b"auth")
-                || name.eq_ignore_ascii_case(b"hello") && after_auth(i))
-    };
+/// What an entry keeps of a command; secrets are hidden.
+pub fn cut(spec: &CommandSpec, args: &[&[u8]]) -> Vec<Vec<u8>> {
     let kept = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
-    let mut cut: Vec<Vec<u8>> = (0..kept)
-        .map(|i| if secret(i) { b"(redacted)".to_vec() } else { cut_arg(args[i]) })
-        .collect();
+    let shown = |at: usize| match is_secret(spec, args, at) {
+        true => REDACTED.to_vec(),
+        false => cut_arg(args[at]),
+    };
+    let mut cut: Vec<Vec<u8>> = (0..kept).map(shown).collect();
     if kept < args.len() {
         cut.push(format!("... ({} more arguments)", args.len() - kept).into_bytes());
     }
@@ -98,26 +90,38 @@ fn cut_arg(arg: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::table;
 
-    fn shown(args: &[&[u8]]) -> Vec<String> {
-        cut(args).iter().map(|a| String::from_utf8_lossy(a).into_owned()).collect()
+    /// What is kept of `args`, the first of which may be another name of the command.
+    fn shown(name: &str, args: &[&[u8]]) -> Vec<String> {
+        let spec = table::find(name.as_bytes()).unwrap();
+        cut(spec, args).iter().map(|a| String::from_utf8_lossy(a).into_owned()).collect()
     }
 
     #[test]
     fn long_commands_are_cut() {
         let many = vec![&b"x"[..]; 40];
-        let cut = shown(&many);
+        let cut = shown("del", &many);
         assert_eq!((cut.len(), cut[31].as_str()), (32, "... (9 more arguments)"));
         let long = vec![b'y'; 200];
-        assert!(shown(&[b"ADD", &long])[1].ends_with("yy... (72 more bytes)"));
+        assert!(shown("delay.add", &[b"ADD", &long])[1].ends_with("yy... (72 more bytes)"));
     }
 
     #[test]
-    fn passwords_are_hidden() {
-        assert_eq!(shown(&[b"AUTH", b"me", b"pw"]), ["AUTH", "(redacted)", "(redacted)"]);
+    fn secrets_are_hidden() {
+        let hidden = "(redacted)";
+        assert_eq!(shown("auth", &[b"login", b"me", b"pw"]), ["login", hidden, hidden]);
         assert_eq!(
-            shown(&[b"HELLO", b"3", b"AUTH", b"me", b"pw", b"SETNAME", b"n"]),
-            ["HELLO", "3", "AUTH", "(redacted)", "(redacted)", "SETNAME", "n"]
+            shown("hello", &[b"HELLO", b"3", b"AUTH", b"me", b"pw", b"SETNAME", b"n"]),
+            ["HELLO", "3", "AUTH", hidden, hidden, "SETNAME", "n"]
+        );
+        assert_eq!(
+            shown("config|set", &[b"CONFIG", b"SET", b"port", b"1", b"RequirePass", b"pw"]),
+            ["CONFIG", "SET", "port", "1", "RequirePass", hidden]
+        );
+        assert_eq!(
+            shown("acl|setuser", &[b"ACL", b"SETUSER", b"me", b"on", b">pw"]),
+            ["ACL", "SETUSER", hidden, hidden, hidden]
         );
     }
 

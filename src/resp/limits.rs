@@ -54,6 +54,13 @@ impl FrameLimits {
     /// A client that has yet to authenticate; Redis also stops at 1 MiB of unread requests there.
     pub const UNAUTHENTICATED: Self =
         Self { authenticated: false, command_bytes_max: 1024 * 1024, ..Self::DEFAULT };
+
+    /// The same for a client that has yet to authenticate.
+    pub fn before_auth(self) -> Self {
+        let narrow = Self::UNAUTHENTICATED.command_bytes_max;
+        let command_bytes_max = self.command_bytes_max.min(narrow);
+        Self { authenticated: false, command_bytes_max, ..self }
+    }
 }
 
 impl Default for FrameLimits {

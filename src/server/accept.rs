@@ -3,6 +3,15 @@
 use super::client::Client;
 use super::turn::Turns;
 use crate::ids::ClientId;
+use crate::session::Session;
+
+/// What a connection of another machine is told while nobody needs a password.
+const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and \
+    no password is set for the default user. In this mode connections are only accepted from the \
+    loopback interface and by Unix sockets. To be reached from other machines, set a password: say \
+    'CONFIG SET requirepass ...' on the machine itself and state it in the configuration file. To do \
+    without one, where only friends reach this port, start with '--protected-mode no' or say 'CONFIG \
+    SET protected-mode no' on the machine itself.\r\n";
 
 impl Turns {
     /// Gives each accepted connection a slot, or a reason why not.
@@ -12,7 +21,8 @@ impl Turns {
             let slot = self.clients.reserve();
             let id = ClientId(self.next_id);
             let waker = self.bell.waker(slot);
-            let client = match Client::new(id, stream, waker, self.core.mono_us) {
+            let session = Session::greet(id, &self.core.acl);
+            let client = match Client::new(session, stream, waker, self.core.mono_us) {
                 Ok(client) => client,
                 // It is gone already.
                 Err(_) => {
@@ -42,13 +52,11 @@ impl Turns {
         if self.clients.count() as u64 > self.core.limits.clients_max {
             return Some("-ERR max number of clients reached\r\n");
         }
-        if self.core.limits.protected && !client.socket.is_local() {
-            return Some(
-                "-DENIED delayd is in protected mode: connections from other machines are refused \
-                 while no password is set. To allow them all the same, where only friends reach \
-                 this port, start with '--protected-mode no' or say 'CONFIG SET protected-mode no' \
-                 on the machine itself.\r\n",
-            );
+        if self.core.limits.protected
+            && self.core.acl.default_user().has_no_password()
+            && !client.socket.is_local()
+        {
+            return Some(DENIED);
         }
         None
     }

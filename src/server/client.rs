@@ -80,7 +80,12 @@ pub enum Read {
 
 impl Client {
     /// A connection that was just accepted.
-    pub fn new(id: ClientId, stream: TcpStream, waker: Waker, mono_us: u64) -> io::Result<Client> {
+    pub fn new(
+        session: Session,
+        stream: TcpStream,
+        waker: Waker,
+        mono_us: u64,
+    ) -> io::Result<Client> {
         let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
         let socket = Socket {
             stream,
@@ -102,7 +107,7 @@ impl Client {
             over_soft_us: None,
         };
         let (framer, input) = (Framer::new(), BytesMut::new());
-        Ok(Client { id, session: Session::new(id), framer, input, socket })
+        Ok(Client { id: session.id(), session, framer, input, socket })
     }
 
     /// Reads what is there, up to a client's share of a turn.

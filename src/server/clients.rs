@@ -1,6 +1,8 @@
 //! All connections, in slots that are used again.
 
 use super::client::Client;
+use crate::ids::ClientId;
+use crate::session::acl::Acl;
 
 /// The connected clients by slot.
 #[derive(Debug, Default)]
@@ -56,6 +58,12 @@ impl Clients {
         let mut all: Vec<(u32, &Client)> = self.iter().collect();
         all.sort_unstable_by_key(|(_, client)| client.id);
         all
+    }
+
+    /// Users have changed: all sessions take that up. Returns the clients whose users are gone.
+    pub fn take_up_users(&mut self, acl: &Acl) -> Vec<ClientId> {
+        let clients = self.slots.iter_mut().filter_map(|slot| slot.as_deref_mut());
+        clients.filter_map(|client| (!client.session.take_up(acl)).then_some(client.id)).collect()
     }
 
     /// How many slots are taken.

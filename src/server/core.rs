@@ -24,6 +24,7 @@ use crate::observe::persistence::Persistence;
 use crate::observe::rates::Rates;
 use crate::observe::slowlog::SlowLog;
 use crate::resp::FrameLimits;
+use crate::session::acl::Acl;
 use crate::time::Micros;
 use std::fmt::Write;
 use std::io;
@@ -62,6 +63,8 @@ pub struct Core {
     pub config: Config,
     /// Those that are looked at often.
     pub limits: Limits,
+    /// Users and what they may do.
+    pub acl: Acl,
     /// How the log's level is changed.
     pub log_level: LogLevel,
     /// What INFO counts.
@@ -138,6 +141,7 @@ impl Core {
             mono_us: reading.mono_us,
             config,
             limits,
+            acl: Acl::default(),
             log_level,
             counters: Counters::default(),
             commands: CommandTotals::default(),
@@ -154,6 +158,8 @@ impl Core {
             chance: machine::random(),
         };
         core.fit_clients();
+        core.reconfigure_users();
+        core.require_password();
         core
     }
 
@@ -192,6 +198,7 @@ impl Core {
             running.reconfigure(&self.config);
         }
         self.log_level.set(self.config.text(Name::LogLevel));
+        self.reconfigure_users();
         self.fit_clients();
     }
 

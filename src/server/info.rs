@@ -11,6 +11,7 @@ impl Core {
         let display = |path: std::io::Result<std::path::PathBuf>| {
             path.map_or(String::new(), |path| path.display().to_string())
         };
+        let denials = self.acl.denials;
         let facts = Facts {
             os: machine::os(),
             process_id: std::process::id(),
@@ -48,6 +49,7 @@ impl Core {
             clock_steps: self.clock.step_count(),
             next_wakeup_ms: self.engine.next_wakeup().map(|at| at.0),
             turns: self.turns,
+            denials: [denials.auth, denials.commands, denials.keys, denials.channels],
         };
         info::render(&facts, sections)
     }

@@ -62,9 +62,17 @@ pub fn os() -> String {
 /// 64 bits of the kernel's randomness.
 pub fn random() -> u64 {
     let mut bytes = [0; 8];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    assert_eq!(filled, Ok(8), "the kernel gives at least 256 bytes in one go");
+    fill_random(&mut bytes);
     u64::from_ne_bytes(bytes)
+}
+
+/// Fills `bytes` with the kernel's randomness, which nobody can guess.
+pub fn fill_random(bytes: &mut [u8]) {
+    // The kernel gives up to 256 bytes in one go.
+    for part in bytes.chunks_mut(256) {
+        let filled = rustix::rand::getrandom(&mut *part, rustix::rand::GetRandomFlags::empty());
+        assert_eq!(filled, Ok(part.len()), "the kernel has randomness");
+    }
 }
 
 /// The limit of the process's own control group or one above it, version 2 or 1.

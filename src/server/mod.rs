@@ -26,11 +26,13 @@ mod requests;
 mod serve;
 pub mod timer;
 pub mod turn;
+mod users;
 pub mod waits;
 pub mod wake;
 pub mod world;
 
 use crate::config::Config;
+use crate::session::acl::Acl;
 use journaling::Home;
 use logs::LogLevel;
 use std::io;
@@ -56,6 +58,7 @@ use wake::Bell;
 #[derive(Debug)]
 pub struct Server {
     config: Config,
+    acl: Acl,
     home: Option<Home>,
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
@@ -83,11 +86,12 @@ impl Server {
     /// An address or the journal's folder is in use by another, or not to be had.
     pub fn bind(mut config: Config) -> io::Result<Server> {
         config.machine_bytes = machine::memory_bytes();
+        let acl = users::read(&config).map_err(io::Error::other)?;
         let home = Home::open(&config)?;
         let listeners = listen::listen(&config)?;
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
         let (bell, log_level) = (Arc::default(), LogLevel::default());
-        Ok(Server { config, home, listeners, addresses, bell, log_level, signals: false })
+        Ok(Server { config, acl, home, listeners, addresses, bell, log_level, signals: false })
     }
 
     /// Lets CONFIG SET change the level of the process's log.

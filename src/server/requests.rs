@@ -141,7 +141,8 @@ impl Turns {
         }
         let Client { id, session, framer, input, socket } = client;
         let (mut midway, mut ran) = (socket.midway, 0);
-        let limits = self.core.limits.frame;
+        let open = self.core.limits.frame;
+        let locked = open.before_auth();
         let running = Running { id: *id, slot, socket, input_bytes: input.len() };
         let mut world = ClientWorld::new(&mut self.core, &mut self.clients, running);
         let began_us = world.now_us();
@@ -155,6 +156,8 @@ impl Turns {
             if self.draining && !midway {
                 break After::Idle;
             }
+            // A command may have changed that.
+            let limits = if session.is_locked() { locked } else { open };
             match framer.next(input, &limits) {
                 Frame::Incomplete => break After::Idle,
                 Frame::Attack => {

@@ -39,8 +39,9 @@ struct Loop {
 
 impl Loop {
     fn new(server: Server) -> io::Result<Loop> {
-        let Server { config, home, listeners, addresses, bell, log_level, signals } = server;
+        let Server { config, acl, home, listeners, addresses, bell, log_level, signals } = server;
         let mut core = Core::new(config, addresses[0].port(), log_level, Arc::clone(&bell));
+        core.acl = acl;
         if let Some(home) = home {
             core.load(home)?;
         }

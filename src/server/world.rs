@@ -18,6 +18,8 @@ use crate::observe::persistence::Trouble;
 use crate::observe::slowlog;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
 use crate::resp::{Encoder, Protocol};
+use crate::session::acl::Acl;
+use crate::session::acl::log::Denials;
 use crate::session::world::{
     BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, UNBLOCKED, Unblock,
     WaitDurable, World,
@@ -113,7 +115,7 @@ impl<'a> ClientWorld<'a> {
         ClientLine { session: client.session.facts(), socket }
     }
 
-    fn running_line(&self) -> ClientLine {
+    fn own_line(&self) -> ClientLine {
         let mut socket = self.running.socket.facts(self.core.mono_us);
         self.add_buffers(&mut socket, self.running.slot, self.running.input_bytes);
         socket.idle_s = 0;
@@ -130,6 +132,7 @@ impl<'a> ClientWorld<'a> {
             lib_version: Vec::new(),
             no_evict: false,
             no_touch: false,
+            user: Vec::new(),
         };
         ClientLine { session, socket }
     }
@@ -229,13 +232,41 @@ impl World for ClientWorld<'_> {
     fn clients(&self) -> Vec<ClientLine> {
         let line = |(slot, client)| self.line_of(slot, client);
         let mut lines: Vec<ClientLine> = self.others.iter().map(line).collect();
-        lines.push(self.running_line());
+        lines.push(self.own_line());
         lines.sort_unstable_by_key(|line| line.session.id);
         lines
     }
 
     fn client_count(&self) -> u64 {
         self.others.count() as u64
+    }
+
+    fn running_line(&self) -> ClientLine {
+        self.own_line()
+    }
+
+    fn acl(&mut self) -> &mut Acl {
+        &mut self.core.acl
+    }
+
+    fn users_changed(&mut self) {
+        for id in self.others.take_up_users(&self.core.acl) {
+            self.kill(id);
+        }
+    }
+
+    fn load_users(&mut self) -> Result<(), String> {
+        self.core.load_users()?;
+        self.users_changed();
+        Ok(())
+    }
+
+    fn save_users(&mut self) -> Result<(), String> {
+        self.core.save_users()
+    }
+
+    fn draw_secret(&mut self, bytes: &mut [u8]) {
+        machine::fill_random(bytes);
     }
 
     fn kill(&mut self, client: ClientId) -> bool {
@@ -295,6 +326,10 @@ impl World for ClientWorld<'_> {
         }
         self.core.config = config;
         self.core.reconfigure();
+        if pairs.iter().any(|(name, _)| name == "requirepass") {
+            self.core.require_password();
+            self.users_changed();
+        }
         Ok(())
     }
 
@@ -303,7 +338,8 @@ impl World for ClientWorld<'_> {
         let Some(path) = &config.file else {
             return Err("The server is running without a config file".to_owned());
         };
-        file::rewrite(config, path).map_err(|error| {
+        let users = self.core.user_lines()?;
+        file::rewrite(config, &users, path).map_err(|error| {
             tracing::warn!(%error, path = %path.display(), "CONFIG REWRITE failed");
             format!("Rewriting config file: {error}")
         })
@@ -313,6 +349,7 @@ impl World for ClientWorld<'_> {
         self.core.counters = Counters::default();
         self.core.commands = CommandTotals::default();
         self.core.outputs.errors = ErrorCounts::default();
+        self.core.acl.denials = Denials::default();
     }
 
     fn info(&mut self, sections: &[&[u8]]) -> String {
@@ -403,7 +440,7 @@ impl World for ClientWorld<'_> {
                 id: 0,
                 at_s: self.core.now.0 / 1_000_000,
                 took_us: took_ns / 1_000,
-                args: slowlog::cut(args),
+                args: slowlog::cut(spec, args),
                 addr: self.running.socket.peer().to_string(),
                 name: Vec::new(),
             });

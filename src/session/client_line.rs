@@ -40,6 +40,8 @@ pub struct SessionFacts {
     pub no_evict: bool,
     /// CLIENT NO-TOUCH ON.
     pub no_touch: bool,
+    /// The user's name.
+    pub user: Vec<u8>,
 }
 
 /// The server's part of a [`ClientLine`].
@@ -110,9 +112,10 @@ impl fmt::Display for ClientLine {
         };
         write!(
             f,
-            " events={readable}{writable} cmd={} user=default redir=-1 resp={resp} lib-name={} \
+            " events={readable}{writable} cmd={} user={} redir=-1 resp={resp} lib-name={} \
              lib-ver={}",
             session.command,
+            text(&session.user),
             text(&session.lib_name),
             text(&session.lib_version),
         )
@@ -141,7 +144,7 @@ impl ClientFilter<'_> {
         let ids = self.ids.as_ref().is_none_or(|ids| ids.contains(&line.session.id));
         let addr = self.addr.is_none_or(|addr| addr == line.socket.addr.as_bytes());
         let laddr = self.laddr.is_none_or(|laddr| laddr == line.socket.laddr.as_bytes());
-        let user = self.user.is_none_or(|user| user == b"default");
+        let user = self.user.is_none_or(|user| user == line.session.user);
         let age = self.age_s_min.is_none_or(|age| line.socket.age_s >= age);
         // Nobody subscribes and nobody replicates, so every connection is a normal one.
         let kind = self.kind.is_none_or(|kind| kind == ClientKind::Normal);

@@ -1,6 +1,7 @@
 //! What a command asks about other connections.
 
 use crate::command::action::{ClientFilter, Clients};
+use crate::error::Shown;
 use crate::session::client_line::ClientLine;
 use crate::session::world::{Unblock, World};
 use crate::session::{Session, Step};
@@ -16,6 +17,12 @@ impl Session {
                     .map(|line| format!("{line}\n"))
                     .collect();
                 world.encoder(self.id).verbatim_txt(&lines);
+            }
+            Clients::Kill(ClientFilter { user: Some(user), .. })
+                if world.acl().get(user).is_none() =>
+            {
+                let text = format!("ERR No such user {}", Shown::new(user));
+                return self.fail(&text, world);
             }
             Clients::Kill(filter) => {
                 let count = self.kill(&filter, world);

@@ -4,22 +4,19 @@ use crate::command::action::{Connection, Hello, ReplyMode};
 use crate::ids::Db;
 use crate::resp::Protocol;
 use crate::session::world::World;
-use crate::session::{Session, Step};
+use crate::session::{Session, Step, acl};
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, \
+    otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+    select the RESP protocol version at the same time";
 
 impl Session {
     pub(super) fn connection(&mut self, what: Connection<'_>, world: &mut dyn World) -> Step {
         match what {
             Connection::Hello(hello) => return self.hello(hello, world),
-            Connection::Auth { user: None, .. } => {
-                let text = "ERR AUTH <password> called without any password configured for the \
-                            default user. Are you sure your configuration is correct?";
-                return self.fail(text, world);
-            }
-            // The one user there is has no password, so any is right.
-            Connection::Auth { user: Some(b"default"), .. } => {}
-            Connection::Auth { .. } => return self.fail(WRONG_PASSWORD, world),
+            Connection::Auth { user, password } => return self.auth(user, password, world),
             Connection::Select(db) => self.db = db,
             Connection::SetName(name) => self.name = name.to_vec(),
             Connection::SetLibName(name) => self.lib_name = name.to_vec(),
@@ -65,15 +62,32 @@ impl Session {
                 out.bulk(b"prefixes");
                 out.array(0);
             }
-            // All others answer OK.
-            _ => out.bulk(b"default"),
+            // All others are no questions.
+            _ => out.ok(),
         }
+    }
+
+    fn auth(&mut self, user: Option<&[u8]>, password: &[u8], world: &mut dyn World) -> Step {
+        if user.is_none() && world.acl().default_user().has_no_password() {
+            let text = "ERR AUTH <password> called without any password configured for the default \
+                        user. Are you sure your configuration is correct?";
+            return self.fail(text, world);
+        }
+        if self.authenticate(user.unwrap_or(acl::DEFAULT), password, b"AUTH", world) {
+            return self.ok(world);
+        }
+        self.fail(WRONG_PASSWORD, world)
     }
 
     /// Nothing is changed by a HELLO that fails; the reply is in the protocol it chose.
     fn hello(&mut self, hello: Hello<'_>, world: &mut dyn World) -> Step {
-        if hello.auth.is_some_and(|(user, _)| user != b"default") {
+        if let Some((user, password)) = hello.auth
+            && !self.authenticate(user, password, b"HELLO", world)
+        {
             return self.fail(WRONG_PASSWORD, world);
+        }
+        if self.is_locked() {
+            return self.fail(HELLO_NEEDS_AUTH, world);
         }
         if let Some(name) = hello.name {
             self.name = name.to_vec();
@@ -116,6 +130,7 @@ impl Session {
         self.mute(false, world);
         self.speak(Protocol::Resp2, world);
         world.release(self.id);
+        self.forget_user(world);
         world.encoder(self.id).simple("RESET");
         Step::Done
     }

@@ -4,14 +4,17 @@
 //! a session needs besides its own few fields comes through [`World`], so it runs as it stands in
 //! tests, with a world that is scripted.
 
+pub mod acl;
 pub mod client_line;
 pub mod world;
 
 mod clients;
 mod commands;
 mod connection;
+mod identity;
 mod server;
 mod transaction;
+mod users;
 
 pub use client_line::{ClientLine, SessionFacts, SocketFacts};
 pub use world::World;
@@ -25,6 +28,8 @@ use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::limits::ARGUMENTS_MAX;
 use crate::resp::Protocol;
+use acl::Acl;
+use identity::Identity;
 use transaction::Queue;
 use world::Ended;
 
@@ -67,6 +72,9 @@ pub struct Session {
     closing: bool,
     last: Option<&'static CommandSpec>,
     transaction: Option<Queue>,
+    /// EXEC is running its commands.
+    executing: bool,
+    identity: Identity,
 }
 
 /// How one command went, inside or outside of a transaction.
@@ -87,8 +95,14 @@ enum Place {
 }
 
 impl Session {
-    /// A fresh connection: RESP2, database 0, no name.
+    /// A fresh connection where nobody needs a password: RESP2, database 0, no name.
     pub fn new(id: ClientId) -> Session {
+        Session::greet(id, &Acl::default())
+    }
+
+    /// A fresh connection: RESP2, database 0, no name; its user is `default`, who may have to say AUTH
+    /// first.
+    pub fn greet(id: ClientId, acl: &Acl) -> Session {
         Session {
             id,
             protocol: Protocol::Resp2,
@@ -104,6 +118,8 @@ impl Session {
             closing: false,
             last: None,
             transaction: None,
+            executing: false,
+            identity: Identity::new(acl),
         }
     }
 
@@ -113,7 +129,7 @@ impl Session {
         self.settle_muting(world);
         let skipped = self.replies == ReplyMode::Skip;
         self.replies_chosen = false;
-        let step = match table::resolve(args) {
+        let step = match self.resolve(args) {
             Ok(spec) => self.begin(spec, args, world),
             Err(error) => self.reject(args, error, world),
         };
@@ -183,6 +199,7 @@ impl Session {
             lib_version: self.lib_version.clone(),
             no_evict: self.no_evict,
             no_touch: self.no_touch,
+            user: self.user_name().to_vec(),
         }
     }
 
@@ -211,6 +228,11 @@ impl Session {
         self.transaction.as_ref().map_or(0, Queue::bytes)
     }
 
+    /// The command that `args` call.
+    fn resolve(&self, args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
+        table::resolve(args)
+    }
+
     fn settle_muting(&mut self, world: &mut dyn World) {
         self.mute(self.replies != ReplyMode::On, world);
     }
@@ -225,6 +247,7 @@ impl Session {
     /// Refuses what is not even looked at as a command.
     fn refuse_unrun(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Next {
         self.settle_muting(world);
+        let error = if self.is_locked() { Error::text(identity::NO_AUTH) } else { error };
         self.reject(args, error, world);
         if self.replies == ReplyMode::Skip {
             self.replies = ReplyMode::On;
@@ -262,6 +285,9 @@ impl Session {
     /// Runs a command, or queues it.
     fn begin(&mut self, spec: &'static CommandSpec, args: &[&[u8]], world: &mut dyn World) -> Step {
         self.last = Some(spec);
+        if let Err(error) = self.permit(spec, args, Place::Alone, world) {
+            return self.refuse(spec, args, error, world);
+        }
         // Also when it would only be queued, as in Redis: EXEC refuses the whole then.
         if !spec.has(Flag::Loading) && world.is_loading() {
             return self.refuse(spec, args, Error::text(LOADING), world);
@@ -304,6 +330,7 @@ impl Session {
             Action::Transaction(Transaction::Discard) => self.discard(world),
             Action::Clients(what) => self.clients(what, world),
             Action::Commands(what) => self.commands(what, world),
+            Action::Users(what) => self.users(what, world),
             Action::Server(what) => self.server(what, place, world),
         }
     }

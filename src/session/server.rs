@@ -218,7 +218,11 @@ impl Session {
             }
         };
         let text = match set {
-            Ok(()) => return self.ok(world),
+            Ok(()) => {
+                // It may have been requirepass.
+                self.take_up_own(world);
+                return self.ok(world);
+            }
             Err(ConfigError::Unknown { name }) => {
                 format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
             }

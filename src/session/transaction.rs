@@ -1,6 +1,6 @@
 //! MULTI: commands are copied and queued, EXEC runs them as one step.
 
-use crate::command::action::{Action, Clients, Connection, Server};
+use crate::command::action::{Action, Clients, Connection, Server, Users};
 use crate::command::spec::{Flag, Group};
 use crate::command::{self, CommandSpec};
 use crate::engine::request::Request;
@@ -149,6 +149,7 @@ impl Session {
             return Step::Again;
         }
         let before = world.replied_bytes(self.id);
+        self.executing = true;
         world.encoder(self.id).array(queue.commands.len());
         for queued in &queue.commands {
             if world.replied_bytes(self.id) - before > TRANSACTION_REPLY_BYTES_MAX {
@@ -156,8 +157,14 @@ impl Session {
                 continue;
             }
             self.last = Some(queued.spec);
-            self.run(queued.spec, &queued.args(), Place::InExec, world);
+            let args = queued.args();
+            // Users may have changed since it was queued, or by a command before it.
+            match self.permit(queued.spec, &args, Place::InExec, world) {
+                Ok(()) => drop(self.run(queued.spec, &args, Place::InExec, world)),
+                Err(error) => self.refuse_queued(queued, &error.to_string(), world),
+            }
         }
+        self.executing = false;
         world.hand_off();
         Step::Done
     }
@@ -168,8 +175,12 @@ impl Session {
             "ERR not run: the replies of this transaction have more than \
              {TRANSACTION_REPLY_BYTES_MAX} bytes"
         );
+        self.refuse_queued(queued, &text, world);
+    }
+
+    fn refuse_queued(&mut self, queued: &Queued, text: &str, world: &mut dyn World) {
         world.began(self.id, queued.spec);
-        self.fail(&text, world);
+        self.fail(text, world);
         world.ended(self.id, queued.spec, &queued.args(), Ended::Rejected);
     }
 
@@ -184,8 +195,12 @@ impl Session {
                 Action::Server(Server::RandomQueue(db)) => {
                     world.cost(&Request::RandomQueue { db: *db, draw: 0 })
                 }
-                Action::Server(Server::Info(_) | Server::ConfigSet(_)) => INFO_COST,
-                Action::Server(Server::ConfigRewrite) => REWRITE_COST,
+                Action::Server(Server::Info(_)) => INFO_COST,
+                // Every connection takes its user up anew.
+                Action::Server(Server::ConfigSet(_)) => INFO_COST + world.client_count(),
+                Action::Users(Users::Set { .. } | Users::Delete(_)) => world.client_count(),
+                Action::Server(Server::ConfigRewrite)
+                | Action::Users(Users::Load | Users::Save) => REWRITE_COST,
                 _ => 1,
             };
             true

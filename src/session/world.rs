@@ -8,6 +8,7 @@ use crate::engine::request::Request;
 use crate::error::Error;
 use crate::ids::ClientId;
 use crate::resp::{Encoder, Protocol};
+use crate::session::acl::Acl;
 use crate::session::client_line::ClientLine;
 use crate::time::Micros;
 
@@ -69,6 +70,26 @@ pub trait World {
     fn client_count(&self) -> u64 {
         self.clients().len() as u64
     }
+
+    /// The running connection; the session corrects its own part of it.
+    fn running_line(&self) -> ClientLine;
+
+    /// All users, the log of what was denied and the counts of it.
+    fn acl(&mut self) -> &mut Acl;
+
+    /// Users have changed: every other session takes up its user's new rules, and the connections of
+    /// users that are gone are closed. The running session sees to itself.
+    fn users_changed(&mut self);
+
+    /// ACL LOAD: reads the users from the ACL file, then as [`World::users_changed`]. The text says
+    /// why not, without a class.
+    fn load_users(&mut self) -> Result<(), String>;
+
+    /// ACL SAVE: writes the users to the ACL file.
+    fn save_users(&mut self) -> Result<(), String>;
+
+    /// Fills `bytes` with what nobody can guess.
+    fn draw_secret(&mut self, bytes: &mut [u8]);
 
     /// Closes another connection, at once and without a reply; false if there is none. A session
     /// never asks it for itself.

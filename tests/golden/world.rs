@@ -22,6 +22,8 @@ use delayd::server::clients::Clients;
 use delayd::server::clock::{Clock, Reading};
 use delayd::server::core::Core;
 use delayd::server::logs::LogLevel;
+use delayd::session::acl::Acl;
+use delayd::session::acl::log::Denials;
 use delayd::session::world::{
     BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, UNBLOCKED, Unblock,
     WaitDurable, World,
@@ -111,7 +113,7 @@ impl Server {
         self.clients.push(Client {
             id,
             slot,
-            session: Some(Session::new(id)),
+            session: Some(Session::greet(id, &self.core.acl)),
             framer: Framer::new(),
             input: BytesMut::new(),
             output: Vec::new(),
@@ -242,8 +244,10 @@ impl Server {
         }
         self.core.outputs.set_current(id, slot);
         loop {
-            let limits = self.core.limits.frame;
             let client = &mut self.clients[at];
+            let open = self.core.limits.frame;
+            let locked = client.session.as_ref().is_some_and(Session::is_locked);
+            let limits = if locked { open.before_auth() } else { open };
             if client.closing || self.core.outputs.is_waiting(slot) {
                 break;
             }
@@ -449,6 +453,42 @@ impl World for ClientWorld<'_> {
             .collect()
     }
 
+    fn running_line(&self) -> ClientLine {
+        let client = &self.server.clients[self.running];
+        let session = Session::new(client.id).facts();
+        ClientLine { session, socket: self.socket_facts(client) }
+    }
+
+    fn acl(&mut self) -> &mut Acl {
+        &mut self.server.core.acl
+    }
+
+    fn users_changed(&mut self) {
+        let mut gone = Vec::new();
+        for (at, client) in self.server.clients.iter_mut().enumerate() {
+            if let Some(session) = &mut client.session
+                && !session.take_up(&self.server.core.acl)
+            {
+                gone.push(at);
+            }
+        }
+        gone.into_iter().for_each(|at| self.server.close(at));
+    }
+
+    fn load_users(&mut self) -> Result<(), String> {
+        self.server.core.load_users()?;
+        self.users_changed();
+        Ok(())
+    }
+
+    fn save_users(&mut self) -> Result<(), String> {
+        self.server.core.save_users()
+    }
+
+    fn draw_secret(&mut self, bytes: &mut [u8]) {
+        bytes.fill_with(|| self.server.core.random() as u8);
+    }
+
     fn kill(&mut self, client: ClientId) -> bool {
         let Some(at) = self.place(client) else { return false };
         self.server.close(at);
@@ -492,6 +532,10 @@ impl World for ClientWorld<'_> {
             Refused::Value { option, reason, .. } => ConfigError::Refused { name: option, reason },
         })?;
         self.server.core.reconfigure();
+        if pairs.iter().any(|(name, _)| name == "requirepass") {
+            self.server.core.require_password();
+            self.users_changed();
+        }
         Ok(())
     }
 
@@ -503,6 +547,7 @@ impl World for ClientWorld<'_> {
         self.server.core.counters = Counters::default();
         self.server.core.commands = CommandTotals::default();
         self.server.core.outputs.errors = ErrorCounts::default();
+        self.server.core.acl.denials = Denials::default();
     }
 
     fn info(&mut self, sections: &[&[u8]]) -> String {
@@ -577,7 +622,7 @@ impl World for ClientWorld<'_> {
                 id: 0,
                 at_s: core.now.0 / 1_000_000,
                 took_us: COMMAND_NS / 1_000,
-                args: slowlog::cut(args),
+                args: slowlog::cut(spec, args),
                 addr: format!("127.0.0.1:{}", 50_000 + client.id.0),
                 name: Vec::new(),
             };

@@ -1,0 +1,114 @@
+//! The users' way from and to files: lines of the configuration file, the ACL file, `requirepass`.
+
+use super::core::Core;
+use crate::config::options::Name;
+use crate::config::{Config, file};
+use crate::session::acl::{self, Acl};
+use std::path::Path;
+
+/// Larger ACL files are refused: many times what the most users with ordinary rules have.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+const NO_FILE: &str = "This Redis instance is not configured to use an ACL file. You may want to \
+    specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a \
+    Redis configuration file set) in order to store users in the Redis configuration.";
+
+/// The users as a server has them at its start.
+///
+/// # Errors
+/// A line of the configuration file or of the ACL file is wrong; the ACL file cannot be read; there
+/// are users in both.
+pub fn read(config: &Config) -> Result<Acl, String> {
+    let mut acl = Acl::default();
+    configure(&mut acl, config);
+    acl.set_default_password(config.text(Name::RequirePass).as_bytes());
+    let path = config.text(Name::AclFile);
+    if path.is_empty() {
+        declare(&mut acl, config)?;
+        return Ok(acl);
+    }
+    if !config.users.is_empty() {
+        return Err(
+            "users stand in the configuration file and aclfile names a file for them: that \
+                    is likely to hide a mistake; have them in one of both"
+                .to_owned(),
+        );
+    }
+    load(&mut acl, config).map_err(|why| format!("the ACL file: {why}"))?;
+    Ok(acl)
+}
+
+impl Core {
+    /// The options that tell of users have changed, or the server starts.
+    pub fn reconfigure_users(&mut self) {
+        configure(&mut self.acl, &self.config);
+    }
+
+    /// `requirepass` was set.
+    pub fn require_password(&mut self) {
+        self.acl.set_default_password(self.config.text(Name::RequirePass).as_bytes());
+    }
+
+    /// ACL LOAD. All sessions are to take that up.
+    pub fn load_users(&mut self) -> Result<(), String> {
+        if self.config.text(Name::AclFile).is_empty() {
+            return Err(NO_FILE.to_owned());
+        }
+        load(&mut self.acl, &self.config)
+    }
+
+    /// ACL SAVE.
+    pub fn save_users(&self) -> Result<(), String> {
+        let path = self.config.text(Name::AclFile);
+        if path.is_empty() {
+            return Err(NO_FILE.to_owned());
+        }
+        let mut text = self.acl.describe().join(&b'\n');
+        text.push(b'\n');
+        file::replace(Path::new(path), &text).map_err(|error| {
+            tracing::warn!(%error, path, "ACL SAVE failed");
+            format!("There was an error trying to save the ACLs. {path}: {error}")
+        })
+    }
+
+    /// The lines of users in the configuration file, as CONFIG REWRITE writes them: none if they stand
+    /// in a file of their own.
+    pub fn user_lines(&self) -> Result<Vec<String>, String> {
+        if !self.config.text(Name::AclFile).is_empty() {
+            return Ok(Vec::new());
+        }
+        let text = |line: Vec<u8>| {
+            String::from_utf8(line).map_err(|_| "the rules of a user are not UTF-8".to_owned())
+        };
+        self.acl.describe().into_iter().map(text).collect()
+    }
+}
+
+fn configure(acl: &mut Acl, config: &Config) {
+    acl.set_all_channels(config.text(Name::AclPubsubDefault) == "allchannels");
+    acl.log_len_max = config.size(Name::AclLogMaxLen);
+}
+
+fn declare(acl: &mut Acl, config: &Config) -> Result<(), String> {
+    for (at, words) in config.users.iter().enumerate() {
+        let name = words[0].as_bytes();
+        if config.users[..at].iter().any(|other| other[0] == words[0]) {
+            return Err(acl::duplicate(name));
+        }
+        let rules: Vec<&[u8]> = words[1..].iter().map(String::as_bytes).collect();
+        acl.declare(name, &rules)
+            .map_err(|refused| format!("Error in user declaration '{}': {refused}", words[0]))?;
+    }
+    Ok(())
+}
+
+fn load(acl: &mut Acl, config: &Config) -> Result<(), String> {
+    let path = config.text(Name::AclFile);
+    let failed = |error| format!("Error loading ACLs, opening file '{path}': {error}");
+    let bytes = std::fs::metadata(path).map_err(failed)?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(format!("{path} has {bytes} bytes; the most are {FILE_BYTES_MAX}"));
+    }
+    let text = std::fs::read(path).map_err(failed)?;
+    acl.load(&text, path, config.text(Name::RequirePass).as_bytes())
+}

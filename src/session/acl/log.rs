@@ -1,0 +1,148 @@
+//! ACL LOG: what was denied of late, to whom.
+
+use std::collections::VecDeque;
+
+/// The same thing denied again within this time is counted, ms.
+const GROUP_MS: u64 = 60_000;
+
+/// So many of the newest entries are looked at for the same thing.
+const GROUP_ENTRIES: usize = 10;
+
+/// Most bytes kept of an object or a name.
+const TEXT_BYTES_MAX: usize = 512;
+
+/// Why something was denied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// The command.
+    Command,
+    /// A key.
+    Key,
+    /// A channel.
+    Channel,
+    /// Name or password.
+    Auth,
+}
+
+impl Reason {
+    /// As ACL LOG shows it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Reason::Command => "command",
+            Reason::Key => "key",
+            Reason::Channel => "channel",
+            Reason::Auth => "auth",
+        }
+    }
+}
+
+/// Where it was denied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Context {
+    /// By itself.
+    TopLevel,
+    /// In a transaction.
+    Multi,
+}
+
+impl Context {
+    /// As ACL LOG shows it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Context::TopLevel => "toplevel",
+            Context::Multi => "multi",
+        }
+    }
+}
+
+/// One thing that was denied.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its number, never used twice.
+    pub id: u64,
+    /// How often it was denied.
+    pub count: u64,
+    /// Why.
+    pub reason: Reason,
+    /// Where.
+    pub context: Context,
+    /// The command, key or channel, cut.
+    pub object: Vec<u8>,
+    /// The user, or the name that was tried, cut.
+    pub user: Vec<u8>,
+    /// The client's line of CLIENT LIST, of the last time.
+    pub client: String,
+    /// The first time, unix ms.
+    pub created_ms: u64,
+    /// The last time, unix ms.
+    pub updated_ms: u64,
+}
+
+/// The newest entries, newest first.
+#[derive(Debug, Default)]
+pub struct DenialLog {
+    entries: VecDeque<Entry>,
+    next_id: u64,
+}
+
+impl DenialLog {
+    /// Notes that something was denied now; what is the same as one of the newest is counted there.
+    /// The oldest beyond `len_max` leave.
+    pub fn add(&mut self, mut entry: Entry, len_max: usize) {
+        entry.object.truncate(TEXT_BYTES_MAX);
+        entry.user.truncate(TEXT_BYTES_MAX);
+        let same = |old: &Entry| {
+            let what = (old.reason, old.context) == (entry.reason, entry.context);
+            let whose = (&old.object, &old.user) == (&entry.object, &entry.user);
+            what && whose && entry.updated_ms.saturating_sub(old.updated_ms) <= GROUP_MS
+        };
+        let old = self.entries.iter().take(GROUP_ENTRIES).position(same);
+        match old.and_then(|at| self.entries.remove(at)) {
+            Some(old) => {
+                (entry.id, entry.count) = (old.id, old.count + 1);
+                entry.created_ms = old.created_ms;
+            }
+            None => {
+                entry.id = self.next_id;
+                self.next_id += 1;
+            }
+        }
+        self.entries.push_front(entry);
+        self.entries.truncate(len_max);
+    }
+
+    /// The newest `count` entries, newest first.
+    pub fn newest(&self, count: usize) -> impl ExactSizeIterator<Item = &Entry> {
+        self.entries.iter().take(count)
+    }
+
+    /// Forgets all; numbers go on.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+}
+
+/// How often something was denied, for INFO.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Denials {
+    /// Names and passwords.
+    pub auth: u64,
+    /// Commands.
+    pub commands: u64,
+    /// Keys.
+    pub keys: u64,
+    /// Channels.
+    pub channels: u64,
+}
+
+impl Denials {
+    /// Counts one.
+    pub fn count(&mut self, reason: Reason) {
+        *match reason {
+            Reason::Command => &mut self.commands,
+            Reason::Key => &mut self.keys,
+            Reason::Channel => &mut self.channels,
+            Reason::Auth => &mut self.auth,
+        } += 1;
+    }
+}

@@ -1,0 +1,209 @@
+//! Who a connection speaks for, and what is asked before each of its commands.
+
+use crate::command::{self, CommandSpec, spec::Flag, spec::Group};
+use crate::error::Error;
+use crate::limits::WRONG_PASSWORDS_MAX;
+use crate::session::acl::log::{Context, Entry, Reason};
+use crate::session::acl::selector::Denied;
+use crate::session::acl::{Acl, User};
+use crate::session::world::World;
+use crate::session::{Place, Session};
+use std::sync::Arc;
+
+/// Whoever has to say who it is, and does something else.
+pub(super) const NO_AUTH: &str = "NOAUTH Authentication required.";
+
+/// A connection's user.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) user: Arc<User>,
+    /// It said who it is, or need not have when it connected.
+    authenticated: bool,
+    /// It has to say who it is first.
+    locked: bool,
+    /// Its commands are looked at before they run: it is locked, or its user may not do everything.
+    guarded: bool,
+    wrong_passwords: u8,
+}
+
+impl Identity {
+    /// A fresh connection's.
+    pub(super) fn new(acl: &Acl) -> Identity {
+        let user = Arc::clone(acl.default_user());
+        let authenticated = !acl.needs_password();
+        let mut identity =
+            Identity { user, authenticated, locked: false, guarded: false, wrong_passwords: 0 };
+        identity.settle(acl);
+        identity
+    }
+
+    fn settle(&mut self, acl: &Acl) {
+        self.locked = !self.authenticated && acl.needs_password();
+        self.guarded = self.locked || !self.user.is_unrestricted();
+    }
+}
+
+impl Session {
+    /// Whether it has to say who it is before anything else; requests are held to narrower bounds
+    /// then.
+    pub fn is_locked(&self) -> bool {
+        self.identity.locked
+    }
+
+    /// Its user's name.
+    pub fn user_name(&self) -> &[u8] {
+        self.identity.user.name()
+    }
+
+    /// Users have changed: from here on it has its user's new rules. False: there is no such user
+    /// any more, and the connection is to be closed.
+    pub fn take_up(&mut self, acl: &Acl) -> bool {
+        let Some(user) = acl.get(self.identity.user.name()) else { return false };
+        self.identity.user = Arc::clone(user);
+        self.identity.settle(acl);
+        true
+    }
+
+    /// As [`Session::take_up`] for the running connection, which reads its reply before it closes.
+    pub(super) fn take_up_own(&mut self, world: &mut dyn World) {
+        if !self.take_up(world.acl()) {
+            self.closing = true;
+        }
+    }
+
+    /// RESET: as if just connected.
+    pub(super) fn forget_user(&mut self, world: &mut dyn World) {
+        let wrong_passwords = self.identity.wrong_passwords;
+        self.identity = Identity { wrong_passwords, ..Identity::new(world.acl()) };
+    }
+
+    /// AUTH and HELLO: takes the user over if the password is right. What was wrong is in the log,
+    /// without the password.
+    pub(super) fn authenticate(
+        &mut self,
+        name: &[u8],
+        password: &[u8],
+        word: &[u8],
+        world: &mut dyn World,
+    ) -> bool {
+        if let Some(user) = world.acl().authenticate(name, password) {
+            (self.identity.user, self.identity.authenticated) = (user, true);
+            self.identity.settle(world.acl());
+            return true;
+        }
+        self.note_denial(Reason::Auth, word, name, world);
+        let wrong = self.identity.wrong_passwords.saturating_add(1);
+        self.identity.wrong_passwords = wrong;
+        // Guessing costs a connection each time.
+        self.closing |= wrong >= WRONG_PASSWORDS_MAX;
+        false
+    }
+
+    /// Whether the command may run: the error if not. Nothing but the words of the command is looked
+    /// at, so it tells nothing of what is there. For most connections it costs one branch.
+    pub(super) fn permit(
+        &mut self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        place: Place,
+        world: &mut dyn World,
+    ) -> Result<(), Error> {
+        if !self.identity.guarded {
+            return Ok(());
+        }
+        if self.identity.locked && !spec.has(Flag::NoAuth) {
+            return Err(Error::text(NO_AUTH));
+        }
+        let Err(denied) = self.identity.user.check(spec, args) else { return Ok(()) };
+        // Mistakes in what is written come first.
+        if place == Place::Alone
+            && self.transaction.is_none()
+            && spec.group == Group::Delay
+            && let Err(error) = command::parse(spec, args, self.db)
+        {
+            return Err(error);
+        }
+        let (reason, object) = match denied {
+            Denied::Command => (Reason::Command, spec.name.as_bytes()),
+            Denied::Key(at) => (Reason::Key, args[at]),
+            Denied::Channel(at) => (Reason::Channel, args[at]),
+        };
+        let user = Arc::clone(&self.identity.user);
+        self.note_denial(reason, object, user.name(), world);
+        Err(Error::text(match place {
+            Place::Alone => format!("NOPERM {}", denial_text(&user, spec, denied, None)),
+            Place::InExec => {
+                let why = match denied {
+                    Denied::Command => "no permission to execute the command or subcommand",
+                    Denied::Key(_) => "no permission to touch the specified keys",
+                    Denied::Channel(_) => {
+                        "no permission to access one of the channels used as arguments to the command"
+                    }
+                };
+                format!(
+                    "NOPERM ACLs rules changed between the moment the transaction was accumulated \
+                     and the EXEC call. This command is no longer allowed for the following reason: \
+                     {why}"
+                )
+            }
+        }))
+    }
+
+    fn note_denial(&mut self, reason: Reason, object: &[u8], user: &[u8], world: &mut dyn World) {
+        let now_ms = world.now().floor().0;
+        let mut line = world.running_line();
+        line.session = self.facts();
+        let context = if self.transaction.is_some() || self.executing {
+            Context::Multi
+        } else {
+            Context::TopLevel
+        };
+        let entry = Entry {
+            id: 0,
+            count: 1,
+            reason,
+            context,
+            object: object.to_vec(),
+            user: user.to_vec(),
+            client: line.to_string(),
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        };
+        if reason == Reason::Auth {
+            tracing::warn!(
+                client = %self.id,
+                peer = line.socket.addr,
+                user = %String::from_utf8_lossy(&user[..user.len().min(128)]).escape_debug(),
+                "a wrong user name or password"
+            );
+        }
+        let acl = world.acl();
+        acl.denials.count(reason);
+        let len_max = acl.log_len_max;
+        acl.log.add(entry, len_max);
+    }
+}
+
+/// What ACL DRYRUN and the error tell; only the former names the key or channel.
+pub(super) fn denial_text(
+    user: &User,
+    spec: &CommandSpec,
+    denied: Denied,
+    args: Option<&[&[u8]]>,
+) -> String {
+    let name = String::from_utf8_lossy(user.name());
+    let shown = |args: &[&[u8]], at: usize| String::from_utf8_lossy(args[at]).into_owned();
+    match (denied, args) {
+        (Denied::Command, _) => {
+            format!("User {name} has no permissions to run the '{}' command", spec.name)
+        }
+        (Denied::Key(at), Some(args)) => {
+            format!("User {name} has no permissions to access the '{}' key", shown(args, at))
+        }
+        (Denied::Channel(at), Some(args)) => {
+            format!("User {name} has no permissions to access the '{}' channel", shown(args, at))
+        }
+        (Denied::Key(_), None) => "No permissions to access a key".to_owned(),
+        (Denied::Channel(_), None) => "No permissions to access a channel".to_owned(),
+    }
+}
