@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Job frameworks on a server that has queues and no sets, hashes or scripts: where kombu and Celery work, and
-with what words the others stop. docs/frameworks.md says the same in prose.
+with what words the others stop. docs/clients.md says the same in prose.
 """
 
 import os
+import re
+import subprocess
 import sys
 import warnings
 
@@ -17,6 +19,7 @@ from celery import Celery  # noqa: E402
 from kombu import Connection, Consumer, Exchange, Producer, Queue  # noqa: E402
 import rq  # noqa: E402
 
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "clients.md")
 URL = f"redis://{HOST}:{PORT}/0"
 # Routes straight to the queue that the routing key names; every other exchange keeps its bindings in a set.
 ANONYMOUS = Exchange("", type="direct")
@@ -87,6 +90,18 @@ def works():
         message = client.rpop(name)
         client.execute_command("DELAY.ADD", name, "50ms", message)
         equal(consume(name, 1)[0][0], [3, 4])
+
+
+    with check("the program in docs/clients.md, as it stands there"):
+        with open(DOCS) as docs:
+            [program] = re.findall(r"^```python\n(.*?)^```", docs.read(), re.S | re.M)
+        program = program.replace("127.0.0.1:9248", f"{HOST}:{PORT}").replace('"orders"', f'"{queue("docs")}"', 1)
+        name = re.search(r'Queue\("([^"]+)"', program)[1]
+        program = program.replace('routing_key="orders"', f'routing_key="{name}"')
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=20
+        )
+        equal((done.stdout, done.stderr), ("{'order': 7}\n", ""))
 
 
 def stop():

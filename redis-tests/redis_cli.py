@@ -124,6 +124,16 @@ with check("help for the group lists every command"), Terminal() as terminal:
     text = terminal.until(r"DELAY\.STATS.*> ")
     holds(text, *(f"DELAY.{c}" for c in "ADD POP RESERVE ACK NACK EXTEND CANCEL SCAN".split()))
 
+with check("help for every command and subcommand: how to call it, what it does, its group"):
+    with Raw() as raw:
+        names = sorted(name.decode().replace("|", " ") for name in raw.call("COMMAND", "LIST"))
+    told = cli(stdin="".join(f"help {name}\n" for name in names))
+    told = re.sub(r"\x1b\[[0-9;]*m", "", told)
+    for name in names:
+        found = re.search(rf"^  {re.escape(name.upper())} .*\n  summary: \S.*\n  since: \S+\n  group: \S+$", told, re.M)
+        if not found:
+            raise AssertionError(f"no help for {name!r}")
+
 with check("TAB completes a dotted command"), Terminal() as terminal:
     terminal.type("delay.resch\t")
     terminal.until(r"(?i)delay\.reschedule")
@@ -199,6 +209,21 @@ with check("INFO, CLIENT LIST and CONFIG GET read well"):
     holds(cli("INFO", "server"), "delayd_version:", "redis_version:7.2.4")
     holds(cli("CLIENT", "LIST"), "cmd=client|list")
     holds(cli("CONFIG", "GET", "max-delay"), "max-delay")
+
+for flags in ([], ["-3"]):
+    with check(f"SUBSCRIBE and PSUBSCRIBE, RESP{'3' if flags else '2'}: confirmations and messages are shown as they come"):
+        needs("SUBSCRIBE", "PSUBSCRIBE", "PUBLISH")
+        q = queue("news")
+        with Terminal(*flags) as terminal:
+            terminal.type(f"SUBSCRIBE {q}:a {q}:b\r")
+            terminal.until(rf'"{q}:b".*\(integer\) 2')
+            equal(cli("PUBLISH", q + ":a", "hello"), "1")
+            terminal.until(rf'"message".*"{q}:a".*"hello"')
+        with Terminal(*flags) as terminal:
+            terminal.type(f"PSUBSCRIBE {q}:*\r")
+            terminal.until(r'"psubscribe".*\(integer\) 1')
+            equal(cli("PUBLISH", q + ":a", "hello"), "1")
+            terminal.until(rf'"pmessage".*"{q}:\*".*"{q}:a".*"hello"')
 
 with check("MONITOR shows a command"):
     needs("MONITOR")

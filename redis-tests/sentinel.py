@@ -33,10 +33,8 @@ from harness import (  # noqa: E402
 DOWN_AFTER_MS = 1000
 HELLO = "__sentinel__:hello"
 # What Redis's manual gives the user of a Sentinel, and nothing more.
-PERMISSIONS = (
-    "allchannels +multi +slaveof +ping +exec +subscribe +config|rewrite +role +publish +info "
-    "+client|setname +client|kill +script|kill"
-).split()
+PERMISSIONS = """allchannels +multi +slaveof +ping +exec +subscribe +config|rewrite +role +publish +info
+    +client|setname +client|kill +script|kill""".replace("\n", "")
 
 
 def program(home):
@@ -229,10 +227,12 @@ with check("redis-sentinel is there, and delayd has publish and subscribe"):
 
 with check("a user with no more than Redis's manual gives a Sentinel"):
     needs("ACL|SETUSER", "SUBSCRIBE")
-    with Server(
-        "--user", "default on >admin ~* &* +@all", "--user", f"sentinel on >s3cret {' '.join(PERMISSIONS)}"
-    ) as master:
-        with Watch(master, "sentinel auth-user delayd sentinel", "sentinel auth-pass delayd s3cret") as watch:
+    with tempfile.TemporaryDirectory(prefix="delayd-acl-") as folder:
+        path = os.path.join(folder, "users.acl")
+        with open(path, "w") as file:
+            file.write(f"user default on >admin ~* &* +@all\nuser sentinel on >s3cret {PERMISSIONS}\n")
+        login = ("sentinel auth-user delayd sentinel", "sentinel auth-pass delayd s3cret")
+        with Server("--aclfile", path) as master, Watch(master, *login) as watch:
             watch.agree(num_other_sentinels="2", flags="master", role_reported="master")
 
 finish()
