@@ -13,7 +13,8 @@ export { assert, sleep };
 export const host = process.env.DELAYD_HOST ?? '127.0.0.1';
 export const port = Number(process.env.DELAYD_PORT ?? 9248);
 
-class Skip extends Error {}
+/** Thrown inside a check that cannot run here. */
+export class Skip extends Error {}
 
 /** Runs one check and prints its line. A failed one makes the program end with status 1. */
 export async function check(name, body) {
