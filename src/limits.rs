@@ -75,6 +75,9 @@ pub const REWRITE_COST: u64 = COUNT_MAX;
 /// Bytes of replies in one EXEC, beyond which its further commands are refused.
 pub const TRANSACTION_REPLY_BYTES_MAX: u64 = 8 << 20;
 
+/// Queues that one connection may WATCH: EXEC looks at each of them.
+pub const WATCHED_MAX: usize = COUNT_MAX as usize;
+
 /// One day, ms.
 pub const DAY_MS: u64 = 86_400_000;
 

@@ -9,7 +9,8 @@ use delayd::command::render::render;
 use delayd::command::spec::Flag;
 use delayd::engine::Outcome;
 use delayd::engine::reply::Reply;
-use delayd::engine::request::Request;
+use delayd::engine::request::{QueueName, Request};
+use delayd::engine::watch::{Stamp, Watched};
 use delayd::error::Error;
 use delayd::ids::{ClientId, Db};
 use delayd::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
@@ -60,6 +61,8 @@ struct Scripted {
     exists: bool,
     others: Vec<ClientLine>,
     settings: BTreeMap<&'static str, String>,
+    /// What comparing what is watched will tell.
+    watched: VecDeque<Watched>,
     shutting_down: bool,
     loading: bool,
     journal: Journal,
@@ -118,6 +121,17 @@ impl World for Scripted {
             return false;
         }
         true
+    }
+    fn stamp(&mut self, _: ClientId, queue: QueueName<'_>) -> Stamp {
+        self.log.push(format!("stamp {}/{}", queue.db, String::from_utf8_lossy(queue.name)));
+        Stamp::default()
+    }
+    fn compare(&mut self, _: ClientId, queues: &[(QueueName<'_>, Stamp)]) -> Watched {
+        self.log.push(format!("compare {}", queues.len()));
+        self.watched.pop_front().unwrap_or(Watched::Unchanged)
+    }
+    fn set_watching(&mut self, _: ClientId, watching: bool) {
+        self.log.push(format!("watching {watching}"));
     }
     fn hand_off(&mut self) {
         self.log.push("hand off".to_string());
@@ -559,6 +573,74 @@ fn exec_prepares_first() {
     pair.check(&[("EXEC", "*2~:1~:1~")]);
 }
 
+/// What is watched is looked at in the turn in which all is prepared, and forgotten with EXEC.
+#[test]
+fn exec_looks_at_what_is_watched() {
+    let mut pair = Pair::new();
+    pair.check(&[("WATCH a b a", "+OK~"), ("SELECT 2", "+OK~"), ("WATCH a", "+OK~")]);
+    assert_eq!(pair.session.facts().watched_count, 3);
+    assert!(pair.session.memory_bytes() > 3 * 48);
+    let stamped: Vec<String> =
+        pair.log().into_iter().filter(|line| line.starts_with("stamp")).collect();
+    assert_eq!(stamped, ["stamp 0/a", "stamp 0/b", "stamp 2/a"]);
+    pair.check(&[("MULTI", "+OK~"), ("PING", "+QUEUED~"), ("DELAY.LEN q", "+QUEUED~")]);
+    pair.world.unprepared = 1;
+    assert_eq!(pair.step("EXEC"), (Next::Again, String::new()));
+    assert!(!pair.log().contains(&"compare 3".to_string()));
+    pair.world.watched.extend([Watched::Again, Watched::Changed]);
+    assert_eq!(pair.step("EXEC"), (Next::Again, String::new()));
+    assert_eq!(pair.session.facts().watched_count, 3);
+    pair.check(&[("EXEC", "*-1~"), ("EXEC", "-ERR EXEC without MULTI~")]);
+    assert_eq!((pair.session.facts().watched_count, pair.session.memory_bytes()), (0, 0));
+    assert!(!pair.log().iter().any(|line| line.starts_with("inside")));
+    pair.check(&[("WATCH a", "+OK~"), ("MULTI", "+OK~"), ("PING", "+QUEUED~")]);
+    pair.check(&[("EXEC", "*1~+PONG~")]);
+    assert_eq!(pair.session.facts().watched_count, 0);
+}
+
+#[test]
+fn what_ends_a_transaction_ends_watching() {
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.~";
+    let cases: [(&[&str], usize); 7] = [
+        (&["UNWATCH"], 0),
+        (&["MULTI", "DISCARD"], 0),
+        (&["MULTI", "EXEC"], 0),
+        (&["MULTI", "NOSUCH", "EXEC"], 0),
+        (&["MULTI", "EXEC now"], 0),
+        (&["RESET"], 0),
+        (&["EXEC", "DISCARD", "MULTI", "UNWATCH", "WATCH b", "WATCH"], 1),
+    ];
+    for (lines, left) in cases {
+        let mut pair = Pair::new();
+        pair.check(&[("WATCH a", "+OK~")]);
+        let said: Vec<String> = lines.iter().map(|line| pair.say(line)).collect();
+        assert_eq!(pair.session.facts().watched_count, left, "{lines:?}: {said:?}");
+        let told = pair.log().into_iter().rfind(|line| line.starts_with("watching"));
+        assert_eq!(told, Some(format!("watching {}", left > 0)), "{lines:?}");
+    }
+    let mut pair = Pair::new();
+    pair.check(&[
+        ("MULTI", "+OK~"),
+        ("WATCH a", "-ERR WATCH inside MULTI is not allowed~"),
+        ("UNWATCH", "+QUEUED~"),
+        // That did not spoil it.
+        ("EXEC", "*1~+OK~"),
+        ("MULTI", "+OK~"),
+        ("WATCH", "-ERR wrong number of arguments for 'watch' command~"),
+        ("EXEC", aborted),
+    ]);
+}
+
+#[test]
+fn so_many_queues_are_watched_and_no_more() {
+    let mut pair = Pair::new();
+    let names: Vec<String> = (0..10_000).map(|number| number.to_string()).collect();
+    pair.check(&[(&format!("WATCH {}", names.join(" ")), "+OK~"), ("WATCH 7 8 9", "+OK~")]);
+    let refusal = "-ERR a connection watches at most 10000 queues, not 10001~";
+    pair.check(&[("WATCH 7 x", refusal)]);
+    assert_eq!(pair.session.facts().watched_count, 10_000);
+}
+
 /// An earlier command of the transaction may leave work for a later one.
 #[test]
 fn exec_goes_on_with_a_slice_that_came_up_inside() {
@@ -615,7 +697,7 @@ fn connections_are_listed_as_by_redis() {
     let list = pair.say("CLIENT LIST ID 8");
     assert_eq!(
         list,
-        "$255~id=8 addr=1.1.1.1:8 laddr=2.2.2.2:6379 fd=9 name= age=60 idle=4 flags=b db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=NULL user=default redir=-1 resp=2 lib-name= lib-ver=\n~"
+        "$263~id=8 addr=1.1.1.1:8 laddr=2.2.2.2:6379 fd=9 name= age=60 idle=4 flags=b db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=NULL user=default redir=-1 resp=2 lib-name= lib-ver=\n~"
     );
     assert_eq!(pair.say("CLIENT LIST").matches("\n").count(), 3);
     assert_eq!(pair.say("CLIENT LIST TYPE pubsub"), "$0~~");
@@ -973,8 +1055,14 @@ fn command_info_has_ten_elements() {
 fn commands_are_listed_and_their_keys_found() {
     let mut pair = Pair::new();
     pair.check(&[
-        ("COMMAND LIST FILTERBY PATTERN delay.r*", "*2~$13~delay.reserve~$16~delay.reschedule~"),
-        ("COMMAND LIST FILTERBY ACLCAT TRANSACTION", "*3~$7~discard~$4~exec~$5~multi~"),
+        (
+            "COMMAND LIST FILTERBY PATTERN delay.res[ce]*",
+            "*2~$13~delay.reserve~$16~delay.reschedule~",
+        ),
+        (
+            "COMMAND LIST FILTERBY ACLCAT TRANSACTION",
+            "*5~$7~discard~$4~exec~$5~multi~$7~unwatch~$5~watch~",
+        ),
         ("COMMAND LIST FILTERBY ACLCAT nothing", "*0~"),
         ("COMMAND LIST FILTERBY MODULE x", "*0~"),
         ("COMMAND GETKEYS DELAY.RESERVE 0 2 a b", "*2~$1~a~$1~b~"),

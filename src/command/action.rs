@@ -16,7 +16,7 @@ pub enum Action<'a> {
     /// About this connection.
     Connection(Connection<'a>),
     /// About transactions; done at once, never queued.
-    Transaction(Transaction),
+    Transaction(Transaction<'a>),
     /// About other connections.
     Clients(Clients<'a>),
     /// About the table of commands.
@@ -122,13 +122,17 @@ pub enum ReplyMode {
 
 /// MULTI and what ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transaction {
+pub enum Transaction<'a> {
     /// MULTI.
     Multi,
     /// EXEC.
     Exec,
     /// DISCARD.
     Discard,
+    /// WATCH.
+    Watch(&'a [&'a [u8]]),
+    /// UNWATCH.
+    Unwatch,
 }
 
 /// What a command asks about other connections.

@@ -1,7 +1,8 @@
-//! MULTI, EXEC, DISCARD.
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
 use crate::command::action::{Action, Transaction};
-use crate::command::spec::{CommandSpec, Flag, Group};
+use crate::command::argument::{Argument, Kind};
+use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
 
 const TRANSACTION: CommandSpec = CommandSpec {
     group: Group::Transactions,
@@ -24,7 +25,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         summary: "Runs the commands queued since MULTI as one step",
         complexity: "That of the queued commands",
         flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
-        reply: "Array: the reply of each. The error class `EXECABORT` if one was refused when queued.",
+        reply: "Array: the reply of each. Nil (an array in RESP2) if a queue that WATCH named has changed. \
+                The error class `EXECABORT` if one was refused when queued.",
         notes: "Nothing comes between the commands; consumers that wait are served after the last. A \
                 command that fails does not undo the others. A taking command does not wait.",
         example: &[
@@ -43,6 +45,35 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         notes: "At most 10000 commands and 64 MiB.",
         example: &[("MULTI", "OK")],
         parse: Some(|_| Ok(Action::Transaction(Transaction::Multi))),
+        ..TRANSACTION
+    },
+    CommandSpec {
+        name: "unwatch",
+        summary: "Forgets all queues that are watched",
+        reply: "Simple string: `OK`.",
+        notes: "EXEC, DISCARD and RESET do it too.",
+        example: &[("UNWATCH", "OK")],
+        parse: Some(|_| Ok(Action::Transaction(Transaction::Unwatch))),
+        ..TRANSACTION
+    },
+    CommandSpec {
+        name: "watch",
+        summary: "Watches queues, so that EXEC runs only if nothing happened to them",
+        complexity: "O(N) where N is the number of queues",
+        arguments: &[Argument::new("queue", Kind::Key).multiple()],
+        keys: Keys::Range { first: 1, last: -1 },
+        access: Access::Look,
+        reply: "Simple string: `OK`. If a queue has changed by then, EXEC answers nil and runs nothing.",
+        notes: "Any change of the queue's jobs counts: added, delivered, acknowledged, moved and removed \
+                ones, jobs that fall due and leases that end. A queue that does not exist changes when it \
+                comes to exist. At most 10000 queues.",
+        example: &[
+            ("WATCH orders", "OK"),
+            ("MULTI", "OK"),
+            ("DELAY.LEN orders", "QUEUED"),
+            ("EXEC", "1) (integer) 0"),
+        ],
+        parse: Some(|args| Ok(Action::Transaction(Transaction::Watch(args.queues_but(0)?)))),
         ..TRANSACTION
     },
 ];

@@ -255,6 +255,7 @@ impl Store {
         self.leave_delayed(queue, index);
         let (queue_ref, _, timers, _) = self.parts(queue);
         queue_ref.delayed.take(timers, index);
+        queue_ref.version += 1;
         self.count(queue, Stage::Delayed, -1);
         let due = self.timers.due(index);
         self.make_ready(queue, index, due);
@@ -538,6 +539,7 @@ impl Store {
         let Some(number) = queue_of(fact) else { return };
         let queue = self.queue_mut(number);
         queue.used = now;
+        queue.version += 1;
         if !queue.exists() && queue.windows == 0 {
             self.note_idle(number, now);
         }

@@ -39,6 +39,7 @@ mod store;
 mod table;
 mod take;
 mod waiters;
+pub mod watch;
 mod weight;
 
 use std::collections::{HashMap, VecDeque};

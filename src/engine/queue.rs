@@ -72,6 +72,8 @@ pub struct Queue {
     // Volatile.
     /// Which binding of its number this is: numbers are bound again, births never repeat.
     pub born: u64,
+    /// Counts its changes.
+    pub version: u64,
     /// The key of its timer in the partition's wheel.
     pub wake_key: u32,
     /// Bytes of its images in a base file, its jobs' included.
@@ -123,6 +125,7 @@ impl Queue {
             bytes: 0,
             wake: NEVER,
             born,
+            version: 0,
             wake_key: 0,
             image_bytes: 0,
             imaged: 0,

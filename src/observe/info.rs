@@ -24,6 +24,8 @@ pub struct Facts<'a> {
     pub clients_bytes: usize,
     pub clients_bytes_max: u64,
     pub waiters_count: usize,
+    /// Clients that watch queues.
+    pub watching_count: usize,
     /// Clients that wait for the journal.
     pub journal_waiters_count: usize,
     pub engine_bytes: u64,
@@ -144,7 +146,7 @@ fn clients(facts: &Facts<'_>, text: &mut Text) {
         ("blocked_clients", &(facts.waiters_count + facts.journal_waiters_count)),
         ("tracking_clients", &0),
         ("pubsub_clients", &0),
-        ("watching_clients", &0),
+        ("watching_clients", &facts.watching_count),
         ("clients_in_timeout_table", &0),
         ("total_blocking_keys", &0),
         ("total_watched_keys", &0),
@@ -330,6 +332,7 @@ mod tests {
             clients_max: 10_000,
             clients_bytes: 0,
             clients_bytes_max: 1,
+            watching_count: 0,
             waiters_count: 0,
             journal_waiters_count: 0,
             engine_bytes: 3 << 19,

@@ -26,6 +26,7 @@ use crate::observe::slowlog::SlowLog;
 use crate::resp::FrameLimits;
 use crate::session::acl::Acl;
 use crate::time::Micros;
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::io;
 use std::sync::Arc;
@@ -75,6 +76,8 @@ pub struct Core {
     pub slow_log: SlowLog,
     /// Recent rates.
     pub rates: Rates,
+    /// Clients that watch queues.
+    pub watching: HashSet<ClientId>,
     /// Everything the clients hold, bytes.
     pub clients_bytes: usize,
     /// The most memory ever used, bytes.
@@ -147,6 +150,7 @@ impl Core {
             commands: CommandTotals::default(),
             slow_log: SlowLog::default(),
             rates: Rates::default(),
+            watching: HashSet::new(),
             clients_bytes: 0,
             memory_bytes_peak: 0,
             turns: 0,
@@ -213,6 +217,7 @@ impl Core {
         let unsent = self.outputs.at(slot).has_jobs_in_hand();
         self.outputs.close(id, slot);
         self.forget_wait(id);
+        self.watching.remove(&id);
         clients.release(slot);
         self.clients_bytes -= bytes;
         let now = self.now;

@@ -29,6 +29,7 @@ impl Core {
             clients_max: self.limits.clients_max,
             clients_bytes: self.clients_bytes,
             clients_bytes_max: self.config.number(Name::MaxClientsMemory),
+            watching_count: self.watching.len(),
             waiters_count: self.engine.waiter_count(),
             journal_waiters_count: self.waits.count(),
             engine_bytes: self.engine.memory_bytes(),

@@ -10,7 +10,8 @@ use crate::command::render::render;
 use crate::config::options::Name;
 use crate::config::{Refused, file};
 use crate::engine::reply::{Outbox, Reply};
-use crate::engine::request::Request;
+use crate::engine::request::{QueueName, Request};
+use crate::engine::watch::{Stamp, Watched};
 use crate::engine::{Engine, Outcome, Turn};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
@@ -125,6 +126,7 @@ impl<'a> ClientWorld<'a> {
             name: Vec::new(),
             db: Db(0),
             multi_count: None,
+            watched_count: 0,
             multi_bytes: 0,
             command: "NULL",
             protocol: Protocol::Resp2,
@@ -199,6 +201,28 @@ impl World for ClientWorld<'_> {
 
     fn prepare(&mut self, request: &Request<'_>) -> bool {
         self.core.engine.prepare(request)
+    }
+
+    fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {
+        self.asked = true;
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.stamp(now, client, queue, &mut turn)
+    }
+
+    fn compare(&mut self, client: ClientId, queues: &[(QueueName<'_>, Stamp)]) -> Watched {
+        self.asked = true;
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.compare(now, client, queues.iter().copied(), &mut turn)
+    }
+
+    fn set_watching(&mut self, client: ClientId, watching: bool) {
+        if watching {
+            self.core.watching.insert(client);
+        } else {
+            self.core.watching.remove(&client);
+        }
     }
 
     fn cost(&self, request: &Request<'_>) -> u64 {

@@ -26,6 +26,8 @@ pub struct SessionFacts {
     pub db: Db,
     /// How many commands its transaction holds; none outside of one.
     pub multi_count: Option<usize>,
+    /// How many queues it watches.
+    pub watched_count: usize,
     /// Bytes of those commands.
     pub multi_bytes: usize,
     /// The last command's full name, lower case; `NULL` before the first.
@@ -97,7 +99,8 @@ impl fmt::Display for ClientLine {
         )?;
         let multi = session.multi_count.map_or(-1, |count| count as i64);
         let (input, free) = (socket.input_bytes, socket.input_free_bytes);
-        write!(f, " multi={multi} qbuf={input} qbuf-free={free} argv-mem=0")?;
+        let watched = session.watched_count;
+        write!(f, " multi={multi} watch={watched} qbuf={input} qbuf-free={free} argv-mem=0")?;
         let (output, whole) = (socket.output_bytes, socket.memory_bytes);
         write!(
             f,

@@ -121,6 +121,7 @@ impl Session {
     /// As new, but for the number and the library's name.
     fn reset(&mut self, world: &mut dyn World) -> Step {
         self.transaction = None;
+        self.unwatch(world);
         self.db = Db(0);
         self.name.clear();
         self.no_evict = false;

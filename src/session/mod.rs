@@ -15,6 +15,7 @@ mod identity;
 mod server;
 mod transaction;
 mod users;
+mod watching;
 
 pub use client_line::{ClientLine, SessionFacts, SocketFacts};
 pub use world::World;
@@ -31,6 +32,7 @@ use crate::resp::Protocol;
 use acl::Acl;
 use identity::Identity;
 use transaction::Queue;
+use watching::Watching;
 use world::Ended;
 
 /// What commands that need the jobs are answered until the journal has been read. Clients look at
@@ -75,6 +77,7 @@ pub struct Session {
     /// EXEC is running its commands.
     executing: bool,
     identity: Identity,
+    watching: Watching,
 }
 
 /// How one command went, inside or outside of a transaction.
@@ -120,6 +123,7 @@ impl Session {
             transaction: None,
             executing: false,
             identity: Identity::new(acl),
+            watching: Watching::default(),
         }
     }
 
@@ -192,6 +196,7 @@ impl Session {
             name: self.name.clone(),
             db: self.db,
             multi_count: self.transaction.as_ref().map(Queue::len),
+            watched_count: self.watching.len(),
             multi_bytes: self.transaction.as_ref().map_or(0, Queue::bytes),
             command: self.last.map_or("NULL", |spec| spec.name),
             protocol: self.protocol,
@@ -223,9 +228,9 @@ impl Session {
         &self.name
     }
 
-    /// Bytes held for its transaction.
+    /// Bytes held for its transaction and for what it watches.
     pub fn memory_bytes(&self) -> usize {
-        self.transaction.as_ref().map_or(0, Queue::bytes)
+        self.transaction.as_ref().map_or(0, Queue::bytes) + self.watching.bytes()
     }
 
     /// The command that `args` call.
@@ -260,6 +265,7 @@ impl Session {
         let mut text = error.to_string();
         if args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
             self.transaction = None;
+            self.unwatch(world);
             let why = text.strip_prefix("ERR ").unwrap_or(&text);
             text = format!("EXECABORT Transaction discarded because of: {why}");
         } else if let Some(queue) = &mut self.transaction {
@@ -328,6 +334,11 @@ impl Session {
             Action::Transaction(Transaction::Multi) => self.multi(world),
             Action::Transaction(Transaction::Exec) => self.exec(world),
             Action::Transaction(Transaction::Discard) => self.discard(world),
+            Action::Transaction(Transaction::Watch(names)) => self.watch(names, world),
+            Action::Transaction(Transaction::Unwatch) => {
+                self.unwatch(world);
+                self.ok(world)
+            }
             Action::Clients(what) => self.clients(what, world),
             Action::Commands(what) => self.commands(what, world),
             Action::Users(what) => self.users(what, world),

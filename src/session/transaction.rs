@@ -4,6 +4,7 @@ use crate::command::action::{Action, Clients, Connection, Server, Users};
 use crate::command::spec::{Flag, Group};
 use crate::command::{self, CommandSpec};
 use crate::engine::request::Request;
+use crate::engine::watch::Watched;
 use crate::error::Error;
 use crate::limits::{
     INFO_COST, REWRITE_COST, TRANSACTION_ARGUMENTS_MAX, TRANSACTION_BYTES_MAX,
@@ -77,7 +78,8 @@ impl Queue {
 
 /// Whether `spec` runs inside MULTI instead of being queued.
 pub(super) fn runs_at_once(spec: &CommandSpec) -> bool {
-    spec.group == Group::Transactions || matches!(spec.name, "quit" | "reset")
+    (spec.group == Group::Transactions && spec.name != "unwatch")
+        || matches!(spec.name, "quit" | "reset")
 }
 
 impl Session {
@@ -91,7 +93,10 @@ impl Session {
 
     pub(super) fn discard(&mut self, world: &mut dyn World) -> Step {
         match self.transaction.take() {
-            Some(_) => self.ok(world),
+            Some(_) => {
+                self.unwatch(world);
+                self.ok(world)
+            }
             None => self.fail("ERR DISCARD without MULTI", world),
         }
     }
@@ -133,20 +138,32 @@ impl Session {
             return self.fail("ERR EXEC without MULTI", world);
         };
         if queue.spoilt {
+            self.unwatch(world);
             let text = "EXECABORT Transaction discarded because of previous errors.";
             return self.fail(text, world);
         }
         let cost = self.cost(&queue, world);
         if cost > TRANSACTION_COST_MAX {
+            self.unwatch(world);
             let text = format!(
                 "EXECABORT Transaction discarded because its commands may look at or take {cost} \
                  entries together; the most are {TRANSACTION_COST_MAX}"
             );
             return self.fail(&text, world);
         }
-        if !self.prepared(&queue, world) {
+        // Compared in the turn in which it runs, since preparing may take several.
+        let watched = match self.prepared(&queue, world) {
+            true => self.look_at_watched(world),
+            false => Watched::Again,
+        };
+        if watched == Watched::Again {
             self.transaction = Some(queue);
             return Step::Again;
+        }
+        self.unwatch(world);
+        if watched == Watched::Changed {
+            world.encoder(self.id).null_array();
+            return Step::Done;
         }
         let before = world.replied_bytes(self.id);
         self.executing = true;

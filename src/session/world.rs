@@ -4,7 +4,8 @@
 use crate::command::CommandSpec;
 use crate::command::action::Shutdown;
 use crate::engine::Outcome;
-use crate::engine::request::Request;
+use crate::engine::request::{QueueName, Request};
+use crate::engine::watch::{Stamp, Watched};
 use crate::error::Error;
 use crate::ids::ClientId;
 use crate::resp::{Encoder, Protocol};
@@ -40,6 +41,15 @@ pub trait World {
 
     /// `Engine::prepare`: false means that the same must be asked again in the next turn.
     fn prepare(&mut self, request: &Request<'_>) -> bool;
+
+    /// `Engine::stamp`: the queue as it is now, for WATCH.
+    fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp;
+
+    /// `Engine::compare`: whether queues have changed since they were stamped.
+    fn compare(&mut self, client: ClientId, queues: &[(QueueName<'_>, Stamp)]) -> Watched;
+
+    /// `client` watches queues from here on, or none. For INFO; told again while it watches.
+    fn set_watching(&mut self, _client: ClientId, _watching: bool) {}
 
     /// `Engine::cost`: how many entries the request may look at or take.
     fn cost(&self, _request: &Request<'_>) -> u64 {

@@ -22,7 +22,7 @@ const CLASSES: [&str; 8] = [
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
-const UNSEEN: [(&str, &str); 9] = [
+const UNSEEN: [(&str, &str); 10] = [
     ("ERR no help", "HELP is found by its container, which is therefore there"),
     ("unauthenticated multibulk length", "no password can be set in this version"),
     ("unauthenticated bulk length", "no password can be set in this version"),
@@ -31,6 +31,7 @@ const UNSEEN: [(&str, &str); 9] = [
     ("came with {count} arguments", "65,537 arguments, and tests/bounds.rs shows it"),
     ("a transaction holds at most {TRANSACTION_ARGUMENTS_MAX}", "262,145 arguments"),
     ("ERR not run: a transaction may look at", "a queue of 40,000 jobs"),
+    ("a connection watches at most", "10,001 names, and tests/session.rs shows it"),
     ("not run: the replies", "8 MiB of replies, and tests/bounds.rs shows it"),
 ];
 

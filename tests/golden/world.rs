@@ -11,7 +11,8 @@ use delayd::command::render::render;
 use delayd::config::{Config, Refused};
 use delayd::engine::flow::Flow;
 use delayd::engine::reply::{Outbox, Reply};
-use delayd::engine::request::Request;
+use delayd::engine::request::{QueueName, Request};
+use delayd::engine::watch::{Stamp, Watched};
 use delayd::engine::{Engine, Outcome, Settings, Turn, number};
 use delayd::error::Error;
 use delayd::ids::ClientId;
@@ -416,6 +417,27 @@ impl World for ClientWorld<'_> {
 
     fn prepare(&mut self, request: &Request<'_>) -> bool {
         self.server.core.engine.prepare(request)
+    }
+
+    fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {
+        let now = self.server.core.now;
+        let (engine, mut turn) = self.server.core.engine();
+        engine.stamp(now, client, queue, &mut turn)
+    }
+
+    fn compare(&mut self, client: ClientId, queues: &[(QueueName<'_>, Stamp)]) -> Watched {
+        let now = self.server.core.now;
+        let (engine, mut turn) = self.server.core.engine();
+        engine.compare(now, client, queues.iter().copied(), &mut turn)
+    }
+
+    fn set_watching(&mut self, client: ClientId, watching: bool) {
+        let all = &mut self.server.core.watching;
+        if watching {
+            all.insert(client)
+        } else {
+            all.remove(&client)
+        };
     }
 
     fn cost(&self, request: &Request<'_>) -> u64 {

@@ -1,0 +1,78 @@
+//! WATCH: queues whose change makes the next EXEC do nothing.
+
+use std::collections::BTreeMap;
+
+use crate::engine::request::QueueName;
+use crate::engine::watch::{Stamp, Watched};
+use crate::ids::Db;
+use crate::limits::WATCHED_MAX;
+use crate::session::world::World;
+use crate::session::{Session, Step};
+
+/// Bytes counted for a queue that is watched, beside its name.
+const WATCHED_BYTES: usize = 96;
+
+/// The queues that a connection watches, as they were then.
+#[derive(Debug, Default)]
+pub(super) struct Watching {
+    queues: BTreeMap<(Db, Box<[u8]>), Stamp>,
+    bytes: usize,
+}
+
+impl Watching {
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Bytes held for them.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Session {
+    pub(super) fn watch(&mut self, names: &[&[u8]], world: &mut dyn World) -> Step {
+        if self.transaction.is_some() {
+            return self.fail("ERR WATCH inside MULTI is not allowed", world);
+        }
+        let watching = &self.watching.queues;
+        let fresh = |name: &&&[u8]| !watching.contains_key(&(self.db, Box::from(**name)));
+        let count = watching.len() + names.iter().filter(fresh).count();
+        if count > WATCHED_MAX {
+            let text =
+                format!("ERR a connection watches at most {WATCHED_MAX} queues, not {count}");
+            return self.fail(&text, world);
+        }
+        for name in names {
+            let key = (self.db, Box::from(*name));
+            // Watched twice, it is compared with how it was the first time.
+            if !self.watching.queues.contains_key(&key) {
+                let stamp = world.stamp(self.id, QueueName { db: self.db, name });
+                self.watching.queues.insert(key, stamp);
+                self.watching.bytes += WATCHED_BYTES + name.len();
+            }
+        }
+        world.set_watching(self.id, true);
+        self.ok(world)
+    }
+
+    /// Forgets all that is watched.
+    pub(super) fn unwatch(&mut self, world: &mut dyn World) {
+        if self.watching.len() > 0 {
+            self.watching = Watching::default();
+            world.set_watching(self.id, false);
+        }
+    }
+
+    /// What became of the queues that are watched.
+    pub(super) fn look_at_watched(&self, world: &mut dyn World) -> Watched {
+        if self.watching.len() == 0 {
+            return Watched::Unchanged;
+        }
+        let queues = self.watching.queues.iter();
+        let queues = queues.map(|((db, name), stamp)| (QueueName { db: *db, name }, *stamp));
+        let queues: Vec<(QueueName<'_>, Stamp)> = queues.collect();
+        world.compare(self.id, &queues)
+    }
+}
