@@ -26,6 +26,24 @@ pub enum Error {
         /// What is left of the window, ms.
         left_ms: u64,
     },
+    /// The queue takes no jobs for now.
+    #[error("PAUSED queue {queue} takes no jobs{}", left(*left_ms))]
+    Paused {
+        /// The queue.
+        queue: Shown,
+        /// How long that goes on, ms; none until it is resumed.
+        left_ms: Option<u64>,
+    },
+    /// The queue has as many jobs as it may.
+    #[error("FULL queue {queue} has {jobs} delayed, ready and leased jobs; its max-jobs is {max}")]
+    Full {
+        /// The queue.
+        queue: Shown,
+        /// Its jobs, dead ones not counted.
+        jobs: u64,
+        /// Its `max-jobs`.
+        max: u64,
+    },
     /// Adding is refused until memory is freed.
     #[error(
         "OOM command not allowed when used memory > 'maxmemory'. ({used} of {max} bytes in use)"
@@ -56,12 +74,28 @@ pub enum Error {
         /// The limit, ms.
         max_ms: u64,
     },
+    /// A pause beyond `max-delay`.
+    #[error("ERR FOR is {asked_ms}ms; max-delay is {max_ms}ms")]
+    PauseTooLong {
+        /// The span asked for, ms.
+        asked_ms: u64,
+        /// The limit, ms.
+        max_ms: u64,
+    },
     /// The journal does not take what the request would record.
     #[error(transparent)]
     Misconf(#[from] Misconf),
     /// Anything found while reading the arguments; the text begins with its class.
     #[error("{0}")]
     Text(String),
+}
+
+/// How long a pause goes on.
+fn left(ms: Option<u64>) -> String {
+    match ms {
+        Some(ms) => format!(" for {ms}ms more"),
+        None => " until DELAY.RESUME".to_owned(),
+    }
 }
 
 impl Error {

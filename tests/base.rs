@@ -24,6 +24,8 @@ mod look;
 mod model;
 #[path = "simulation/moves.rs"]
 mod moves;
+#[path = "simulation/policies.rs"]
+mod policies;
 #[path = "base/scenarios.rs"]
 mod scenarios;
 #[path = "support/seeds.rs"]

@@ -41,6 +41,9 @@ mod moves;
 mod picture;
 #[path = "crash/point.rs"]
 mod point;
+#[path = "simulation/policies.rs"]
+#[allow(dead_code, reason = "the simulation's own")]
+mod policies;
 #[path = "crash/run.rs"]
 mod run;
 #[path = "support/seeds.rs"]

@@ -14,6 +14,8 @@ mod ids;
 mod leases;
 #[path = "engine/limits.rs"]
 mod limits;
+#[path = "engine/policies.rs"]
+mod policies;
 #[path = "engine/redrive.rs"]
 mod redrive;
 #[path = "engine/regressions.rs"]

@@ -18,6 +18,8 @@ mod look;
 mod model;
 #[path = "simulation/moves.rs"]
 mod moves;
+#[path = "simulation/policies.rs"]
+mod policies;
 #[path = "support/seeds.rs"]
 mod seeds;
 #[path = "simulation/trace.rs"]
@@ -62,6 +64,7 @@ fn random_runs_are_as_specified() {
         "acked",
         "added",
         "again",
+        "configured",
         "deleted",
         "due",
         "expired",
@@ -73,7 +76,12 @@ fn random_runs_are_as_specified() {
         "lost",
         "nacked",
         "no room",
+        "full",
+        "held back",
         "oom",
+        "pause over",
+        "paused",
+        "refused: paused",
         "rescheduled",
         "redriven",
         "renamed",

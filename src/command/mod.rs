@@ -29,6 +29,7 @@ mod job;
 mod journal;
 mod keyspace;
 mod observe;
+mod policy;
 mod produce;
 mod queue;
 mod server;

@@ -1,5 +1,6 @@
 //! How the engine's replies look on the wire, in both protocols.
 
+use crate::engine::queue_settings::Setting;
 use crate::engine::reply::{Delivered, Glimpse, JobView, Reply};
 use crate::engine::stats::StatsView;
 use crate::resp::Encoder;
@@ -29,6 +30,7 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
             jobs.iter().for_each(|job| write_delivered(job, out));
         }
         Reply::Job(job) => write_job(job, out),
+        Reply::Settings { values, all } => write_settings(values, *all, out),
         Reply::Stats(stats) => write_stats(stats, out),
         Reply::Peeked(jobs) => {
             out.array(jobs.len());
@@ -117,6 +119,19 @@ fn write_job(job: &JobView<'_>, out: &mut Encoder<'_>) {
     }
     if let Some((_, died)) = job.death {
         number("died", died.0, out);
+    }
+}
+
+fn write_settings(values: &[(Setting, String, bool)], all: bool, out: &mut Encoder<'_>) {
+    out.map(values.len() + usize::from(all));
+    for (setting, value, _) in values {
+        text(setting.word(), value.as_bytes(), out);
+    }
+    if all {
+        let set = || values.iter().filter(|(_, _, is_set)| *is_set);
+        out.bulk(b"set");
+        out.array(set().count());
+        set().for_each(|(setting, _, _)| out.bulk(setting.word().as_bytes()));
     }
 }
 

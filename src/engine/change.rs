@@ -32,6 +32,7 @@ impl Step<'_, '_> {
         let state = self.engine.store.jobs.get(index).stage.state();
         if state != Some(State::Leased) || force {
             self.commit(&Fact::Deleted { queue, id }, at);
+            self.engine.note_place_free(queue);
         }
         self.reply(state.map_or(Reply::Nil, Reply::State))
     }

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use crate::engine::policy::{Backoff, Steps};
-use crate::engine::request::{Add, Nack, Redrive, Request, Which};
+use crate::engine::request::{Add, Nack, QueueName, Redrive, Request, Which};
 use crate::error::Misconf;
-use crate::limits::{ERROR_TEXT_BYTES_MAX, NAME_BYTES_MAX, TRANSACTION_COST_MAX};
+use crate::limits::{ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, TRANSACTION_COST_MAX};
 use crate::time::{Micros, Millis};
 
 /// Bytes of facts that the journal still takes in this turn.
@@ -69,6 +69,13 @@ const DROPPED_MAX: u64 = HEAD_ID + ID_MAX;
 const DESTINATION_MAX: u64 = 1 + 1 + 8;
 /// Each death makes up to so many older ones leave.
 pub const DROPPED_PER_DEATH: u64 = 2;
+
+/// A ladder of all the steps that it can have.
+const LADDER_MAX: u64 = 4 + 8 * LADDER_STEPS_MAX as u64;
+/// All that can be set for a queue: six numbers of 8 bytes, two of 4, two of 1, and a backoff.
+const CONFIGURED_MAX: u64 = HEAD + 2 + 6 * 8 + 2 * 4 + 2 + 2 + LADDER_MAX;
+/// Both directions of a queue.
+const PAUSED: u64 = HEAD + 2 * 8;
 
 /// The most that taking one job makes: a `Leased` with token, end and flags, of an id of 512 bytes;
 /// or that it expires instead.
@@ -143,7 +150,12 @@ impl Bound {
             Request::Rename { to, .. } => Bound::whole(HEAD_ID + len(to) + 4),
             Request::Remove { queues, .. } => Bound::ending(HEAD * queues.len() as u64),
             Request::Flush { .. } => Bound::ending(1 + 1),
+            Request::Configure { queue, .. } => Bound::whole(binding(queue) + CONFIGURED_MAX),
+            Request::Unconfigure { .. } => Bound::whole(HEAD + 2),
+            Request::Pause { queue, .. } => Bound::whole(binding(queue) + PAUSED),
+            Request::Resume { .. } => Bound::whole(PAUSED),
             Request::Get { .. }
+            | Request::Settings { .. }
             | Request::Stats { .. }
             | Request::Forecast { .. }
             | Request::Len { .. }
@@ -164,15 +176,20 @@ fn adding(add: &Add<'_>) -> u64 {
     let id = add.id.map_or(0, <[u8]>::len) as u64;
     // A made id has 8 bytes and no length. Then policy, priority, flags, due time, body.
     let added = HEAD + (4 + id).max(8) + 4 + 1 + 1 + 8 + 4 + add.body.len() as u64;
-    let bound = HEAD + 1 + 4 + add.queue.name.len() as u64;
-    added + bound + binding_policy(add.backoff.as_ref()) + HEAD_ID + id
+    added + binding(add.queue) + binding_policy(add.backoff.as_ref()) + HEAD_ID + id
 }
 
-/// A new policy, and two that are forgotten for it.
+/// A new queue.
+fn binding(queue: QueueName<'_>) -> u64 {
+    HEAD + 1 + 4 + queue.name.len() as u64
+}
+
+/// A new policy, and two that are forgotten for it. Without a backoff, the queue's is the longest.
 fn binding_policy(backoff: Option<&Backoff>) -> u64 {
     let steps = match backoff.map(|backoff| &backoff.steps) {
         Some(Steps::Ladder(steps)) => 4 + 8 * steps.len() as u64,
-        Some(Steps::Exponential { .. }) | None => 8 + 8 + 4,
+        Some(Steps::Exponential { .. }) => 8 + 8 + 4,
+        None => LADDER_MAX,
     };
     // Number, attempts, lease, TTL, UNIQUE, jitter, which kind of steps.
     (1 + 4) + 4 + 8 + 8 + 8 + 1 + 1 + steps + 2 * (1 + 4)

@@ -24,6 +24,8 @@ pub struct Gone {
     /// By value: with its last job gone, the policy's number may be bound to another.
     pub(super) policy: Policy,
     pub(super) due: Millis,
+    /// When it was handed over.
+    pub(super) at: Micros,
 }
 
 /// A taken job, while it is put into a reply and until that is on its way.
@@ -39,6 +41,8 @@ pub enum Taken {
         token: Token,
         /// The lease's end.
         lease_end: Millis,
+        /// When it was handed over.
+        at: Micros,
     },
     /// At most once.
     Gone(Box<Gone>),
@@ -48,7 +52,7 @@ impl Taken {
     /// As the reply shows it.
     pub fn shown<'a>(&'a self, store: &'a Store) -> Delivered<'a> {
         let (queue, job, history, due, lease) = match *self {
-            Taken::Leased { queue, index, token, lease_end } => {
+            Taken::Leased { queue, index, token, lease_end, .. } => {
                 let (job, history) = (store.jobs.get(index), store.jobs.history(index));
                 (queue, job, history, store.due(index), Some((token, lease_end)))
             }
@@ -96,8 +100,10 @@ impl Engine {
     pub fn unsent(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
         for taken in self.in_hand.remove(&client).unwrap_or_default().into_iter().flatten() {
             match taken {
-                Taken::Leased { queue, index, token, .. } => {
-                    self.take_back_lease(queue, index, token, now, turn);
+                Taken::Leased { queue, index, token, at, .. } => {
+                    if self.take_back_lease(queue, index, token, now, turn) {
+                        self.note_untaken(queue, at);
+                    }
                 }
                 Taken::Gone(gone) => self.take_back_gone(*gone, now, turn),
             }
@@ -112,17 +118,18 @@ impl Engine {
         token: Token,
         now: Micros,
         turn: &mut Turn<'_>,
-    ) {
+    ) -> bool {
         if !self.holds(queue, index, token) || !self.gate.has_room(TAKING_BYTES_MAX) {
-            return;
+            return false;
         }
         let (id, at) = (self.id_of(index), self.located(index));
         self.commit(now, turn, &Fact::Unleased { queue, id: &id }, at);
         self.touch(queue, None);
+        true
     }
 
     fn take_back_gone(&mut self, gone: Gone, now: Micros, turn: &mut Turn<'_>) {
-        let Gone { queue, born, departed, policy, due } = gone;
+        let Gone { queue, born, departed, policy, due, at: taken_at } = gone;
         let Departed { job, history } = *departed;
         // The queue was removed meanwhile, and the job would have gone with it.
         if self.store.bound_queue(queue).is_none_or(|queue| queue.born != born) {
@@ -153,6 +160,7 @@ impl Engine {
             error: history.as_ref().and_then(|history| history.error.as_deref()),
         };
         self.commit(now, turn, &Fact::Unpopped { queue, image }, at);
+        self.note_untaken(queue, taken_at);
         self.touch(queue, None);
     }
 

@@ -10,7 +10,6 @@ use crate::engine::retry::{Failure, destination};
 use crate::engine::store::Located;
 use crate::engine::{Engine, Outcome, Step, Turn};
 use crate::ids::{ClientId, QueueNo, Token};
-use crate::limits;
 use crate::time::Micros;
 
 /// Bound leases ended at once when a connection closes; `advance` does the rest.
@@ -43,6 +42,7 @@ impl Step<'_, '_> {
                 };
                 let window_end = self.engine.window_end(index, self.now);
                 self.commit(&Fact::Acked { queue, id, window_end }, at);
+                self.engine.note_place_free(queue);
                 acked += 1;
             }
         }
@@ -59,7 +59,7 @@ impl Step<'_, '_> {
         };
         let counted = !nack.uncounted;
         let failure = Failure::Nacked { counted, bury: nack.bury, next };
-        let to = destination(&self.engine.store, index, failure, self.now);
+        let to = destination(&self.engine.store, queue, index, failure, self.now);
         let priority = nack.priority.unwrap_or(self.engine.store.jobs.get(index).priority);
         let (id, error) = (nack.id, nack.error);
         self.commit(&Fact::Nacked { queue, id, counted, priority, error, to }, at);
@@ -181,6 +181,12 @@ impl Engine {
         if !bound.is_empty() {
             self.unbound.push_back(bound.into_iter());
         }
+        // Some may have been left when more of them had to leave than one turn does.
+        let crowded = |queue: &&Queue| queue.count(State::Dead) > queue.dead_max();
+        let crowded = self.store.queues().filter(crowded).map(|queue| queue.number);
+        for number in crowded.collect::<Vec<_>>() {
+            self.list_sweeping(number);
+        }
     }
 
     /// In an orderly shutdown: ends all bound leases, at most about `budget` at a time; true when none
@@ -224,7 +230,7 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) {
         let (id, at) = (self.id_of(index), self.located(index));
-        let to = destination(&self.store, index, failure, now);
+        let to = destination(&self.store, queue, index, failure, now);
         let lost = failure == Failure::Lost;
         let fact = Fact::LeaseOver { queue, id: &id, lost, counted: true, to };
         self.commit(now, turn, &fact, at);
@@ -233,6 +239,7 @@ impl Engine {
 
     /// What follows from where a job went.
     fn settled(&mut self, queue: QueueNo, to: Destination, now: Micros, turn: &mut Turn<'_>) {
+        self.note_place_free(queue);
         match to {
             Destination::Ready => self.touch(queue, None),
             Destination::Delayed { .. } => {}
@@ -243,13 +250,27 @@ impl Engine {
     fn drop_oldest_dead(&mut self, queue: QueueNo, now: Micros, turn: &mut Turn<'_>) {
         // Not all that are too many: what follows from one death has to fit into its bound.
         for _ in 0..DROPPED_PER_DEATH {
-            if self.store.queue(queue).count(State::Dead) <= limits::DEAD_COUNT_DEFAULT {
+            if !self.drop_surplus_dead(queue, now, turn) {
                 return;
             }
-            let front = self.store.queue(queue).dead.front(&self.store.chunks);
-            let (index, _) = front.expect("what is counted as dead stands among the dead");
-            let (id, at) = (self.id_of(index), self.located(index));
-            self.commit(now, turn, &Fact::Dropped { queue, id: &id }, at);
         }
+    }
+
+    /// Drops the oldest dead letter if there are too many; false if there are not.
+    pub(super) fn drop_surplus_dead(
+        &mut self,
+        queue: QueueNo,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        let queue_ref = self.store.queue(queue);
+        if queue_ref.count(State::Dead) <= queue_ref.dead_max() {
+            return false;
+        }
+        let front = queue_ref.dead.front(&self.store.chunks);
+        let (index, _) = front.expect("what is counted as dead stands among the dead");
+        let (id, at) = (self.id_of(index), self.located(index));
+        self.commit(now, turn, &Fact::Dropped { queue, id: &id }, at);
+        true
     }
 }

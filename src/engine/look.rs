@@ -130,7 +130,7 @@ impl Step<'_, '_> {
             dead: queue.count(State::Dead),
             bytes: queue.bytes,
             waiters: self.engine.waiters.count(name.db, name.name) as u64,
-            paused: "no",
+            paused: queue.pauses.word(self.now),
             next_due: first.map(|index| store.timers.due(index)),
             oldest_ready_age_ms: oldest.map(|due| self.now.floor().0.saturating_sub(due.0)),
             lateness_us: lateness.map_or([0; 4], |lateness| {

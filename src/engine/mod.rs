@@ -5,9 +5,11 @@
 //! `lease`, `change`, `look`, `keyspace`, and `passing` for time) into [`Fact`](fact::Fact)s, which
 //! are *applied* by one function (`apply`), the same that recovery uses.
 
+mod allowance;
 mod apply;
 mod base;
 mod change;
+mod configure;
 mod digest;
 pub mod fact;
 pub mod flow;
@@ -353,6 +355,11 @@ impl Step<'_, '_> {
             Request::Reschedule { queue, id, when, only } => self.reschedule(queue, id, when, only),
             Request::Redrive(ref redrive) => self.redrive(redrive),
             Request::Get { queue, id } => self.get(queue, id),
+            Request::Settings { queue, only } => self.show_settings(queue, only),
+            Request::Configure { queue, ref changes } => self.configure(queue, changes),
+            Request::Unconfigure { queue } => self.unconfigure(queue),
+            Request::Pause { queue, direction, for_ms } => self.pause(queue, direction, for_ms),
+            Request::Resume { queue, direction } => self.resume(queue, direction),
             Request::Stats { queue } => self.stats(queue),
             Request::Forecast { queue, span_ms, count } => self.forecast(queue, span_ms, count),
             Request::Len { queue, state } => self.len(queue, state),

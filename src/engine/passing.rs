@@ -112,9 +112,11 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) -> bool {
         loop {
-            let done = self.sweep_delayed(number, budget, now, turn)
+            let done = self.end_pauses(number, budget, now, turn)
+                && self.sweep_delayed(number, budget, now, turn)
                 && self.sweep_leases(number, budget, now, turn)
-                && self.sweep_ends(number, budget, now, turn);
+                && self.sweep_ends(number, budget, now, turn)
+                && self.sweep_dead(number, budget, now, turn);
             let queue = self.store.queue(number);
             if queue.line.is_some() && queue.count(State::Ready) > 0 {
                 // A hand-off that met too many expired jobs goes on behind them.
@@ -131,6 +133,45 @@ impl Engine {
                 return true;
             }
         }
+    }
+
+    /// Ends pauses whose time is over.
+    fn end_pauses(
+        &mut self,
+        queue: QueueNo,
+        budget: &mut u32,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        let pauses = self.store.queue(queue).pauses;
+        if pauses.next_end().is_none_or(|end| end > now.floor()) {
+            return true;
+        }
+        if *budget == 0 || !self.gate.lets_time_pass() {
+            return false;
+        }
+        *budget -= 1;
+        let nothing = Located { hash: 0, index: None };
+        self.commit(now, turn, &Fact::Paused { queue, pauses: pauses.still(now) }, nothing);
+        true
+    }
+
+    /// Drops dead letters that are too many since the limit went down.
+    fn sweep_dead(
+        &mut self,
+        number: QueueNo,
+        budget: &mut u32,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        while *budget > 0 && self.gate.lets_time_pass() {
+            if !self.drop_surplus_dead(number, now, turn) {
+                return true;
+            }
+            *budget -= 1;
+        }
+        let queue = self.store.queue(number);
+        queue.count(State::Dead) <= queue.dead_max()
     }
 
     fn sweep_delayed(

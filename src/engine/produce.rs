@@ -5,7 +5,7 @@ use crate::engine::job::{JOB_BYTES, JobIndex, Stage};
 use crate::engine::policy::Policy;
 use crate::engine::queue::QUEUE_BYTES;
 use crate::engine::reply::Reply;
-use crate::engine::request::{Add, QueueName, Taken, When};
+use crate::engine::request::{Add, QueueName, State, Taken, When};
 use crate::engine::store::Located;
 use crate::engine::{Outcome, Step, number};
 use crate::error::{Error, Shown};
@@ -47,9 +47,17 @@ impl Step<'_, '_> {
                 Taken::Replace => {}
             }
         }
+        if let Some(queue) = queue {
+            let counted = |index| {
+                let state = self.engine.store.jobs.get(index).stage.state();
+                state.is_some_and(|state| state != State::Dead)
+            };
+            self.check_admission(queue, !old.is_some_and(|(_, _, index)| counted(index)))?;
+        }
         self.check_memory(add, queue.is_none())?;
         if let (Some((queue, at, _)), Some(id)) = (old, add.id) {
             self.commit(&Fact::Deleted { queue, id }, at);
+            self.engine.note_place_free(queue);
         }
         let queue = match queue {
             Some(queue) => queue,
@@ -59,8 +67,10 @@ impl Step<'_, '_> {
     }
 
     fn add_job(&mut self, add: &Add<'_>, queue: QueueNo, due: Millis) -> JobIndex {
-        let policy = self.policy(add);
+        let policy = self.policy(add, queue);
         let store = &self.engine.store;
+        let settings = store.queue(queue).settings.as_deref();
+        let priority = add.priority.or_else(|| settings.and_then(|settings| settings.priority));
         let (id, hash) = match add.id {
             Some(id) => (FactId::Given(id), store.hasher().id(id)),
             None => (FactId::Made(self.free_number(queue)), 0),
@@ -70,7 +80,7 @@ impl Step<'_, '_> {
             queue,
             id,
             policy,
-            priority: add.priority.unwrap_or(limits::PRIORITY_DEFAULT),
+            priority: priority.unwrap_or(limits::PRIORITY_DEFAULT),
             absolute: matches!(add.when, When::At(_)),
             ready,
             due,
@@ -137,7 +147,7 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    fn bind_queue(&mut self, name: QueueName<'_>) -> QueueNo {
+    pub(super) fn bind_queue(&mut self, name: QueueName<'_>) -> QueueNo {
         let QueueName { db, name } = name;
         let queue = self.engine.store.next_queue_no(db);
         self.commit(&Fact::QueueBound { queue, db, name }, Located { hash: 0, index: None });
@@ -146,12 +156,19 @@ impl Step<'_, '_> {
     }
 
     /// The number of the job's policy, bound now if it is new.
-    fn policy(&mut self, add: &Add<'_>) -> PolicyNo {
+    fn policy(&mut self, add: &Add<'_>, queue: QueueNo) -> PolicyNo {
+        let (mut attempts, mut backoff, mut ttl_ms) =
+            (add.attempts, add.backoff.clone(), add.ttl_ms);
+        if let Some(settings) = &self.engine.store.queue(queue).settings {
+            attempts = attempts.or(settings.attempts);
+            backoff = backoff.or_else(|| settings.backoff.clone());
+            ttl_ms = ttl_ms.or(settings.ttl_ms);
+        }
         let policy = Policy {
-            attempts: add.attempts.unwrap_or(limits::ATTEMPTS_DEFAULT),
-            backoff: add.backoff.clone().unwrap_or_default(),
+            attempts: attempts.unwrap_or(limits::ATTEMPTS_DEFAULT),
+            backoff: backoff.unwrap_or_default(),
             lease_ms: add.lease_ms.unwrap_or(0),
-            ttl_ms: add.ttl_ms.unwrap_or(0),
+            ttl_ms: ttl_ms.unwrap_or(0),
             unique_ms: add.unique_ms,
         };
         self.engine.intern(policy, self.now, self.turn)

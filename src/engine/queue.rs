@@ -1,5 +1,6 @@
 //! A queue: its jobs by id, by time and by place, and its counts.
 
+use crate::engine::allowance::Pace;
 use crate::engine::histogram::Histogram;
 use crate::engine::job::{JobIndex, Stage};
 use crate::engine::order::ReadyOrder;
@@ -68,6 +69,8 @@ pub struct Queue {
     pub bytes: u64,
     /// The queue's timer in the partition's wheel; none is `NEVER`.
     pub wake: Millis,
+    /// A setting or a pause may keep its ready jobs from being taken.
+    pub holds_back: bool,
 
     // Volatile.
     /// Which binding of its number this is: numbers are bound again, births never repeat.
@@ -92,6 +95,8 @@ pub struct Queue {
     pub sweeping: bool,
     /// Places from here on were given in this step.
     pub fresh_place: i64,
+    /// What its deliveries have used up of its rate.
+    pub pace: Pace,
 }
 
 /// No wake-up.
@@ -124,6 +129,7 @@ impl Queue {
             lookalikes: false,
             bytes: 0,
             wake: NEVER,
+            holds_back: false,
             born,
             version: 0,
             wake_key: 0,
@@ -135,6 +141,7 @@ impl Queue {
             idle: false,
             sweeping: false,
             fresh_place: i64::MAX,
+            pace: Pace::default(),
         }
     }
 

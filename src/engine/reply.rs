@@ -1,6 +1,7 @@
 //! What the engine answers. Values borrow from the engine, so that a body is copied once: from the
 //! job into the connection's output. How a reply looks on the wire is not known here.
 
+use crate::engine::queue_settings::Setting;
 use crate::engine::request::{QueueName, State};
 use crate::engine::stats::StatsView;
 use crate::error::Error;
@@ -145,6 +146,14 @@ pub enum Reply<'a> {
     Reserved(&'a [Delivered<'a>]),
     /// All of a job.
     Job(&'a JobView<'a>),
+    /// What holds for a queue: each setting, its value as users write it, and whether it is set for
+    /// the queue. `all` of them, or the one that was asked for.
+    Settings {
+        /// In the order of [`Setting::ALL`].
+        values: &'a [(Setting, String, bool)],
+        /// All of them.
+        all: bool,
+    },
     /// A queue's statistics.
     Stats(&'a StatsView),
     /// Jobs in order.

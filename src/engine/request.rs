@@ -2,6 +2,7 @@
 //! nothing in it depends on the state. Slices borrow from the connection's read buffer.
 
 use crate::engine::policy::Backoff;
+use crate::engine::queue_settings::{QueueSettings, Setting};
 use crate::ids::{Db, Token};
 
 /// A queue as a client names it.
@@ -191,6 +192,17 @@ pub enum Only {
     Earlier,
 }
 
+/// What PAUSE closes and RESUME opens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Adding.
+    In,
+    /// Taking.
+    Out,
+    /// Both.
+    All,
+}
+
 /// A request to the engine.
 #[derive(Clone, Debug)]
 pub enum Request<'a> {
@@ -276,6 +288,41 @@ pub enum Request<'a> {
         span_ms: u64,
         /// How many spans, 1 to 10,000.
         count: u32,
+    },
+    /// `DELAY.CONFIG GET` → settings.
+    Settings {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// One of them, or all.
+        only: Option<Setting>,
+    },
+    /// `DELAY.CONFIG SET` → ok.
+    Configure {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// What is set; the rest stays.
+        changes: Box<QueueSettings>,
+    },
+    /// `DELAY.CONFIG RESET` → ok.
+    Unconfigure {
+        /// The queue.
+        queue: QueueName<'a>,
+    },
+    /// `DELAY.PAUSE` → ok.
+    Pause {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// What is closed.
+        direction: Direction,
+        /// For so many ms, at least 1; otherwise until it is resumed.
+        for_ms: Option<u64>,
+    },
+    /// `DELAY.RESUME` → ok.
+    Resume {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// What is opened.
+        direction: Direction,
     },
     /// `DELAY.LEN` → count.
     Len {

@@ -4,6 +4,7 @@ use crate::engine::fact::Destination;
 use crate::engine::job::JobIndex;
 use crate::engine::reply::Reason;
 use crate::engine::store::Store;
+use crate::ids::QueueNo;
 use crate::limits;
 use crate::time::{Micros, Millis};
 
@@ -26,7 +27,13 @@ pub enum Failure {
 }
 
 /// Where the leased job goes.
-pub fn destination(store: &Store, index: JobIndex, failure: Failure, now: Micros) -> Destination {
+pub fn destination(
+    store: &Store,
+    queue: QueueNo,
+    index: JobIndex,
+    failure: Failure,
+    now: Micros,
+) -> Destination {
     let policy = store.policy(index);
     let history = store.jobs.history(index).expect("a leased job has a history");
     let used_up = policy.attempts > 0 && history.attempt >= policy.attempts;
@@ -34,21 +41,23 @@ pub fn destination(store: &Store, index: JobIndex, failure: Failure, now: Micros
         let wait_ms = policy.backoff.wait_ms(store.jobs.get(index).id(), history.attempt);
         Destination::Delayed { due: now.ceil().plus(wait_ms) }
     };
+    let dead = |reason| {
+        let settings = store.queue(queue).settings.as_ref();
+        let own_ms = settings.and_then(|settings| settings.dead_retention_ms);
+        let kept_ms = own_ms.unwrap_or(limits::DEAD_RETENTION_MS_DEFAULT);
+        Destination::Dead { reason, kept_until: now.ceil().plus(kept_ms) }
+    };
     match failure {
-        Failure::Nacked { bury: true, .. } => dead(Reason::Buried, now),
-        Failure::Nacked { counted: true, .. } if used_up => dead(Reason::Attempts, now),
+        Failure::Nacked { bury: true, .. } => dead(Reason::Buried),
+        Failure::Nacked { counted: true, .. } if used_up => dead(Reason::Attempts),
         Failure::Nacked { next: Some(due), .. } => Destination::Delayed { due },
         Failure::Nacked { counted: false, .. } => Destination::Ready,
         Failure::Nacked { .. } => backoff(),
-        Failure::Timeout if used_up => dead(Reason::Timeout, now),
-        Failure::Lost if used_up => dead(Reason::Lost, now),
+        Failure::Timeout if used_up => dead(Reason::Timeout),
+        Failure::Lost if used_up => dead(Reason::Lost),
         // Once may be a hiccup of the worker; twice in a row is the job, which must not come first
         // again and again.
         Failure::Timeout | Failure::Lost if history.unanswered == 0 => Destination::Ready,
         Failure::Timeout | Failure::Lost => backoff(),
     }
-}
-
-fn dead(reason: Reason, now: Micros) -> Destination {
-    Destination::Dead { reason, kept_until: now.ceil().plus(limits::DEAD_RETENTION_MS_DEFAULT) }
 }

@@ -345,6 +345,7 @@ impl Store {
         self.bytes -= queue.own_bytes();
         let image_before = image::more_bytes(queue);
         change(queue);
+        queue.holds_back = queue.could_hold_back();
         let image_after = image::more_bytes(queue);
         queue.image_bytes = queue.image_bytes + image_after - image_before;
         *image_bytes = *image_bytes + image_after - image_before;

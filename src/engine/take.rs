@@ -58,6 +58,9 @@ impl Step<'_, '_> {
         let held = self.engine.gate.is_held();
         for name in if held { &[][..] } else { queues } {
             let Some(queue) = self.queue(QueueName { db, name }) else { continue };
+            if self.alone {
+                self.engine.serve_line_first(queue, self.now, self.turn);
+            }
             if self.alone && self.engine.is_behind_its_line(queue) {
                 complete = false;
                 continue;
@@ -151,6 +154,7 @@ impl Engine {
                     // The sweep comes back to the line.
                     self.list_sweeping(number);
                 }
+                self.wake_for_rate(number, now);
                 return true;
             }
             // Leaving ten thousand lines costs as much as handing over some MiB.
@@ -175,6 +179,9 @@ impl Engine {
             let store = &self.store;
             let front = store.queue(queue).ready.front(&store.jobs, &store.chunks);
             let Some(index) = front else { return true };
+            if !self.may_take(queue, now) {
+                return true;
+            }
             // A waiter leaves alone what the request of this step was promised.
             let waits = haul.fresh.is_some();
             if !(if waits { self.gate.serves() } else { self.gate.lets_take() }) {
@@ -196,6 +203,7 @@ impl Engine {
                 self.lease_job(queue, index, haul, prompt, now, turn)
             };
             haul.taken.push(taken);
+            self.note_taken(queue, now);
         }
         true
     }
@@ -216,7 +224,7 @@ impl Engine {
         let departed =
             self.commit(now, turn, &fact, at).gone.expect("a popped job has left the store");
         let born = self.store.queue(queue).born;
-        Taken::Gone(Box::new(Gone { queue, born, departed, policy, due }))
+        Taken::Gone(Box::new(Gone { queue, born, departed, policy, due, at: now }))
     }
 
     fn lease_job(
@@ -229,9 +237,8 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) -> Taken {
         let Haul { taking, client, .. } = *haul;
-        let own_ms = self.store.policy(index).lease_ms;
-        let default_ms = if own_ms > 0 { own_ms } else { self.settings.lease_ms_default };
-        let lease_end = now.ceil().plus(taking.lease_ms.unwrap_or(default_ms));
+        let lease_ms = taking.lease_ms.unwrap_or_else(|| self.lease_ms_of(queue, index));
+        let lease_end = now.ceil().plus(lease_ms);
         let token = Token(self.store.number.max(self.settings.token_floor) + 1);
         let (id, at, bound) = (self.id_of(index), self.located(index), taking.bound);
         self.commit(
@@ -243,7 +250,20 @@ impl Engine {
         if bound {
             self.bind_lease(client, Bound { queue, index, token });
         }
-        Taken::Leased { queue, index, token, lease_end }
+        Taken::Leased { queue, index, token, lease_end, at: now }
+    }
+
+    /// The lease that a job is handed over with if the call names none: its own, its queue's, or the
+    /// server's, ms.
+    fn lease_ms_of(&self, queue: QueueNo, index: u32) -> u64 {
+        match self.store.policy(index).lease_ms {
+            0 => {
+                let settings = self.store.queue(queue).settings.as_ref();
+                let own_ms = settings.and_then(|settings| settings.lease_ms);
+                own_ms.unwrap_or(self.settings.lease_ms_default)
+            }
+            own_ms => own_ms,
+        }
     }
 
     /// Replies with taken jobs and keeps them in hand until the reply is on its way.

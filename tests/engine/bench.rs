@@ -19,6 +19,8 @@ pub struct Bench {
     pub engine: Engine,
     /// ms since [`BEGIN_MS`].
     pub at_ms: u64,
+    /// And so many µs.
+    pub at_us: u64,
     /// Replies as text, with the client's number before, since the last [`Bench::told`].
     log: Log,
     /// All facts with their instants.
@@ -69,6 +71,11 @@ impl Outbox for Log {
                 let due = job.due.0 - BEGIN_MS;
                 let parts = [end, death, error].map(Option::unwrap_or_default).concat();
                 format!("{} due {due} attempt {}{parts}", word(job.state), job.attempt)
+            }
+            Reply::Settings { values, .. } => {
+                let set = values.iter().filter(|(_, _, is_set)| *is_set);
+                let set = set.map(|(setting, value, _)| format!("{}={value}", setting.word()));
+                set.collect::<Vec<_>>().join(" ")
             }
             Reply::Stats(stats) => {
                 self.stats = Some(stats.clone());
@@ -169,6 +176,7 @@ impl Bench {
         Bench {
             engine: Engine::new(settings),
             at_ms: 0,
+            at_us: 0,
             log: Log::default(),
             facts: Vec::new(),
             tokens: Vec::new(),
@@ -177,7 +185,7 @@ impl Bench {
     }
 
     pub fn now(&self) -> Micros {
-        Micros((BEGIN_MS + self.at_ms) * 1000)
+        Micros((BEGIN_MS + self.at_ms) * 1000 + self.at_us)
     }
 
     fn call<T>(&mut self, call: impl FnOnce(&mut Engine, Micros, &mut Turn<'_>) -> T) -> T {

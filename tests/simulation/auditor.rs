@@ -7,9 +7,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use delayd::engine::fact::{Fact, Facts, Image};
+use delayd::engine::queue_settings::{Pauses, QueueSettings};
 use delayd::engine::request::{Add, Request, State};
 use delayd::engine::{Advanced, Engine, Outcome, Settings};
 use delayd::ids::{ClientId, Db, QueueNo};
+use delayd::limits::SLACK_STEPS_PER_TURN;
 use delayd::time::{Micros, Millis};
 
 use crate::journal::Journal;
@@ -73,6 +75,9 @@ pub struct Check<'c> {
     pub expected: VecDeque<Fact<'static>>,
     /// The new job that ADD must make.
     pub to_add: Option<&'c Add<'static>>,
+    /// What must be set, and which pauses there must be.
+    pub to_set: Option<(QueueKey, QueueSettings)>,
+    pub to_pause: Option<(QueueKey, Pauses)>,
     /// The reply that the request must get.
     pub reply: Option<Said>,
     /// What the request took itself.
@@ -124,6 +129,8 @@ impl Auditor {
             decided: false,
             expected: VecDeque::new(),
             to_add: None,
+            to_set: None,
+            to_pause: None,
             reply: None,
             own: Vec::new(),
             group: None,
@@ -258,6 +265,7 @@ impl<'c> Check<'c> {
         }
         assert!(self.expected.is_empty(), "missing facts: {:?}", self.expected);
         assert!(self.to_add.is_none(), "the job was not added");
+        assert!(self.to_set.is_none() && self.to_pause.is_none(), "nothing was set");
         self.end_group();
         self.time_out_before(self.step.replies.len());
         if let Input::Request { client, request, alone } = self.step.input {
@@ -312,7 +320,7 @@ impl<'c> Check<'c> {
             if own.len() < taking.count && self.expired < 256 && !held {
                 for key in &queues {
                     let queue = self.auditor.model.queues.get(key);
-                    let left = queue.is_some_and(|queue| queue.has_deliverable(self.now()));
+                    let left = queue.is_some_and(|queue| queue.must_give(self.step.now));
                     assert!(!left, "jobs of {key:?} were left though COUNT was not reached");
                 }
             }
@@ -347,11 +355,14 @@ impl<'c> Check<'c> {
         }
         let short = self.auditor.journal.is_short();
         self.auditor.gave_up |= self.auditor.journal.holds_back();
+        let passed = step.advanced.is_some_and(|advanced| !advanced.more);
         let model = &self.auditor.model;
         if !transaction && !self.auditor.gave_up {
             for (key, line) in &model.lines {
-                let queue = model.queues.get(key);
-                let left = queue.is_some_and(|queue| queue.has_deliverable(now));
+                // A rate allows the next one at a time of its own, seen to when time passes.
+                let queue =
+                    model.queues.get(key).filter(|queue| passed || queue.policies.rate() == 0);
+                let left = queue.is_some_and(|queue| queue.must_give(now.start()));
                 assert!(!left, "{line:?} wait for {key:?}, which has ready jobs");
             }
         }
@@ -360,8 +371,7 @@ impl<'c> Check<'c> {
         assert_eq!(self.engine.job_counts(), counts, "jobs by state");
         assert_eq!(self.engine.waiter_count(), model.waiting.len(), "waiters");
         for db in 0..16 {
-            let exist =
-                |(key, queue): &(&QueueKey, &ModelQueue)| key.0 == db && queue.counts() != [0; 4];
+            let exist = |(key, queue): &(&QueueKey, &ModelQueue)| key.0 == db && queue.exists();
             let existing = model.queues.iter().filter(exist).count();
             let told = self.engine.queue_counts()[usize::from(db)];
             assert_eq!(told, existing as u64, "queues in {:?}", Db(db));
@@ -370,9 +380,13 @@ impl<'c> Check<'c> {
             return;
         };
         // Jobs past their TTL that a hand-off meets, and bound leases, have small budgets apart.
-        assert!(self.work <= u64::from(budget) + 256, "{} steps of {budget}", self.work);
+        let apart = 256 + u64::from(self.expired.min(SLACK_STEPS_PER_TURN));
+        assert!(self.work <= u64::from(budget) + apart, "{} steps of {budget}", self.work);
         let deadlines = model.waiting.values().filter_map(|waiter| waiter.deadline);
         let happens = model.queues.values().filter_map(ModelQueue::next).filter(|_| !short);
+        let served = !self.auditor.gave_up;
+        let lines = model.lines.keys().filter(|_| served).filter_map(|key| model.queues.get(key));
+        let happens = happens.chain(lines.filter_map(|queue| queue.rate_wakes(now)));
         let next = happens.chain(deadlines).min();
         if let Some(next) = next {
             let wakeup = advanced.next_wakeup.expect("something is to happen");
@@ -382,6 +396,8 @@ impl<'c> Check<'c> {
             return assert!(next.is_none_or(|next| next > now.0), "late: {next:?} at {now:?}");
         }
         if !advanced.more {
+            let crowded = |queue: &ModelQueue| queue.dead.len() as u64 > queue.policies.dead_max();
+            assert!(!model.queues.values().any(crowded), "more dead jobs than are kept");
             assert!(next.is_none_or(|next| next > now.0), "late: {next:?} at {now:?}");
             let leased = model.queues.values().flat_map(|queue| {
                 queue.leased.iter().filter_map(|entry| queue.jobs[entry.2].bound_to)

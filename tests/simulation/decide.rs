@@ -67,6 +67,13 @@ impl<'c> Check<'c> {
                         Taken::Replace => {}
                     }
                 }
+                let old = self.model().job(job_key, id).map(|job| job.state);
+                let grows = add.id.is_none() || old.is_none_or(|state| state == State::Dead);
+                if let Some(error) = self.not_admitted(job_key, grows) {
+                    let note = if error == "FULL" { "full" } else { "refused: paused" };
+                    self.auditor.note(note);
+                    return self.refused(error);
+                }
                 if self.out_of_memory(add.body.len() + id.len()) {
                     return;
                 }
@@ -142,6 +149,11 @@ impl<'c> Check<'c> {
                 let view = job.map(|job| Said::Job(Box::new(job.view())));
                 self.reply = Some(view.unwrap_or(Said::NilArray));
             }
+            Request::Settings { .. }
+            | Request::Configure { .. }
+            | Request::Unconfigure { .. }
+            | Request::Pause { .. }
+            | Request::Resume { .. } => self.decide_policy(request),
             Request::Stats { queue } => self.stats(key(queue), client),
             Request::Forecast { queue, span_ms, count } => {
                 self.forecast(key(queue), span_ms, count, client);
@@ -165,7 +177,7 @@ impl<'c> Check<'c> {
                 for name in queues {
                     let key = (db.0, *name);
                     let Some(queue) = self.model().queues.get(&key) else { continue };
-                    removed += i64::from(queue.counts() != [0; 4]);
+                    removed += i64::from(queue.exists());
                     let queue = QueueNo(queue.number);
                     self.expected.push_back(Fact::QueueRemoved { queue });
                     self.model().unbind(key);
@@ -260,7 +272,7 @@ impl<'c> Check<'c> {
         (asked_ms > max_ms).then_some(text)
     }
 
-    fn lease_error(&self, lease_ms: Option<u64>) -> Option<String> {
+    pub fn lease_error(&self, lease_ms: Option<u64>) -> Option<String> {
         let max_ms = self.step.settings.lease_ms_max;
         let asked_ms = lease_ms.filter(|asked_ms| *asked_ms > max_ms)?;
         Some(format!("ERR lease is {asked_ms}ms; max-lease is {max_ms}ms"))
@@ -304,6 +316,8 @@ impl<'c> Check<'c> {
         assert_eq!(absolute, matches!(when, When::At(_)));
         let queue = self.model().queue(key);
         let pending = queue.next().is_some_and(|next| next <= now.0);
+        // It may be woken for its rate.
+        let rated = queue.policies.rate() > 0;
         if ready {
             let before = queue.delayed.first().is_some_and(|first| first.0 <= now.0);
             assert!(due <= now && !before, "ready at once before those that are due earlier");
@@ -311,7 +325,7 @@ impl<'c> Check<'c> {
             // Timers in levels may have to be moved before it is known that none is due.
             let many = queue.delayed.len() + queue.leased.len() + queue.ends.len() > 12;
             // Without room nothing is swept, not even to find that nothing is due.
-            let swept = swept || self.auditor.journal.is_short();
+            let swept = swept || self.auditor.journal.is_short() || rated;
             assert!(due > now || pending || many || swept, "what is due now is ready at once");
         }
     }
@@ -363,9 +377,9 @@ impl<'c> Check<'c> {
         let (now, ceil) = (self.now().0, self.ceil());
         let job = self.model().job(key, id).expect("it is leased").clone();
         let to = if nack.bury {
-            self.dead(Reason::Buried)
+            self.dead(key, Reason::Buried)
         } else if !nack.uncounted && job.used_up() {
-            self.dead(Reason::Attempts)
+            self.dead(key, Reason::Attempts)
         } else {
             match nack.when {
                 Some(When::In(0)) => Destination::Delayed { due: Millis(now) },

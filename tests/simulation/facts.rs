@@ -6,7 +6,6 @@ use delayd::engine::policy::Policy;
 use delayd::engine::reply::Reason;
 use delayd::engine::request::State;
 use delayd::ids::QueueNo;
-use delayd::limits;
 use delayd::time::Millis;
 
 use crate::auditor::Check;
@@ -68,7 +67,7 @@ impl Check<'_> {
                 let (key, id) = (self.key(queue), keep(id));
                 self.work += 1;
                 let queue = self.model().queue(key);
-                let crowded = queue.dead.len() as u64 > limits::DEAD_COUNT_DEFAULT
+                let crowded = queue.dead.len() as u64 > queue.policies.dead_max()
                     && queue.dead.first().is_some_and(|dead| dead.1 == id);
                 let job = queue.take(id).expect("a dropped job was there");
                 assert!(job.state == State::Dead, "{job:?} is dropped");
@@ -93,7 +92,7 @@ impl Check<'_> {
                 self.time_out_before(self.step.replies.len());
                 let retention_ms = self.step.settings.stats_retention_ms;
                 let queue = self.model().queue(key);
-                assert!(queue.jobs.is_empty() && queue.windows.is_empty(), "{key:?} is in use");
+                assert!(!queue.exists() && queue.windows.is_empty(), "{key:?} is in use");
                 assert!(queue.used + retention_ms <= now.0, "{key:?} is forgotten early");
                 assert!(!self.model().lines.contains_key(&key), "{key:?} has waiters");
                 self.model().unbind(key);
@@ -125,6 +124,7 @@ impl Check<'_> {
                 self.model().queue(key).open_window(id, window_end);
                 self.took(to, key, job);
             }
+            Fact::Paused { .. } => self.paused(fact),
             _ => self.request_fact(fact),
         }
     }
@@ -135,13 +135,16 @@ impl Check<'_> {
         match *fact {
             Fact::QueueBound { queue, db, name } => {
                 let key = (db.0, keep(name));
-                let wanted = self.to_add.map(|add| (add.queue.db.0, add.queue.name));
-                assert_eq!(wanted, Some(key), "only ADD binds its queue");
+                let to_add = self.to_add.map(|add| (add.queue.db.0, add.queue.name));
+                let to_set = self.to_set.as_ref().map(|(key, _)| *key);
+                let wanted = to_add.or(to_set).or(self.to_pause.map(|(key, _)| key));
+                assert_eq!(wanted, Some(key), "only what is to be there binds its queue");
                 self.model().bind(queue.0, key);
                 let now = self.now().0;
                 self.model().queue(key).used = now;
             }
             Fact::Added { .. } => self.added(fact),
+            Fact::Configured { queue, ref settings } => self.configured(queue, settings),
             Fact::Unpopped { queue, image } => {
                 let key = self.key(queue);
                 let mut expected = self.expected.pop_front();
@@ -155,6 +158,7 @@ impl Check<'_> {
                 let now = self.now().0;
                 let queue = self.model().queue(key);
                 queue.close_window(job.id);
+                queue.policies.take_back(job.id);
                 queue.totals.delivered -= 1;
                 queue.used = now;
                 // A delivery that never left voids older tokens all the same.
@@ -173,6 +177,7 @@ impl Check<'_> {
                     job.deliveries -= 1;
                     (job.token, job.bound_to) = (None, None);
                 });
+                queue.policies.take_back(id);
                 queue.totals.delivered -= 1;
                 queue.used = now;
                 self.auditor.note("unleased");
@@ -200,15 +205,17 @@ impl Check<'_> {
             }
         };
         assert!(add.id.is_none_or(|wanted| wanted == id), "the id asked for");
+        let set = self.settings_of(key);
+        let backoff = add.backoff.clone().or(set.backoff);
         let wanted = Policy {
-            attempts: add.attempts.unwrap_or(20),
-            backoff: add.backoff.clone().unwrap_or_default(),
+            attempts: add.attempts.or(set.attempts).unwrap_or(20),
+            backoff: backoff.unwrap_or_default(),
             lease_ms: add.lease_ms.unwrap_or(0),
-            ttl_ms: add.ttl_ms.unwrap_or(0),
+            ttl_ms: add.ttl_ms.or(set.ttl_ms).unwrap_or(0),
             unique_ms: add.unique_ms,
         };
         assert_eq!(self.model().policies.get(&policy.0), Some(&wanted), "the policy");
-        assert_eq!(priority, add.priority.unwrap_or(5));
+        assert_eq!(priority, add.priority.or(set.priority).unwrap_or(5));
         assert_eq!(body, add.body);
         self.place_new(key, ready, due, add.when, absolute);
         let (serial, step) = (self.model().serial(), self.auditor.steps);
@@ -258,7 +265,7 @@ impl Check<'_> {
         }
         let reason = if lost { Reason::Lost } else { Reason::Timeout };
         let wanted = if job.used_up() {
-            self.dead(reason)
+            self.dead(key, reason)
         } else if job.unanswered == 0 {
             Destination::Ready
         } else {
@@ -284,8 +291,9 @@ impl Check<'_> {
         self.auditor.note(if lost { "lost" } else { "timeout" });
     }
 
-    pub fn dead(&self, reason: Reason) -> Destination {
-        let kept_until = Millis(self.ceil() + limits::DEAD_RETENTION_MS_DEFAULT);
+    pub fn dead(&mut self, key: QueueKey, reason: Reason) -> Destination {
+        let kept_ms = self.model().queue(key).policies.kept_ms();
+        let kept_until = Millis(self.ceil() + kept_ms);
         Destination::Dead { reason, kept_until }
     }
 

@@ -27,6 +27,7 @@ impl Check<'_> {
         prompt: bool,
     ) -> Job {
         let (now, ceil, step) = (self.now(), self.ceil(), self.auditor.steps);
+        let now_us = self.step.now;
         let client = self.step.replies[to].0;
         let own = self.own_taking(client);
         if own.is_none() {
@@ -42,13 +43,20 @@ impl Check<'_> {
         let queue = self.model().queue(key);
         let first = queue.ready.first().expect("what is handed over was ready").3;
         assert_eq!(id, first, "the first in the order of {:?}", queue.ready);
+        queue.policies.deliver(now_us, id, queue.leased.len());
+        let held_back = queue.policies.may_hold_back(step);
         let mut job = queue.take(id).expect("it is ready");
         assert!(!job.expired(now), "{job:?} was delivered after it expired");
         assert!(job.due <= now.0, "{job:?} was delivered early");
         let fresh = own.is_none() && job.ready_step == step;
         // Held back, a job may have fallen due for its waiter in an earlier step.
         let earlier = own.is_none() && self.auditor.journal.held_back_once();
-        assert!(prompt == fresh || prompt && earlier, "whether {job:?} counts for the lateness");
+        // What policies held back counts for the lateness only if it was handed over at once.
+        let right = prompt == fresh || prompt && earlier || !prompt && held_back;
+        assert!(right, "whether {job:?} counts for the lateness");
+        if held_back && !prompt && own.is_none() {
+            self.auditor.note("held back");
+        }
         if prompt {
             let late_us = self.step.now.0 - job.due * 1000;
             let queue = self.model().queue(key);
@@ -60,7 +68,8 @@ impl Check<'_> {
         let birth = queue.birth;
         let delivered = if let Some((token, lease_end, bound)) = lease {
             let own_ms = Some(job.policy.lease_ms).filter(|ms| *ms > 0);
-            let lease_ms = taking.lease_ms.or(own_ms).unwrap_or(default_ms);
+            let queue_ms = queue.policies.settings.lease_ms;
+            let lease_ms = taking.lease_ms.or(own_ms).or(queue_ms).unwrap_or(default_ms);
             assert_eq!(lease_end.0, ceil + lease_ms, "the lease's end");
             assert_eq!(bound, taking.bound);
             assert!(token.0 > newest && token.0 < 1 << 63, "tokens only grow: {token}");
@@ -122,12 +131,12 @@ impl Check<'_> {
 
     pub fn end_group(&mut self) {
         let Some(Group { client, key, waiter, jobs }) = self.group.take() else { return };
-        let now = self.now();
+        let now = self.step.now;
         let full = jobs.len() == waiter.taking.count;
         assert!(jobs.len() <= waiter.taking.count, "{client} got more than its COUNT");
         if !full && self.expired < 256 && !self.auditor.journal.holds_back() {
             let queue = self.model().queues.get(&key);
-            assert!(queue.is_none_or(|queue| !queue.has_deliverable(now)), "COUNT takes all");
+            assert!(queue.is_none_or(|queue| !queue.must_give(now)), "COUNT takes all");
         }
         let said = self.answer_of(client);
         assert_eq!(said, Some(delivery(waiter.taking, jobs)).as_ref(), "{client}'s reply");
@@ -151,7 +160,9 @@ impl Check<'_> {
             assert!(deadline <= now.0, "{client} is timed out early: {deadline} at {now:?}");
             for key in &waiter.queues {
                 let queue = self.auditor.model.queues.get(key);
-                let missed = queue.is_some_and(|queue| queue.has_deliverable(now));
+                // When a rate allows the next one is seen to when all that is due is done.
+                let queue = queue.filter(|queue| queue.policies.rate() == 0);
+                let missed = queue.is_some_and(|queue| queue.must_give(now.start()));
                 let missed = missed && !self.auditor.journal.holds_back();
                 assert!(!missed, "{client} is timed out though {key:?} has a job");
             }

@@ -122,6 +122,9 @@ fn is_own(request: &Request<'static>, fact: &Fact<'_>) -> bool {
         Request::Reschedule { .. } => matches!(fact, Fact::Rescheduled { .. }),
         Request::Redrive(_) => matches!(fact, Fact::Redriven { .. }),
         Request::Rename { .. } => matches!(fact, Fact::Renamed { .. }),
+        Request::Configure { .. } | Request::Unconfigure { .. } => {
+            matches!(fact, Fact::QueueBound { .. } | Fact::Configured { .. })
+        }
         Request::Remove { .. } => matches!(fact, Fact::QueueRemoved { .. }),
         Request::Flush { .. } => matches!(fact, Fact::Flushed { .. }),
         // What it takes itself and what waiters were handed look alike.

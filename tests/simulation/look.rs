@@ -14,7 +14,7 @@ use crate::trace::{Kept, Said, Seen};
 impl Check<'_> {
     pub fn exists(&self, key: QueueKey) -> bool {
         let queue = self.auditor.model.queues.get(&key);
-        queue.is_some_and(|queue| queue.counts() != [0; 4])
+        queue.is_some_and(ModelQueue::exists)
     }
 
     /// Names that exist, sorted. Patterns are `*`, `prefix*` or a name.
@@ -46,6 +46,7 @@ impl Check<'_> {
         let counts = [stats.delayed, stats.ready, stats.leased, stats.dead];
         assert_eq!(counts, queue.counts(), "STATS counts");
         assert_eq!(stats.totals, queue.totals, "STATS totals");
+        assert_eq!(stats.paused, queue.policies.pauses.word(self.step.now), "STATS paused");
         let empty = queue.jobs.is_empty() && queue.windows.is_empty();
         assert_eq!(stats.bytes == 0, empty, "STATS bytes {}", stats.bytes);
         let next = queue.delayed.first().map(|entry| Millis(entry.0));

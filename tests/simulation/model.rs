@@ -13,6 +13,7 @@ use delayd::engine::stats::Totals;
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 
+use crate::policies::Policies;
 use crate::trace::{Job, Kept, Seen, View};
 
 pub type QueueKey = (u8, Kept);
@@ -112,6 +113,7 @@ pub struct ModelQueue {
     pub dead: BTreeSet<(u64, Kept)>,
     /// Ends of windows, expiries of ready jobs, retentions of dead ones.
     pub ends: BTreeSet<(u64, Kept)>,
+    pub policies: Policies,
     pub totals: Totals,
     pub late_us_max: u64,
     pub used: u64,
@@ -186,12 +188,13 @@ impl ModelQueue {
         let delayed = self.delayed.first().map(|entry| entry.0);
         let leased = self.leased.first().map(|entry| entry.0);
         let ends = self.ends.first().map(|entry| entry.0);
-        [delayed, leased, ends].into_iter().flatten().min()
+        let pauses = self.policies.pauses.next_end().map(|end| end.0);
+        [delayed, leased, ends, pauses].into_iter().flatten().min()
     }
 
-    /// Whether a consumer that asks now must get something.
-    pub fn has_deliverable(&self, now: Millis) -> bool {
-        self.ready.iter().any(|entry| !self.jobs[entry.3].expired(now))
+    /// Whether it is a key.
+    pub fn exists(&self) -> bool {
+        !self.jobs.is_empty() || self.policies.any()
     }
 }
 

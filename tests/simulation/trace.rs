@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 
+use delayd::engine::queue_settings::Setting;
 use delayd::engine::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
 use delayd::engine::request::State;
 use delayd::engine::stats::StatsView;
@@ -79,6 +80,8 @@ pub enum Said {
     Popped(Job),
     Reserved(Vec<Job>),
     Job(Box<View>),
+    /// Names and values, whether set; and whether all were asked for.
+    Settings(Vec<(Setting, String, bool)>, bool),
     Stats(Box<StatsView>),
     Peeked(Vec<Seen>),
     Scanned(u64, Vec<Seen>),
@@ -132,6 +135,7 @@ impl From<Reply<'_>> for Said {
             Reply::State(state) => Said::State(state),
             Reply::Popped(ref job) => Said::Popped(job.into()),
             Reply::Reserved(jobs) => Said::Reserved(jobs.iter().map(Job::from).collect()),
+            Reply::Settings { values, all } => Said::Settings(values.to_vec(), all),
             Reply::Stats(stats) => Said::Stats(Box::new(stats.clone())),
             Reply::Peeked(jobs) => Said::Peeked(seen(jobs)),
             Reply::Scanned(cursor, jobs) => Said::Scanned(cursor, seen(jobs)),

@@ -2,8 +2,10 @@
 //! model; all it remembers are tokens that replies told.
 
 use delayd::engine::policy::{Backoff, Steps};
+use delayd::engine::queue_settings::{QueueSettings, Setting};
 use delayd::engine::request::{
-    Add, Nack, Only, QueueName, Redrive, Request, Reserve, State, Taken, Wait, When, Which,
+    Add, Direction, Nack, Only, QueueName, Redrive, Request, Reserve, State, Taken, Wait, When,
+    Which,
 };
 use delayd::ids::{Db, Token};
 use delayd::limits::{DAY_MS, DELAY_MS_MAX};
@@ -36,9 +38,10 @@ pub enum Op {
     Close,
     Unblock,
     Settings,
+    Policies,
 }
 
-pub const OPS: [Op; 21] = [
+pub const OPS: [Op; 22] = [
     Op::Add,
     Op::AddHerd,
     Op::Pop,
@@ -60,6 +63,7 @@ pub const OPS: [Op; 21] = [
     Op::Close,
     Op::Unblock,
     Op::Settings,
+    Op::Policies,
 ];
 
 /// What is drawn once for a run.
@@ -106,6 +110,7 @@ impl Options {
         weights[Op::Ack as usize] *= 3;
         weights[Op::Remove as usize] /= 3;
         weights[Op::Rename as usize] /= 3;
+        weights[Op::Policies as usize] /= 2;
         let pick = |rng: &mut SmallRng, from: &[u64]| from[rng.random_range(0..from.len())];
         Options {
             turns: rng.random_range(100..600),
@@ -407,7 +412,47 @@ impl Workload {
                 Request::Flush { db: self.rng.random::<bool>().then_some(db) }
             }
             Op::Keys => self.keys(),
+            Op::Policies => self.policies(),
             _ => Request::Add(self.add(now_ms)),
+        }
+    }
+
+    fn policies(&mut self) -> Request<'static> {
+        let queue = self.queue();
+        let direction = [Direction::In, Direction::Out, Direction::All][self.pick(3)];
+        match self.pick(8) {
+            0 => {
+                let only = self.rng.random::<bool>().then(|| Setting::ALL[self.pick(11)]);
+                Request::Settings { queue, only }
+            }
+            1 => Request::Unconfigure { queue },
+            2 => {
+                let for_ms = match self.pick(8) {
+                    0 => None,
+                    1 => Some(DELAY_MS_MAX + 1),
+                    _ => Some(self.short_ms()),
+                };
+                Request::Pause { queue, direction, for_ms }
+            }
+            3 => Request::Resume { queue, direction },
+            _ => Request::Configure { queue, changes: Box::new(self.settings()) },
+        }
+    }
+
+    fn settings(&mut self) -> QueueSettings {
+        QueueSettings {
+            attempts: self.one_in(4).then(|| [0, 1, 2][self.pick(3)]),
+            backoff: self.one_in(4).then(|| self.backoff()),
+            lease_ms: self.one_in(4).then(|| self.lease_ms()),
+            priority: self.one_in(4).then(|| self.rng.random_range(0..=9)),
+            ttl_ms: self.one_in(8).then(|| [0, 1, 5_000][self.pick(3)]),
+            max_jobs: self.one_in(4).then(|| [0, 1, 10, 1_000][self.pick(4)]),
+            max_leased: self.one_in(4).then(|| [0, 1, 2, 20][self.pick(4)]),
+            rate: self.one_in(4).then(|| [0, 1, 7, 100, 1_000, 100_000, 1_000_000][self.pick(7)]),
+            dead_retention_ms: self.one_in(4).then(|| [1, 1_000, DAY_MS][self.pick(3)]),
+            dead_max: self.one_in(4).then(|| [0, 1, 100, 100_000][self.pick(4)]),
+            // Where due jobs enter is the list's matter.
+            due_enters: None,
         }
     }
 

@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::auditor::{Auditor, Input, Step};
 use crate::journal;
-use crate::trace::{Recorder, Said};
+use crate::trace::{Recorder, Said, keep};
 use crate::workload::{Held, Op, Options, Workload};
 
 /// 2025-01-01 in µs.
@@ -307,6 +307,7 @@ impl World {
             Op::Remove,
             Op::Redrive,
             Op::Rename,
+            Op::Policies,
         ];
         let requests: Vec<Request<'static>> = (0..self.workload.rng.random_range(1..8))
             .map(|_| {
@@ -402,6 +403,7 @@ impl World {
         // When an unused queue is forgotten depends on who waited for it, which is in no fact.
         self.engine.settings_mut().stats_retention_ms = u64::MAX;
         self.replica.settings_mut().stats_retention_ms = u64::MAX;
+        self.forget_rates();
         self.catch_up_replica();
         for _ in 0..turns {
             self.now = self.next_instant();
@@ -446,6 +448,23 @@ impl World {
         self.catch_up_replica();
         self.turn_facts.clear();
         assert_eq!(self.engine.digest(), self.replica.digest(), "digests after going on");
+    }
+
+    /// What a rate has used up is in no fact.
+    fn forget_rates(&mut self) {
+        let client = self.clients[0].id;
+        for db in 0..self.workload.options.databases {
+            for number in 0..self.workload.options.queues {
+                let name = keep(format!("q{number}").as_bytes());
+                let queue = QueueName { db: Db(db), name };
+                let request = Request::Unconfigure { queue };
+                self.call(Input::Request { client, request: &request, alone: true });
+                let (mut facts, mut outbox) = (Facts::default(), Recorder::default());
+                let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
+                self.replica.handle(self.now, client, &request, turn);
+            }
+        }
+        self.turn_facts.clear();
     }
 
     fn catch_up_replica(&mut self) {
