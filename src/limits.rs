@@ -155,3 +155,10 @@ pub const PASSWORD_BYTES_MAX: usize = 16 << 10;
 pub const ACL_LOG_LEN_DEFAULT: usize = 128;
 /// Wrong passwords that one connection may try before it is closed.
 pub const WRONG_PASSWORDS_MAX: u8 = 10;
+
+/// How long a TLS handshake may take, ms.
+pub const TLS_HANDSHAKE_MS_MAX: u64 = 10_000;
+/// Handshakes begun beyond `maxclients`, so that those above it are told why they are refused.
+pub const TLS_REFUSALS_MAX: u64 = 16;
+/// Bytes encrypted at once: four records, each of which is told of when it is in the kernel's hands.
+pub const TLS_WRITE_BYTES: usize = 64 << 10;

@@ -45,17 +45,19 @@ fn run(config: Config) -> ExitCode {
 }
 
 fn greet(server: &Server) {
-    let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    let reach = match server.addresses().first() {
+        Some(address) => format!("-p {}", address.port()),
+        None => format!("-s {}", server.places().join(" ")),
+    };
     let memory = match server.memory_bytes_max() {
         0 => "no memory limit".to_owned(),
         bytes => format!("{} MiB for jobs", bytes >> 20),
     };
     tracing::info!(
-        "delayd {} listens on {}, pid {}, {memory}; try: redis-cli -p {} DELAY.ADD hello 5s world",
+        "delayd {} listens on {}, pid {}, {memory}; try: redis-cli {reach} DELAY.ADD hello 5s world",
         delayd::VERSION,
-        addresses.join(" and "),
+        server.places().join(" and "),
         std::process::id(),
-        server.addresses()[0].port(),
     );
 }
 

@@ -12,6 +12,7 @@ pub mod describe;
 pub mod duration;
 pub mod help;
 pub mod moment;
+pub mod names;
 pub mod number;
 pub mod reference;
 pub mod render;

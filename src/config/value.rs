@@ -50,6 +50,8 @@ pub enum Kind {
     Text,
     /// As [`Kind::Text`], but shown to nobody who does not ask for it.
     Secret,
+    /// Permissions of a file in octal digits; 0 leaves them to the system.
+    Mode,
     /// The name of a folder, without where it lies.
     FolderName,
     /// Any number of arguments.
@@ -106,6 +108,11 @@ impl Kind {
                 Some(value) => Ok(Value::Text((*value).to_owned())),
                 None => Err(why.to_owned()),
             },
+            Kind::Mode => match i64::from_str_radix(arg, 8) {
+                Ok(mode @ 0..=0o777) => Ok(Value::Number(mode)),
+                Ok(_) => Err(format!("argument must be between 0 and 777 inclusive, it is {arg}")),
+                Err(_) => Err("argument couldn't be parsed as an octal number".to_owned()),
+            },
             Kind::Secret if arg.len() > PASSWORD_BYTES_MAX => {
                 Err(format!("argument must have at most {PASSWORD_BYTES_MAX} bytes"))
             }
@@ -122,6 +129,7 @@ impl Kind {
     pub fn show(self, value: &Value, machine_bytes: u64) -> String {
         match (self, value) {
             (Kind::Span(..), Value::Number(ms)) => Written(ms.unsigned_abs()).to_string(),
+            (Kind::Mode, Value::Number(mode)) => format!("{mode:o}"),
             (_, Value::Number(n)) => n.to_string(),
             (_, Value::Percent(share)) => percent_of(*share, machine_bytes).to_string(),
             (_, Value::Flag(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
@@ -165,6 +173,7 @@ impl Kind {
             Kind::YesNo => "yes or no".to_owned(),
             Kind::Word(words) => words.join(", "),
             Kind::Text | Kind::Secret => "text".to_owned(),
+            Kind::Mode => "octal digits, 0 to 777".to_owned(),
             Kind::FolderName => "a folder's name".to_owned(),
             Kind::Words => "words".to_owned(),
             Kind::Only(values, _) => {

@@ -1,9 +1,14 @@
 //! New connections: who is let in.
 
 use super::client::Client;
+use super::handshake::Handshakes;
+use super::stream::Accepted;
 use super::turn::Turns;
 use crate::ids::ClientId;
+use crate::limits::TLS_REFUSALS_MAX;
 use crate::session::Session;
+use std::sync::Arc;
+use tokio::net::TcpStream;
 
 /// What a connection of another machine is told while nobody needs a password.
 const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and \
@@ -16,26 +21,26 @@ const DENIED: &str = "-DENIED Redis is running in protected mode because protect
 impl Turns {
     /// Gives each accepted connection a slot, or a reason why not.
     pub(super) fn greet(&mut self) {
-        for stream in std::mem::take(&mut self.accepted) {
-            self.core.counters.connections += 1;
-            let slot = self.clients.reserve();
-            let id = ClientId(self.next_id);
-            let waker = self.bell.waker(slot);
-            let session = Session::greet(id, &self.core.acl);
-            let client = match Client::new(session, stream, waker, self.core.mono_us) {
-                Ok(client) => client,
-                // It is gone already.
-                Err(_) => {
-                    self.clients.release(slot);
+        let mut accepted = std::mem::take(&mut self.accepted);
+        accepted.extend(self.handshakes.iter().flat_map(Handshakes::take));
+        for accepted in accepted {
+            let (stream, peer) = match accepted {
+                Accepted::Ready(stream, peer) => (stream, peer),
+                Accepted::Handshake(socket) => {
+                    self.begin_handshake(socket);
                     continue;
                 }
             };
+            self.core.counters.connections += 1;
+            let slot = self.clients.reserve();
+            let id = ClientId(self.next_id);
+            let session = Session::greet(id, &self.core.acl).with_names(self.core.names.clone());
+            let waker = self.bell.waker(slot);
+            let mut client = Client::new(session, stream, peer, waker, self.core.mono_us);
             if let Some(text) = self.refusal(&client) {
                 self.core.counters.connections_rejected += 1;
                 self.clients.release(slot);
-                let mut socket = client.socket;
-                // A fresh connection's buffer has room for a line; if not, it closes without one.
-                let _ = socket.write(text.as_bytes());
+                client.socket.farewell(text.as_bytes());
                 continue;
             }
             if let Err(error) = client.socket.tune(self.core.limits.keepalive_s) {
@@ -48,8 +53,23 @@ impl Turns {
         }
     }
 
+    /// Those above `maxclients` are still told so, a few at a time; more are closed without a word.
+    fn begin_handshake(&mut self, socket: TcpStream) {
+        let (Some(handshakes), Some(config)) = (&self.handshakes, &self.core.tls) else { return };
+        let count = self.clients.count() + handshakes.count();
+        if count as u64 >= self.core.limits.clients_max + TLS_REFUSALS_MAX {
+            self.core.counters.connections += 1;
+            self.core.counters.connections_rejected += 1;
+            return;
+        }
+        if let Err(error) = handshakes.begin(socket, Arc::clone(config)) {
+            tracing::debug!(%error, "a TLS handshake could not begin");
+        }
+    }
+
     fn refusal(&self, client: &Client) -> Option<&'static str> {
-        if self.clients.count() as u64 > self.core.limits.clients_max {
+        let shaking = self.handshakes.as_ref().map_or(0, Handshakes::count);
+        if (self.clients.count() + shaking) as u64 > self.core.limits.clients_max {
             return Some("-ERR max number of clients reached\r\n");
         }
         if self.core.limits.protected

@@ -1,20 +1,15 @@
 //! One connection: its socket, what was read from it, and its session.
 
 use super::buffers::Buffers;
+use super::stream::{Peer, Stream};
 use crate::ids::ClientId;
 use crate::limits::{HEAVY_TURNS, HEAVY_US, READ_BYTES_PER_TURN};
 use crate::resp::Framer;
 use crate::session::{Session, SocketFacts};
 use bytes::BytesMut;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
-use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use tokio::io::{AsyncReadExt, AsyncWrite};
-use tokio::net::TcpStream;
 
 /// A tail of a request that is kept in a buffer of its own, so that the large one is free for
 /// others.
@@ -38,11 +33,10 @@ pub struct Client {
 /// A client's connection and where it stands.
 #[derive(Debug)]
 pub struct Socket {
-    stream: TcpStream,
+    stream: Stream,
     /// Wakes the loop for this client.
     waker: Waker,
-    peer: SocketAddr,
-    local: SocketAddr,
+    peer: Peer,
     /// Monotonic, µs.
     accepted_us: u64,
     /// When its last command ran; monotonic, µs.
@@ -80,18 +74,11 @@ pub enum Read {
 
 impl Client {
     /// A connection that was just accepted.
-    pub fn new(
-        session: Session,
-        stream: TcpStream,
-        waker: Waker,
-        mono_us: u64,
-    ) -> io::Result<Client> {
-        let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
+    pub fn new(session: Session, stream: Stream, peer: Peer, waker: Waker, mono_us: u64) -> Client {
         let socket = Socket {
             stream,
             waker,
             peer,
-            local,
             accepted_us: mono_us,
             active_us: mono_us,
             unread: true,
@@ -107,7 +94,7 @@ impl Client {
             over_soft_us: None,
         };
         let (framer, input) = (Framer::new(), BytesMut::new());
-        Ok(Client { id: session.id(), session, framer, input, socket })
+        Client { id: session.id(), session, framer, input, socket }
     }
 
     /// Reads what is there, up to a client's share of a turn.
@@ -116,7 +103,7 @@ impl Client {
         while total < READ_BYTES_PER_TURN {
             self.make_room(buffers);
             let mut cx = Context::from_waker(&self.socket.waker);
-            let read = pin!(self.socket.stream.read_buf(&mut self.input)).poll(&mut cx);
+            let read = self.socket.stream.poll_read(&mut cx, &mut self.input);
             match read {
                 // Only now will the waker be called when more comes.
                 Poll::Pending => {
@@ -167,7 +154,12 @@ impl Socket {
     /// Writes what the kernel takes at once; pending when it takes nothing.
     pub fn write(&mut self, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut cx = Context::from_waker(&self.waker);
-        Pin::new(&mut self.stream).poll_write(&mut cx, bytes)
+        self.stream.poll_write(&mut cx, bytes)
+    }
+
+    /// Writes a last line, as far as the kernel takes it at once.
+    pub fn farewell(&mut self, text: &[u8]) {
+        self.stream.farewell(text);
     }
 
     /// Whether there may be something to read that is to be read.
@@ -188,7 +180,7 @@ impl Socket {
     /// Whether more can be written now; if not, the waker is called when it can.
     pub fn is_writable(&self) -> bool {
         let mut cx = Context::from_waker(&self.waker);
-        self.stream.poll_write_ready(&mut cx).is_ready()
+        self.stream.is_writable(&mut cx)
     }
 
     /// Whether the peer still has its end open. Bytes it may have sent before do not matter.
@@ -203,25 +195,26 @@ impl Socket {
 
     /// Whether the peer is on this machine.
     pub fn is_local(&self) -> bool {
-        self.peer.ip().to_canonical().is_loopback()
+        self.peer.is_local()
     }
 
-    /// The peer, `ip:port`.
-    pub fn peer(&self) -> SocketAddr {
-        self.peer
+    /// The peer; `ip:port` when it is shown.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
     }
 
-    /// Applies `tcp-keepalive`.
+    /// Applies `tcp-keepalive`, where that has a meaning.
     pub fn tune(&self, keepalive_s: u64) -> io::Result<()> {
-        super::listen::tune(&self.stream, keepalive_s)
+        self.stream.tcp().map_or(Ok(()), |tcp| super::listen::tune(tcp, keepalive_s))
     }
 
     /// What CLIENT LIST shows of it, but for what only the buffers' owner knows.
     pub fn facts(&self, mono_us: u64) -> SocketFacts {
         SocketFacts {
             addr: self.peer.to_string(),
-            laddr: self.local.to_string(),
-            fd: i64::from(self.stream.as_raw_fd()),
+            laddr: self.peer.local(),
+            unix: self.peer.is_unix(),
+            fd: self.stream.fd(),
             age_s: mono_us.saturating_sub(self.accepted_us) / 1_000_000,
             idle_s: mono_us.saturating_sub(self.active_us) / 1_000_000,
             closing: self.closing_us.is_some(),

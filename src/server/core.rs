@@ -11,6 +11,7 @@ use super::output::Outputs;
 use super::waits::Waits;
 use super::wake::Bell;
 use super::{machine, timer};
+use crate::command::names::Names;
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::config::value::OutputLimit;
@@ -66,6 +67,10 @@ pub struct Core {
     pub limits: Limits,
     /// Users and what they may do.
     pub acl: Acl,
+    /// Commands under other names.
+    pub names: Option<Arc<Names>>,
+    /// What TLS connections are greeted with.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
     /// How the log's level is changed.
     pub log_level: LogLevel,
     /// What INFO counts.
@@ -145,6 +150,8 @@ impl Core {
             config,
             limits,
             acl: Acl::default(),
+            tls: None,
+            names: None,
             log_level,
             counters: Counters::default(),
             commands: CommandTotals::default(),

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod commit;
 pub mod compaction;
 pub mod core;
+mod handshake;
 pub mod held;
 mod info;
 pub mod journaling;
@@ -24,19 +25,23 @@ pub mod output;
 mod release;
 mod requests;
 mod serve;
+pub mod stream;
 pub mod timer;
+pub mod tls;
 pub mod turn;
 mod users;
 pub mod waits;
 pub mod wake;
 pub mod world;
 
+use crate::command::names::Names;
 use crate::config::Config;
 use crate::session::acl::Acl;
 use journaling::Home;
+use listen::Listener;
 use logs::LogLevel;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use wake::Bell;
 
@@ -59,8 +64,10 @@ use wake::Bell;
 pub struct Server {
     config: Config,
     acl: Acl,
+    names: Option<Arc<Names>>,
     home: Option<Home>,
-    listeners: Vec<TcpListener>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
     bell: Arc<Bell>,
     log_level: LogLevel,
@@ -86,12 +93,28 @@ impl Server {
     /// An address or the journal's folder is in use by another, or not to be had.
     pub fn bind(mut config: Config) -> io::Result<Server> {
         config.machine_bytes = machine::memory_bytes();
+        let names = match config.renames.as_slice() {
+            [] => None,
+            renames => Some(Arc::new(Names::new(renames).map_err(io::Error::other)?)),
+        };
         let acl = users::read(&config).map_err(io::Error::other)?;
         let home = Home::open(&config)?;
+        let tls = tls::server_config(&config).map_err(io::Error::other)?;
         let listeners = listen::listen(&config)?;
-        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
+        let addresses = listeners.iter().filter_map(Listener::address).collect();
         let (bell, log_level) = (Arc::default(), LogLevel::default());
-        Ok(Server { config, acl, home, listeners, addresses, bell, log_level, signals: false })
+        Ok(Server {
+            config,
+            acl,
+            names,
+            home,
+            tls,
+            listeners,
+            addresses,
+            bell,
+            log_level,
+            signals: false,
+        })
     }
 
     /// Lets CONFIG SET change the level of the process's log.
@@ -104,7 +127,12 @@ impl Server {
         Server { signals: true, ..self }
     }
 
-    /// Where it listens.
+    /// Where it listens, as its log says it: addresses, then the Unix socket.
+    pub fn places(&self) -> Vec<String> {
+        self.listeners.iter().map(ToString::to_string).collect()
+    }
+
+    /// The addresses it listens on: plain ones, then those for TLS.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -2,6 +2,8 @@
 
 use super::Server;
 use super::core::Core;
+use super::handshake::Handshakes;
+use super::listen::Door;
 use super::timer::{self, Alarm, StepWatch};
 use super::turn::{TICK_US, Turns};
 use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX};
@@ -9,7 +11,6 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::wake::Bell;
@@ -25,7 +26,7 @@ pub fn run(server: Server) -> io::Result<()> {
 /// What the loop waits for.
 struct Loop {
     turns: Turns,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Door>,
     alarm: Alarm,
     step_watch: StepWatch,
     signals: Vec<Signal>,
@@ -39,9 +40,21 @@ struct Loop {
 
 impl Loop {
     fn new(server: Server) -> io::Result<Loop> {
-        let Server { config, acl, home, listeners, addresses, bell, log_level, signals } = server;
-        let mut core = Core::new(config, addresses[0].port(), log_level, Arc::clone(&bell));
-        core.acl = acl;
+        let Server {
+            config,
+            acl,
+            names,
+            home,
+            tls,
+            listeners,
+            addresses,
+            bell,
+            log_level,
+            signals,
+        } = server;
+        let port = addresses.first().map_or(0, |address| address.port());
+        let mut core = Core::new(config, port, log_level, Arc::clone(&bell));
+        (core.acl, core.names, core.tls) = (acl, names, tls);
         if let Some(home) = home {
             core.load(home)?;
         }
@@ -49,12 +62,13 @@ impl Loop {
             true => vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
             false => Vec::new(),
         };
+        let mut turns = Turns::new(core, Arc::clone(&bell));
+        if turns.core.tls.is_some() {
+            turns.handshakes = Some(Handshakes::start(Arc::clone(&bell))?);
+        }
         Ok(Loop {
-            turns: Turns::new(core, Arc::clone(&bell)),
-            listeners: listeners
-                .into_iter()
-                .map(TcpListener::from_std)
-                .collect::<io::Result<_>>()?,
+            turns,
+            listeners: listeners.into_iter().map(Door::open).collect::<io::Result<_>>()?,
             alarm: Alarm::new()?,
             step_watch: StepWatch::new()?,
             signals,
@@ -134,7 +148,7 @@ impl Loop {
             while self.turns.accepted.len() < ACCEPTS_PER_TURN {
                 match listener.poll_accept(cx) {
                     Poll::Pending => break,
-                    Poll::Ready(Ok((stream, _))) => self.turns.accepted.push(stream),
+                    Poll::Ready(Ok(accepted)) => self.turns.accepted.push(accepted),
                     // The peer gave up before it was its turn.
                     Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {
                     }

@@ -4,13 +4,14 @@ use super::client::Client;
 use super::clients::Clients;
 use super::clock::Compared;
 use super::core::Core;
+use super::handshake::Handshakes;
+use super::stream::Accepted;
 use super::timer;
 use super::wake::Bell;
 use crate::limits::ADVANCE_STEPS_PER_TURN;
 use crate::observe::{Counters, rates};
 use std::io;
 use std::sync::Arc;
-use tokio::net::TcpStream;
 
 /// Least time between two comparisons with the wall clock, and between two looks at all clients, µs.
 pub const TICK_US: u64 = 1_000_000;
@@ -26,7 +27,9 @@ pub struct Turns {
     /// The connections.
     pub clients: Clients,
     /// Connections accepted since the last turn.
-    pub accepted: Vec<TcpStream>,
+    pub accepted: Vec<Accepted>,
+    /// TLS handshakes that are going on, if there is a port for them.
+    pub handshakes: Option<Handshakes>,
     /// The wall clock was set since the last turn.
     pub stepped: bool,
     /// No new command is taken any more.
@@ -51,6 +54,7 @@ impl Turns {
             core,
             clients: Clients::default(),
             accepted: Vec::new(),
+            handshakes: None,
             stepped: false,
             draining: false,
             listed: Vec::new(),

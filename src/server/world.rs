@@ -3,7 +3,7 @@
 use super::client::{Client, Socket};
 use super::clients::Clients;
 use super::core::Core;
-use super::{machine, timer};
+use super::{machine, timer, tls};
 use crate::command::CommandSpec;
 use crate::command::action::Shutdown;
 use crate::command::render::render;
@@ -347,6 +347,13 @@ impl World for ClientWorld<'_> {
                  with {fitting}"
             );
             return Err(ConfigError::Refused { name: "maxclients".to_owned(), reason });
+        }
+        if let Some((name, _)) = pairs.iter().find(|(name, _)| name.starts_with("tls-")) {
+            // Also when a path stays as it is: the file may hold another certificate.
+            self.core.tls = tls::server_config(&config).map_err(|why| {
+                let reason = format!("Unable to update TLS configuration: {why}");
+                ConfigError::Refused { name: name.clone(), reason }
+            })?;
         }
         self.core.config = config;
         self.core.reconfigure();

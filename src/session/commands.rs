@@ -19,33 +19,34 @@ impl Session {
             let text = format!("ERR {} names; the most are {COMMAND_NAMES_MAX}", names.len());
             return self.fail(&text, world);
         }
+        let listed: Vec<&CommandSpec> = table::all().filter(|spec| self.lists(spec)).collect();
         let mut out = world.encoder(self.id);
         match what {
             Commands::GetKeys(_) => {}
-            Commands::Count => out.integer(table::all().count() as i64),
+            Commands::Count => out.integer(listed.len() as i64),
             Commands::All | Commands::Info([]) => {
-                out.array(table::all().count());
-                table::all().for_each(|spec| describe::write_info(spec, &mut out));
+                out.array(listed.len());
+                listed.iter().for_each(|spec| describe::write_info(spec, &mut out));
             }
             Commands::Info(names) => {
                 out.array(names.len());
                 for name in names {
-                    match table::find(name) {
+                    match self.find(name) {
                         Some(spec) => describe::write_info(spec, &mut out),
                         None => out.null(),
                     }
                 }
             }
             Commands::Docs(names) => {
-                let mut specs: Vec<&CommandSpec> = table::all().collect();
+                let mut specs = listed;
                 if !names.is_empty() {
-                    specs = names.iter().filter_map(|name| table::find(name)).collect();
+                    specs = names.iter().filter_map(|name| self.find(name)).collect();
                 }
                 out.map(specs.len());
                 specs.iter().for_each(|spec| describe::write_docs(spec, &mut out));
             }
             Commands::List(filter) => {
-                let listed = |spec: &&CommandSpec| match filter {
+                let fits = |spec: &&CommandSpec| match filter {
                     ListFilter::All => true,
                     ListFilter::Module => false,
                     ListFilter::Pattern(pattern) => {
@@ -56,8 +57,10 @@ impl Session {
                         .filter(|category| name.eq_ignore_ascii_case(category.as_bytes()))
                         .any(|category| spec.all_categories().contains(category)),
                 };
-                let specs: Vec<&CommandSpec> =
-                    table::all_with_subcommands().filter(listed).collect();
+                let specs: Vec<&CommandSpec> = table::all_with_subcommands()
+                    .filter(|spec| self.lists(spec))
+                    .filter(fits)
+                    .collect();
                 out.array(specs.len());
                 specs.iter().for_each(|spec| out.bulk(spec.name.as_bytes()));
             }
@@ -72,10 +75,10 @@ impl Session {
 
     fn get_keys(&mut self, words: &[&[u8]], world: &mut dyn World) -> Step {
         let name = words.first().copied().unwrap_or_default();
-        if table::find(name).is_none() {
+        if self.find(name).is_none() {
             return self.fail("ERR Invalid command specified", world);
         }
-        let keys = match table::resolve(words) {
+        let keys = match self.resolve(words) {
             Ok(spec) => spec.find_keys(words),
             Err(_) => {
                 let text = "ERR Invalid number of arguments specified for command";

@@ -21,6 +21,7 @@ pub use client_line::{ClientLine, SessionFacts, SocketFacts};
 pub use world::World;
 
 use crate::command::action::{Action, Probe, ReplyMode, Transaction};
+use crate::command::names::Names;
 use crate::command::spec::Flag;
 use crate::command::{self, CommandSpec, table};
 use crate::engine::Outcome;
@@ -31,6 +32,7 @@ use crate::limits::ARGUMENTS_MAX;
 use crate::resp::Protocol;
 use acl::Acl;
 use identity::Identity;
+use std::sync::Arc;
 use transaction::Queue;
 use watching::Watching;
 use world::Ended;
@@ -78,6 +80,8 @@ pub struct Session {
     executing: bool,
     identity: Identity,
     watching: Watching,
+    /// `rename-command`, if it stands in the configuration file.
+    names: Option<Arc<Names>>,
 }
 
 /// How one command went, inside or outside of a transaction.
@@ -124,7 +128,13 @@ impl Session {
             executing: false,
             identity: Identity::new(acl),
             watching: Watching::default(),
+            names: None,
         }
+    }
+
+    /// The same with some commands under other names.
+    pub fn with_names(self, names: Option<Arc<Names>>) -> Session {
+        Session { names, ..self }
     }
 
     /// Runs one command. `args` begins with its name and is not empty. The reply, if there is one
@@ -163,7 +173,7 @@ impl Session {
         world: &mut dyn World,
     ) -> Next {
         let name = args.first().copied().unwrap_or_default();
-        let error = match table::find(name) {
+        let error = match self.find(name) {
             Some(spec) => Error::text(format!(
                 "ERR an argument of '{}' has {bytes} bytes; max-body-size is {bytes_max}",
                 spec.name
@@ -179,7 +189,7 @@ impl Session {
 
     /// Refuses a command with too many arguments, of which only the name is looked at.
     pub fn refuse_many(&mut self, name: &[u8], count: usize, world: &mut dyn World) -> Next {
-        let error = match table::find(name) {
+        let error = match self.find(name) {
             Some(spec) => Error::text(format!(
                 "ERR '{}' came with {count} arguments; the most are {ARGUMENTS_MAX}",
                 spec.name
@@ -235,7 +245,17 @@ impl Session {
 
     /// The command that `args` call.
     fn resolve(&self, args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
-        table::resolve(args)
+        self.names.as_ref().map_or_else(|| table::resolve(args), |names| names.resolve(args))
+    }
+
+    /// The command of this name.
+    fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
+        self.names.as_ref().map_or_else(|| table::find(name), |names| names.find(name))
+    }
+
+    /// Whether COMMAND lists it.
+    fn lists(&self, spec: &CommandSpec) -> bool {
+        self.names.as_ref().is_none_or(|names| names.lists(spec))
     }
 
     fn settle_muting(&mut self, world: &mut dyn World) {

@@ -1,0 +1,185 @@
+//! Passwords and users through the real program: files, names, limits, and that no password comes to
+//! light anywhere.
+
+#[path = "support/program.rs"]
+mod program;
+
+use program::{Folder, Program, Reply};
+use std::fs;
+
+/// Passwords that are tried and set; each is searched for in everything that comes out.
+const PASSWORDS: [&str; 6] =
+    ["sesame-one", "sesame-two", "sesame-three", "sesame-four", "sesame-five", "sesame-six"];
+
+fn config(folder: &Folder, text: &str) -> String {
+    let path = folder.0.join("delayd.conf");
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// All that a reply shows.
+fn text(reply: &Reply) -> String {
+    match reply {
+        Reply::Simple(text) | Reply::Error(text) => format!("{text}\n"),
+        Reply::Bulk(bytes) => format!("{}\n", String::from_utf8_lossy(bytes)),
+        Reply::Number(number) => format!("{number}\n"),
+        Reply::Nil => "nil\n".to_owned(),
+        Reply::Array(all) => all.iter().map(text).collect(),
+    }
+}
+
+/// Starts the program with a configuration file.
+fn start(folder: &Folder, text: &str, options: &[&str]) -> Result<Program, String> {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_delayd"));
+    command.arg(config(folder, text));
+    command.args(["--port", "0", "--bind", "127.0.0.1", "--dir", folder.text()]).args(options);
+    Program::try_start(command)
+}
+
+#[test]
+fn no_password_is_shown_anywhere() {
+    let folder = Folder::new("secrets");
+    let file = "requirepass sesame-one\nuser old on >sesame-two ~* +@all\nrename-command AUTH letmein\n\
+                slowlog-log-slower-than 0\nloglevel debug\n";
+    let program = start(&folder, file, &[]).unwrap();
+    let mut seen = String::new();
+    let mut guest = program.connect();
+    let mut client = program.connect();
+    let mut ask = |line: &str| {
+        let reply = text(&client.ask(line));
+        seen.push_str(&reply);
+        reply
+    };
+    assert!(ask("letmein sesame-three").contains("WRONGPASS"));
+    assert!(ask("letmein old sesame-three").contains("WRONGPASS"));
+    assert!(ask("HELLO 2 AUTH old sesame-three").contains("WRONGPASS"));
+    assert!(ask("letmein sesame-one").contains("OK"));
+    assert!(ask("ACL SETUSER new on >sesame-four <sesame-five").contains("Error in ACL SETUSER"));
+    assert!(ask("ACL SETUSER new on >sesame-four").contains("OK"));
+    assert!(ask("ACL SETUSER new !sesame-five #sesame-five").contains("Error in ACL SETUSER"));
+    assert!(ask("CONFIG SET requirepass sesame-six port 1").contains("immutable"));
+    assert!(ask("CONFIG SET requirepass sesame-six").contains("OK"));
+    assert!(ask("MULTI").contains("OK"));
+    ask("letmein new sesame-four");
+    ask("letmein new sesame-three");
+    ask("EXEC");
+    assert!(ask("ACL WHOAMI").contains("NOPERM"));
+    ask("letmein sesame-six");
+    for line in [
+        "SLOWLOG GET 100",
+        "ACL LOG 100",
+        "ACL LIST",
+        "ACL GETUSER new",
+        "CLIENT LIST",
+        "CLIENT INFO",
+        "INFO everything",
+        "COMMAND DOCS",
+        "CONFIG GET *file*",
+    ] {
+        ask(line);
+    }
+    assert!(seen.contains("(redacted)") && seen.contains("letmein"));
+    assert!(guest.ask("PING").is_error("NOAUTH"));
+    let log = program.stop();
+    assert!(log.contains("a wrong user name or password"));
+    for password in PASSWORDS {
+        assert!(!seen.contains(password), "{password} in a reply");
+        assert!(!log.contains(password), "{password} in the log:\n{log}");
+    }
+    // What is wrong at the start is told without it, too.
+    let told = start(&folder, "requirepass sesame-one sesame-two\n", &[]).unwrap_err();
+    assert!(told.contains("requirepass (redacted): one value expected, got 2"), "{told}");
+    let told = start(&folder, "user u on >sesame-one #sesame-two\n", &[]).unwrap_err();
+    assert!(told.contains("Error in user declaration 'u'"), "{told}");
+    assert!(!told.contains("sesame"), "{told}");
+}
+
+#[test]
+fn users_stay_in_the_configuration_file() {
+    let folder = Folder::new("users");
+    let program = start(&folder, "user gone on\nrequirepass sesame-one\n", &[]).unwrap();
+    let mut client = program.connect();
+    assert_eq!(client.ask("AUTH sesame-one"), Reply::Simple("OK".to_owned()));
+    client.ask("ACL SETUSER worker on >sesame-two %R~mail:* +@delay -@admin (~log +delay.add)");
+    assert_eq!(client.ask("ACL DELUSER gone"), Reply::Number(1));
+    let list = client.ask("ACL LIST");
+    assert_eq!(client.ask("CONFIG REWRITE"), Reply::Simple("OK".to_owned()));
+    program.stop();
+    let text = fs::read_to_string(folder.0.join("delayd.conf")).unwrap();
+    assert!(text.contains("requirepass sesame-one\n") && !text.contains("gone"), "{text}");
+    assert!(!text.contains("sesame-two"), "{text}");
+    let program = start(&folder, &text, &[]).unwrap();
+    let mut client = program.connect();
+    client.ask("AUTH sesame-one");
+    assert_eq!(client.ask("ACL LIST"), list);
+    assert_eq!(client.ask("AUTH worker sesame-two"), Reply::Simple("OK".to_owned()));
+}
+
+#[test]
+fn users_stay_in_the_acl_file() {
+    let folder = Folder::new("aclfile");
+    let path = folder.0.join("users.acl");
+    fs::write(&path, "user default on nopass ~* &* +@all\nuser a on >sesame-one +ping\n").unwrap();
+    let option = format!("aclfile {}\n", path.display());
+    let program = start(&folder, &option, &[]).unwrap();
+    let (mut client, mut user) = (program.connect(), program.connect());
+    assert_eq!(user.ask("AUTH a sesame-one"), Reply::Simple("OK".to_owned()));
+    assert_eq!(client.ask("ACL SAVE"), Reply::Simple("OK".to_owned()));
+    let saved = fs::read_to_string(&path).unwrap();
+    assert!(saved.starts_with("user a on #") && !saved.contains("sesame"), "{saved}");
+    assert_eq!(client.ask("ACL LOAD"), Reply::Simple("OK".to_owned()));
+    assert_eq!(user.ask("PING"), Reply::Simple("PONG".to_owned()), "it is still there");
+
+    fs::write(&path, "user default on nopass ~* &* +@all\nuser b foo\n").unwrap();
+    assert!(
+        client.ask("ACL LOAD").text().contains("users.acl:2: Error in applying operation 'foo'")
+    );
+    assert_eq!(user.ask("PING"), Reply::Simple("PONG".to_owned()), "nothing has changed");
+    fs::write(&path, "user default on nopass ~* &* +@all\nuser b on\n").unwrap();
+    assert_eq!(client.ask("ACL LOAD"), Reply::Simple("OK".to_owned()));
+    user.push_line("PING");
+    let _ = user.flush();
+    assert!(user.read().is_err(), "its user is gone");
+    program.stop();
+
+    let told = start(&folder, &format!("{option}user c on\n"), &[]).unwrap_err();
+    assert!(told.contains("have them in one of both"), "{told}");
+    fs::remove_file(&path).unwrap();
+    let told = start(&folder, &option, &[]).unwrap_err();
+    assert!(told.contains("Error loading ACLs, opening file"), "{told}");
+}
+
+#[test]
+fn commands_under_other_names() {
+    let folder = Folder::new("renames");
+    let file = "rename-command CONFIG cfg77\nrename-command FLUSHALL \"\"\n";
+    let program = start(&folder, file, &[]).unwrap();
+    let mut client = program.connect();
+    for gone in ["CONFIG GET port", "FLUSHALL"] {
+        let reply = client.ask(gone);
+        assert!(reply.text().starts_with("ERR unknown command '"), "{reply:?}");
+    }
+    assert!(client.ask("CFG77 GET port").array().is_some());
+    assert_eq!(
+        client.ask("COMMAND INFO config flushall").array().unwrap(),
+        [Reply::Nil, Reply::Nil]
+    );
+    let list = format!("{:?}", client.ask("COMMAND LIST"));
+    let name = |name: &str| format!("{:?}", Reply::Bulk(name.as_bytes().to_vec()));
+    assert!(list.contains(&name("echo")) && list.contains(&name("flushdb")));
+    for gone in ["config", "config|get", "flushall", "cfg77"] {
+        assert!(!list.contains(&name(gone)), "{gone}");
+    }
+    assert_eq!(client.ask("CFG77 REWRITE"), Reply::Simple("OK".to_owned()));
+    program.stop();
+    let text = fs::read_to_string(folder.0.join("delayd.conf")).unwrap();
+    assert!(text.starts_with(file), "{text}");
+    for (file, why) in [
+        ("rename-command nosuch x\n", "No such command in rename-command"),
+        ("rename-command get ping\n", "Target command name already exists"),
+        ("rename-command get\n", "a command and its new name expected"),
+    ] {
+        let told = start(&folder, file, &[]).unwrap_err();
+        assert!(told.contains(why), "{told}");
+    }
+}
