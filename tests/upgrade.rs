@@ -21,7 +21,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// Every word of a fact, and of an image.
-const FACTS: [&str; 21] = [
+const FACTS: [&str; 23] = [
     "queue_bound",
     "queue_removed",
     "queue_forgotten",
@@ -43,8 +43,10 @@ const FACTS: [&str; 21] = [
     "dropped",
     "rescheduled",
     "window_over",
+    "configured",
+    "paused",
 ];
-const IMAGES: [&str; 6] = ["begin", "policy", "queue", "job", "window", "end"];
+const IMAGES: [&str; 7] = ["begin", "policy", "queue", "queue_more", "job", "window", "end"];
 
 fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -165,6 +167,10 @@ fn every_fact_and_image_of_this_version_is_kept() {
         r#""history":{"#,
         r#""backoff":"1s,90s""#,
         r#""backoff":"exp:1s:1h~""#,
+        r#""settings":{}"#,
+        r#""due-enters":"left""#,
+        r#""out":"endless""#,
+        r#""in":null"#,
     ] {
         assert!(facts.contains(kind), "{kind}");
     }

@@ -35,7 +35,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                 `lateness-max-us`, and totals `added`, `delivered`, `acked`, `nacked`, `timeouts`, `lost`, \
                 `expired`, `deleted`, `died`, `dropped`. Nil if nothing is known of the queue.",
         notes: "Lateness is measured from the due time to the release of the reply, for jobs for which a \
-                consumer was waiting when they fell due.",
+                consumer was waiting when they fell due. What a pause or a limit of the queue held back does \
+                not count.",
         example: &[("DELAY.STATS nothing", "(nil)")],
         parse: Some(parse_stats),
         ..CommandSpec::BASE

@@ -4,7 +4,10 @@ use crate::desk::{Desk, add, name, reserve};
 use delayd::engine::Facts;
 use delayd::engine::fact::Fact;
 use delayd::engine::policy::{Backoff, Steps};
-use delayd::engine::request::{Add, Nack, Only, QueueName, Request, Reserve, Wait, When};
+use delayd::engine::queue_settings::{QueueSettings, Side};
+use delayd::engine::request::{
+    Add, Direction, Nack, Only, QueueName, Request, Reserve, Wait, When,
+};
 use delayd::ids::{ClientId, Db, PolicyNo};
 
 const DAY_MS: u64 = 86_400_000;
@@ -24,6 +27,7 @@ pub fn write(desk: &mut Desk) {
     removing(desk);
     desk.roll();
     staying(desk);
+    setting(desk);
     desk.base();
     behind_the_base(desk);
 }
@@ -171,6 +175,35 @@ fn staying(desk: &mut Desk) {
     desk.add(Add { priority: Some(0), ..add(mail(), b"r0", 0) });
 }
 
+/// All that can be set for a queue, and pauses: one that ends by itself, and two that stay.
+fn setting(desk: &mut Desk) {
+    let queue = mail();
+    let backoff = Backoff { steps: Steps::Ladder([1_000, 90_000].into()), jitter: true };
+    let changes = QueueSettings {
+        attempts: Some(7),
+        backoff: Some(backoff),
+        lease_ms: Some(30_000),
+        priority: Some(4),
+        ttl_ms: Some(0),
+        max_jobs: Some(1_000),
+        max_leased: Some(10),
+        rate: Some(50),
+        dead_retention_ms: Some(7 * DAY_MS),
+        dead_max: Some(100),
+        due_enters: Some(Side::Left),
+    };
+    desk.ask(1, &Request::Configure { queue, changes: Box::new(changes) });
+    let few = QueueSettings { max_jobs: Some(9), ..QueueSettings::default() };
+    let other = name(15, b"made");
+    desk.ask(1, &Request::Configure { queue: other, changes: Box::new(few) });
+    desk.ask(1, &Request::Unconfigure { queue: other });
+    let pause = |queue, direction, for_ms| Request::Pause { queue, direction, for_ms };
+    desk.ask(1, &pause(other, Direction::In, Some(20)));
+    desk.pass(30);
+    desk.ask(1, &pause(queue, Direction::In, Some(40 * DAY_MS)));
+    desk.ask(1, &pause(name(4, b"paused"), Direction::All, None));
+}
+
 /// A dead letter, a window, and a job that was delivered and waits for its next try.
 fn ending_soon(desk: &mut Desk, queue: QueueName<'_>) {
     let queues: &[&[u8]] = &[queue.name];
@@ -191,6 +224,7 @@ fn ending_soon(desk: &mut Desk, queue: QueueName<'_>) {
 }
 
 fn behind_the_base(desk: &mut Desk) {
+    desk.ask(1, &Request::Resume { queue: mail(), direction: Direction::In });
     desk.add(add(mail(), b"after", 0));
     desk.add(add(name(0, b"other"), b"after", 70));
     desk.ask(1, &Request::Delete { queue: mail(), ids: &[b"d1"] });
