@@ -54,6 +54,7 @@ const RENAME: CommandSpec = CommandSpec {
 
 /// A command that asks when a key expires.
 const TTL: CommandSpec = CommandSpec {
+    access: Access::Read,
     reply: "Integer: -1 (a queue does not expire), or -2 if there is none.",
     parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::Ttl))),
     ..GENERIC
@@ -92,7 +93,7 @@ const EXPIRE: CommandSpec = CommandSpec {
 
 /// A command that counts the elements of a type that no queue has.
 const OTHER_COUNT: CommandSpec = CommandSpec {
-    access: Access::Read,
+    access: Access::Look,
     categories: &[],
     reply: "Integer: 0, or the error class `WRONGTYPE` if there is a queue of that name.",
     parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::OtherCount))),
@@ -339,24 +340,28 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         name: "strlen",
+        categories: &["string"],
         summary: "Refused for a queue, which is no string",
         example: &[("STRLEN nothing", "(integer) 0")],
         ..OTHER_COUNT
     },
     CommandSpec {
         name: "hlen",
+        categories: &["hash"],
         summary: "Refused for a queue, which is no hash",
         example: &[("HLEN nothing", "(integer) 0")],
         ..OTHER_COUNT
     },
     CommandSpec {
         name: "scard",
+        categories: &["set"],
         summary: "Refused for a queue, which is no set",
         example: &[("SCARD nothing", "(integer) 0")],
         ..OTHER_COUNT
     },
     CommandSpec {
         name: "zcard",
+        categories: &["sortedset"],
         summary: "Refused for a queue, which is no sorted set",
         example: &[("ZCARD nothing", "(integer) 0")],
         ..OTHER_COUNT
@@ -365,7 +370,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         name: "get",
         summary: "Refused for a queue, which is no string",
         access: Access::Read,
-        categories: &[],
+        categories: &["string"],
         reply: "Nil, or the error class `WRONGTYPE` if there is a queue of that name.",
         example: &[("GET nothing", "(nil)")],
         parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::OtherValue))),

@@ -12,7 +12,7 @@ pub mod value;
 use crate::limits;
 use options::{Change, Name, OPTIONS, Spec};
 use std::path::PathBuf;
-use value::{Kind, OutputLimit, Value};
+use value::{OutputLimit, Value};
 
 /// What a file of the journal is written in, bytes: `journal-segment-size` is a multiple of it.
 const SEGMENT_BYTES_UNIT: u64 = 4096;
@@ -81,7 +81,7 @@ impl Config {
         let slot = &mut self.values[spec.name as usize];
         match spec.kind.read(args, Some(slot)) {
             Ok(value) => *slot = value,
-            Err(reason) if matches!(spec.kind, Kind::Secret) => {
+            Err(reason) if spec.is_secret() => {
                 return Err(Refused::value(word, &["(redacted)".to_owned()], reason));
             }
             Err(reason) => return Err(Refused::value(word, args, reason)),
@@ -224,6 +224,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use super::value::Kind;
     use super::*;
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -67,6 +67,9 @@ pub enum Name {
     TlsSessionCacheTimeout,
     TlsReplication,
     TlsCluster,
+    TlsClientCertFile,
+    TlsClientKeyFile,
+    TlsClientKeyFilePass,
 }
 
 /// What CONFIG SET may do with an option.
@@ -102,6 +105,11 @@ impl Spec {
     pub fn word(&self) -> &'static str {
         self.words[0]
     }
+
+    /// Whether its value is not to be repeated.
+    pub fn is_secret(&self) -> bool {
+        matches!(self.kind, Kind::Secret) || self.word().ends_with("-pass")
+    }
 }
 
 /// Finds an option by its word, in any case.
@@ -135,7 +143,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 59] = [
+pub static OPTIONS: [Spec; 62] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -258,4 +266,10 @@ pub static OPTIONS: [Spec; 59] = [
         "TLS towards a master: not in this version."),
     fixed(Name::TlsCluster, &["tls-cluster"], Kind::Only(&["no"], "there is no cluster bus"), &["no"],
         "TLS within a cluster: never."),
+    live(Name::TlsClientCertFile, &["tls-client-cert-file"], Kind::Only(&[""], "delayd connects to no other server, so it is nobody's client"), &[""],
+        "Redis's certificate for connections that it makes itself: always empty."),
+    live(Name::TlsClientKeyFile, &["tls-client-key-file"], Kind::Only(&[""], "delayd connects to no other server, so it is nobody's client"), &[""],
+        "The private key of that certificate: always empty."),
+    live(Name::TlsClientKeyFilePass, &["tls-client-key-file-pass"], Kind::Only(&[""], "delayd connects to no other server, so it is nobody's client"), &[""],
+        "The password of that private key: always empty."),
 ];

@@ -136,7 +136,7 @@ impl Client {
 
     /// Bytes held for what it has sent: partial and waiting requests, and its transaction.
     pub fn held_bytes(&self) -> usize {
-        self.input.capacity() + self.session.memory_bytes()
+        self.input.capacity() + self.session.memory_bytes() + self.socket.stream.held_bytes()
     }
 
     fn make_room(&mut self, buffers: &mut Buffers) {

@@ -167,7 +167,7 @@ impl Turns {
                 }
                 Frame::Error(error) => {
                     world.begin_frame();
-                    world.refuse_framing(&error.to_string());
+                    world.refuse_framing(error);
                     world.end_frame();
                     break After::Closing;
                 }

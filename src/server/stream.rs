@@ -91,6 +91,14 @@ impl Stream {
         }
     }
 
+    /// Bytes held for it beside the kernel's, those of the outputs not counted.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => 0,
+            Stream::Tls(stream) => stream.held_bytes(),
+        }
+    }
+
     /// The TCP connection below, if there is one.
     pub fn tcp(&self) -> Option<&TcpStream> {
         match self {

@@ -19,6 +19,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::net::TcpStream;
 
+/// Room that a connection has for the record that it is reading.
+const RECORD_BYTES: usize = 4096;
+
 /// A TLS connection whose handshake is over.
 #[derive(Debug)]
 pub struct Tls {
@@ -37,6 +40,11 @@ impl Tls {
     /// The connection below.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
+    }
+
+    /// Bytes held for it: the session, a record that is being read, and what is being sent.
+    pub fn held_bytes(&self) -> usize {
+        size_of::<Tls>() + RECORD_BYTES + self.sending
     }
 
     /// As [`Stream::poll_read`](super::stream::Stream::poll_read).

@@ -18,7 +18,7 @@ use crate::ids::{ClientId, Db};
 use crate::observe::persistence::Trouble;
 use crate::observe::slowlog;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
-use crate::resp::{Encoder, Protocol};
+use crate::resp::{Encoder, Protocol, ProtocolError};
 use crate::session::acl::Acl;
 use crate::session::acl::log::Denials;
 use crate::session::world::{
@@ -104,9 +104,12 @@ impl<'a> ClientWorld<'a> {
     }
 
     /// Answers a request that cannot be framed.
-    pub fn refuse_framing(&mut self, text: &str) {
-        self.core.outputs.errors.count(text);
-        self.core.outputs.encoder(self.running.id).error(text);
+    pub fn refuse_framing(&mut self, error: ProtocolError) {
+        let too_long = matches!(error, ProtocolError::CommandTooLong { .. });
+        self.core.counters.closed_for_input += u64::from(too_long);
+        let text = error.to_string();
+        self.core.outputs.errors.count(&text);
+        self.core.outputs.encoder(self.running.id).error(&text);
     }
 
     fn line_of(&self, slot: u32, client: &Client) -> ClientLine {
