@@ -126,6 +126,9 @@ pub const KEYS_PER_TURN: usize = 8192;
 pub const REDRIVEN_PER_TURN: u32 = 1_024;
 /// Jobs that FORECAST counts in a turn, two cache misses each: about 250 µs.
 pub const FORECAST_JOBS_PER_TURN: usize = 2_048;
+/// Steps of a search through ready jobs (LRANGE, LINDEX, LPOS, LREM) in a turn: a job looked at, a KiB
+/// of body compared or copied, up to 27 jobs passed over. About 0.2 µs each.
+pub const SEARCH_STEPS_PER_TURN: u64 = 4096;
 /// Queues without a job that are forgotten in a turn, at most.
 pub const FORGOTTEN_PER_TURN: u32 = 1024;
 /// Connections accepted in a turn.

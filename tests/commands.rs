@@ -90,6 +90,11 @@ fn keys_stand_where_the_tree_says() {
         };
         let behind = spec.arguments[at + 1..].iter().map(Argument::words_min).sum::<usize>() as i64;
         let first = base + at as i64;
+        if matches!(spec.keys, Keys::FromTo { .. }) {
+            let second = &spec.arguments[at + 1];
+            assert_eq!((first, second.kind, second.key_spec), (1, Kind::Key, 1), "{}", spec.name);
+            continue;
+        }
         let counted = at > 0 && spec.arguments[at - 1].name == "numqueues";
         let want = match spec.arguments[at].multiple {
             true if counted => Keys::Counted { at: first - 1 },
@@ -158,6 +163,7 @@ fn sample(argument: &Argument) -> Vec<&'static str> {
         Kind::Integer => vec!["1"],
         Kind::Duration | Kind::When => vec!["30s"],
         Kind::Timeout => vec!["0.5"],
+        Kind::Side => vec!["LEFT"],
         Kind::Token => vec!["42"],
         Kind::Backoff => vec!["1s,5s~"],
         Kind::Pattern => vec!["*"],
@@ -208,6 +214,9 @@ fn every_command_takes_what_its_tree_requires() {
     assert_eq!(
         refused,
         [
+            "lset",
+            "linsert",
+            "ltrim",
             "expire",
             "pexpire",
             "expireat",

@@ -14,6 +14,8 @@ mod ids;
 mod leases;
 #[path = "engine/limits.rs"]
 mod limits;
+#[path = "engine/lists.rs"]
+mod lists;
 #[path = "engine/policies.rs"]
 mod policies;
 #[path = "engine/redrive.rs"]

@@ -8,7 +8,7 @@ use crate::command::duration;
 use crate::command::moment::{self, WhenError};
 use crate::command::number::{self, Whole};
 use crate::engine::policy::Backoff;
-use crate::engine::request::{QueueName, Wait, When};
+use crate::engine::request::{QueueName, Side, Wait, When};
 use crate::error::{Error, Shown};
 use crate::ids::{Db, Token};
 use crate::limits::{COUNT_MAX, DELAY_MS_MAX, NAME_BYTES_MAX, PRIORITY_MAX};
@@ -97,21 +97,27 @@ impl<'a> Args<'a> {
 
     /// A number of queues, then the queues.
     pub fn counted_queues(&mut self) -> Result<&'a [&'a [u8]], Error> {
-        let keep = self.counted("numqueues")?;
+        let count = self.count("numqueues")?;
+        self.queues_of(count)
+    }
+
+    /// So many queues.
+    pub fn queues_of(&mut self, count: u32) -> Result<&'a [&'a [u8]], Error> {
+        let keep = self.keeping("numqueues", count)?;
         self.queues_but(keep)
     }
 
     /// A number of ids, then the ids.
     pub fn counted_ids(&mut self) -> Result<&'a [&'a [u8]], Error> {
-        let keep = self.counted("numids")?;
+        let count = self.count("numids")?;
+        let keep = self.keeping("numids", count)?;
         let ids = self.words_but(keep);
         ids.iter().try_for_each(|id| check_name("id", id))?;
         Ok(ids)
     }
 
-    /// A number of words that follow; returns how many are behind them.
-    fn counted(&mut self, name: &str) -> Result<usize, Error> {
-        let count = self.count(name)?;
+    /// How many words are behind the next `count`.
+    fn keeping(&self, name: &str, count: u32) -> Result<usize, Error> {
         let left = self.left();
         left.checked_sub(count as usize).ok_or_else(|| {
             Error::text(format!("ERR syntax error: {name} is {count}, but {left} arguments follow"))
@@ -213,14 +219,33 @@ impl<'a> Args<'a> {
     /// Seconds as BLPOP reads them, or NOWAIT.
     pub fn timeout(&mut self) -> Result<Wait, Error> {
         let word = self.word("timeout")?;
-        if word.eq_ignore_ascii_case(b"NOWAIT") {
-            return Ok(Wait::No);
-        }
-        match number::timeout_ms(word) {
-            Ok(0) => Ok(Wait::Forever),
-            Ok(ms) => Ok(Wait::For(ms)),
-            Err(error) => Err(Error::text(error.to_string())),
-        }
+        if word.eq_ignore_ascii_case(b"NOWAIT") { Ok(Wait::No) } else { wait(word) }
+    }
+
+    /// Seconds as BLPOP reads them.
+    pub fn seconds(&mut self) -> Result<Wait, Error> {
+        wait(self.word("timeout")?)
+    }
+
+    /// A whole number of any size that fits, with Redis's error text.
+    pub fn signed(&mut self, name: &str) -> Result<i64, Error> {
+        let value = number::signed(self.word(name)?);
+        value.ok_or_else(|| Error::text("ERR value is not an integer or out of range"))
+    }
+
+    /// A side of a list, LEFT or RIGHT.
+    pub fn side(&mut self) -> Result<Side, Error> {
+        let Some(word) = self.peek() else {
+            return Err(Error::text("ERR syntax error: LEFT or RIGHT is missing"));
+        };
+        self.at += 1;
+        [Side::Left, Side::Right]
+            .into_iter()
+            .find(|side| word.eq_ignore_ascii_case(side.word().as_bytes()))
+            .ok_or_else(|| {
+                let shown = Shown::new(word);
+                Error::text(format!("ERR syntax error: {shown} is neither LEFT nor RIGHT"))
+            })
     }
 
     /// A backoff.
@@ -294,6 +319,14 @@ impl<'a> Args<'a> {
 /// `ERR wrong number of arguments for 'delay.add' command`.
 pub fn arity_error(name: &str) -> Error {
     Error::text(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+fn wait(word: &[u8]) -> Result<Wait, Error> {
+    match number::timeout_ms(word) {
+        Ok(0) => Ok(Wait::Forever),
+        Ok(ms) => Ok(Wait::For(ms)),
+        Err(error) => Err(Error::text(error.to_string())),
+    }
 }
 
 fn check_name(what: &str, name: &[u8]) -> Result<(), Error> {

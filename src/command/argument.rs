@@ -20,6 +20,8 @@ pub struct Argument {
     pub multiple: bool,
     /// Of a group: its members.
     pub arguments: &'static [Argument],
+    /// Of a queue: which of the command's key specifications tells where it stands.
+    pub key_spec: u8,
 }
 
 /// What an argument holds.
@@ -39,6 +41,8 @@ pub enum Kind {
     When,
     /// Seconds with decimals, or NOWAIT.
     Timeout,
+    /// A side of a list, LEFT or RIGHT.
+    Side,
     /// A fencing token.
     Token,
     /// A ladder of durations, or `exp:…`.
@@ -59,7 +63,7 @@ impl Kind {
         match self {
             Kind::Key => "key",
             Kind::Id | Kind::Bytes | Kind::Token => "string",
-            Kind::Duration | Kind::When | Kind::Backoff => "string",
+            Kind::Duration | Kind::When | Kind::Backoff | Kind::Side => "string",
             Kind::Integer => "integer",
             Kind::Timeout => "double",
             Kind::Pattern => "pattern",
@@ -82,6 +86,7 @@ impl Argument {
             optional: false,
             multiple: false,
             arguments: &[],
+            key_spec: 0,
         }
     }
 
@@ -113,6 +118,11 @@ impl Argument {
     /// The same, but can be repeated.
     pub const fn multiple(self) -> Argument {
         Argument { multiple: true, ..self }
+    }
+
+    /// The same, of the second key specification.
+    pub const fn second_key(self) -> Argument {
+        Argument { key_spec: 1, ..self }
     }
 
     /// The same, behind a word.

@@ -2,7 +2,7 @@
 //! that names and texts are bulk strings and that flags are simple strings.
 
 use crate::command::argument::{Argument, Kind};
-use crate::command::spec::{CommandSpec, Keys};
+use crate::command::spec::{Access, CommandSpec, Keys};
 use crate::resp::Encoder;
 
 /// One element of COMMAND's reply.
@@ -101,7 +101,7 @@ fn write_argument(argument: &Argument, out: &mut Encoder<'_>) {
     }
     if key {
         out.bulk(b"key_spec_index");
-        out.integer(0);
+        out.integer(argument.key_spec.into());
     }
     if let Some(token) = argument.token {
         write_text("token", token, out);
@@ -126,19 +126,37 @@ fn write_argument(argument: &Argument, out: &mut Encoder<'_>) {
 }
 
 fn write_key_specs(spec: &CommandSpec, out: &mut Encoder<'_>) {
-    let (begin, kind, fields) = match spec.keys {
-        Keys::None => return out.set(0),
+    let range = |last| ("range", [("lastkey", last), ("keystep", 1), ("limit", 0)]);
+    match spec.keys {
+        Keys::None => out.set(0),
         Keys::Range { first, last } => {
+            out.set(1);
             // Counted from the first key, or from the end.
             let last = if last < 0 { last } else { last - first };
-            (first, "range", [("lastkey", last), ("keystep", 1), ("limit", 0)])
+            write_key_spec(spec.access, first, range(last), out);
         }
-        Keys::Counted { at } => (at, "keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]),
-    };
-    out.set(1);
+        Keys::Counted { at } => {
+            out.set(1);
+            let found = ("keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]);
+            write_key_spec(spec.access, at, found, out);
+        }
+        Keys::FromTo { to } => {
+            out.set(2);
+            write_key_spec(spec.access, 1, range(0), out);
+            write_key_spec(to, 2, range(0), out);
+        }
+    }
+}
+
+fn write_key_spec(
+    access: Access,
+    begin: i64,
+    (kind, fields): (&str, [(&str, i64); 3]),
+    out: &mut Encoder<'_>,
+) {
     out.map(3);
     out.bulk(b"flags");
-    let words = spec.access.words();
+    let words = access.words();
     out.set(words.len());
     for word in words {
         out.simple(word);

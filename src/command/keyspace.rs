@@ -7,7 +7,7 @@ use crate::command::help::help;
 use crate::command::number;
 use crate::command::produce::QUEUE;
 use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
-use crate::engine::request::{Request, State};
+use crate::engine::request::Request;
 use crate::error::Error;
 
 const KEY: Keys = Keys::Range { first: 1, last: 1 };
@@ -42,10 +42,10 @@ const REMOVE: CommandSpec = CommandSpec {
 /// A command that gives a queue another name.
 const RENAME: CommandSpec = CommandSpec {
     complexity: "O(1); the memory of a queue that was in the way is freed in slices afterwards",
-    arguments: &[QUEUE, Argument::new("newqueue", Kind::Key)],
+    arguments: &[QUEUE, Argument::new("newqueue", Kind::Key).second_key()],
     flags: &[Flag::Write],
-    keys: Keys::Range { first: 1, last: 2 },
-    access: Access::Update,
+    keys: Keys::FromTo { to: Access::Insert },
+    access: Access::Take,
     notes: "Everything moves: jobs, leases, dead ones, UNIQUE windows, totals, settings and pauses. Holders \
             of leases acknowledge under the new name. A queue that had that name is removed as by DEL. \
             Consumers that wait under the new name are served, those under the old one go on waiting.",
@@ -97,15 +97,6 @@ const OTHER_COUNT: CommandSpec = CommandSpec {
     categories: &[],
     reply: "Integer: 0, or the error class `WRONGTYPE` if there is a queue of that name.",
     parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::OtherCount))),
-    ..GENERIC
-};
-
-/// A command that counts ready jobs.
-const READY_COUNT: CommandSpec = CommandSpec {
-    access: Access::Read,
-    parse: Some(|args| {
-        Ok(Action::Engine(Request::Len { queue: args.queue()?, state: Some(State::Ready) }))
-    }),
     ..GENERIC
 };
 
@@ -321,22 +312,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             },
         ],
         ..GENERIC
-    },
-    CommandSpec {
-        name: "llen",
-        summary: "Counts a queue's ready jobs",
-        reply: "Integer: the ready jobs.",
-        example: &[("LLEN nothing", "(integer) 0")],
-        categories: &["list"],
-        ..READY_COUNT
-    },
-    CommandSpec {
-        name: "xlen",
-        summary: "Counts a queue's ready jobs; the same as LLEN, for autoscalers that ask streams",
-        reply: "Integer: the ready jobs.",
-        example: &[("XLEN nothing", "(integer) 0")],
-        categories: &["stream"],
-        ..READY_COUNT
     },
     CommandSpec {
         name: "strlen",

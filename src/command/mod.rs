@@ -29,6 +29,7 @@ mod consume;
 mod job;
 mod journal;
 mod keyspace;
+mod list;
 mod observe;
 mod policy;
 mod produce;

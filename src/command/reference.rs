@@ -40,6 +40,7 @@ fn first_word(spec: &CommandSpec) -> &'static [u8] {
 fn title(group: Group) -> &'static str {
     match group {
         Group::Delay => "Jobs and queues",
+        Group::List => "Ready jobs as a list",
         Group::Generic => "Queues as keys",
         Group::Transactions => "Transactions",
         Group::Connection => "Connections",

@@ -2,6 +2,7 @@
 
 use crate::engine::queue_settings::Setting;
 use crate::engine::reply::{Delivered, Glimpse, JobView, Reply};
+use crate::engine::request::Shape;
 use crate::engine::stats::StatsView;
 use crate::resp::Encoder;
 
@@ -28,6 +29,13 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         Reply::Reserved(jobs) => {
             out.array(jobs.len());
             jobs.iter().for_each(|job| write_delivered(job, out));
+        }
+        Reply::Listed(shape, jobs) => write_listed(*shape, jobs, out),
+        Reply::Body(body) => out.bulk(body),
+        Reply::Bodies(bodies) => write_names(bodies, out),
+        Reply::Places(places) => {
+            out.array(places.len());
+            places.iter().for_each(|place| out.integer(*place));
         }
         Reply::Job(job) => write_job(job, out),
         Reply::Settings { values, all } => write_settings(values, *all, out),
@@ -71,6 +79,18 @@ fn write_delivered(job: &Delivered<'_>, out: &mut Encoder<'_>) {
     out.integer(i64::from(job.attempt));
     out.integer(integer(job.due.0));
     out.integer(integer(job.lease_end.0));
+}
+
+fn write_listed(shape: Shape, jobs: &[Delivered<'_>], out: &mut Encoder<'_>) {
+    let Some(first) = jobs.first() else { return out.null_array() };
+    if matches!(shape, Shape::Named | Shape::NamedValues) {
+        out.array(2);
+        out.bulk(first.queue.name);
+    }
+    if matches!(shape, Shape::Values | Shape::NamedValues) {
+        out.array(jobs.len());
+    }
+    jobs.iter().for_each(|job| out.bulk(job.body));
 }
 
 fn write_glimpse(job: &Glimpse<'_>, out: &mut Encoder<'_>) {

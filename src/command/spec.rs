@@ -53,6 +53,8 @@ pub struct CommandSpec {
 pub enum Group {
     /// The queue's own commands.
     Delay,
+    /// Ready jobs as a list.
+    List,
     /// Redis's commands on keys.
     Generic,
     /// MULTI and EXEC.
@@ -65,13 +67,20 @@ pub enum Group {
 
 impl Group {
     /// All, in the order of the reference.
-    pub const ALL: [Group; 5] =
-        [Group::Delay, Group::Generic, Group::Transactions, Group::Connection, Group::Server];
+    pub const ALL: [Group; 6] = [
+        Group::Delay,
+        Group::List,
+        Group::Generic,
+        Group::Transactions,
+        Group::Connection,
+        Group::Server,
+    ];
 
     /// The word users write.
     pub fn word(self) -> &'static str {
         match self {
             Group::Delay => "delay",
+            Group::List => "list",
             Group::Generic => "generic",
             Group::Transactions => "transactions",
             Group::Connection => "connection",
@@ -145,6 +154,11 @@ pub enum Keys {
     Counted {
         /// Where the number stands.
         at: i64,
+    },
+    /// Two, at 1 and at 2, to which it does different things: each has a key specification of its own.
+    FromTo {
+        /// What it does to the second.
+        to: Access,
     },
 }
 
@@ -271,6 +285,7 @@ impl CommandSpec {
             }
         };
         add(self.group == Group::Delay, "delay");
+        add(self.group == Group::List, "list");
         add(self.group == Group::Connection, "connection");
         add(self.group == Group::Transactions, "transaction");
         add(self.has(Flag::Write), "write");
@@ -290,6 +305,7 @@ impl CommandSpec {
     pub fn legacy_keys(&self) -> (i64, i64, i64) {
         match self.keys {
             Keys::Range { first, last } => (first, last, 1),
+            Keys::FromTo { .. } => (1, 2, 1),
             Keys::None | Keys::Counted { .. } => (0, 0, 0),
         }
     }
@@ -302,6 +318,7 @@ impl CommandSpec {
             Keys::None => return None,
             Keys::Range { first, last } if last < 0 => (first, count + last + 1),
             Keys::Range { first, last } => (first, last + 1),
+            Keys::FromTo { .. } => (1, 3),
             Keys::Counted { at } => {
                 let number = args.get(at as usize).copied().unwrap_or_default();
                 let number = crate::command::number::unsigned(number).unwrap_or(0);
@@ -310,6 +327,14 @@ impl CommandSpec {
         };
         let fits = first < end && end <= count;
         Some(if fits { first as usize..end as usize } else { 0..0 })
+    }
+
+    /// What it does to the queue that it names as its `nth`, from 0.
+    pub fn access_of(&self, nth: usize) -> Access {
+        match self.keys {
+            Keys::FromTo { to } if nth > 0 => to,
+            _ => self.access,
+        }
     }
 
     /// The line of the reference: `DELAY.ADD queue when body [ID id] …`.

@@ -7,13 +7,14 @@ use crate::command::spec::CommandSpec;
 use crate::error::Error;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 15] = [
+static TABLE: [&[CommandSpec]; 16] = [
     super::produce::COMMANDS,
     super::consume::COMMANDS,
     super::job::COMMANDS,
     super::queue::COMMANDS,
     super::bulk::COMMANDS,
     super::policy::COMMANDS,
+    super::list::COMMANDS,
     super::keyspace::COMMANDS,
     super::transaction::COMMANDS,
     super::connection::COMMANDS,

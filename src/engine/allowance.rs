@@ -13,7 +13,7 @@
 
 use crate::engine::queue::Queue;
 use crate::engine::request::State;
-use crate::engine::{Engine, Step, Turn};
+use crate::engine::{Engine, Turn};
 use crate::error::{Error, Shown};
 use crate::ids::QueueNo;
 use crate::time::Micros;
@@ -143,18 +143,23 @@ impl Engine {
     }
 }
 
-impl Step<'_, '_> {
-    /// Whether the queue takes a new job, of which there will be one more if `grows`.
-    pub(super) fn check_admission(&self, number: QueueNo, grows: bool) -> Result<(), Error> {
-        let queue = self.engine.store.queue(number);
-        if queue.pauses.into.holds(self.now) {
-            let left_ms = queue.pauses.into.end().map(|end| end.0 - self.now.floor().0);
+impl Engine {
+    /// Whether the queue takes new jobs, of which there will be `growth` more then.
+    pub(super) fn check_admission(
+        &self,
+        number: QueueNo,
+        growth: u64,
+        now: Micros,
+    ) -> Result<(), Error> {
+        let queue = self.store.queue(number);
+        if queue.pauses.into.holds(now) {
+            let left_ms = queue.pauses.into.end().map(|end| end.0 - now.floor().0);
             return Err(Error::Paused { queue: Shown::new(&queue.name), left_ms });
         }
         let Some(settings) = &queue.settings else { return Ok(()) };
         let max = settings.max_jobs.unwrap_or(0);
         let jobs = queue.jobs - queue.count(State::Dead);
-        if max > 0 && grows && jobs >= max {
+        if max > 0 && growth > 0 && jobs.saturating_add(growth) > max {
             return Err(Error::Full { queue: Shown::new(&queue.name), jobs, max });
         }
         Ok(())

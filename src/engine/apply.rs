@@ -6,9 +6,11 @@ use crate::engine::base::image;
 use crate::engine::fact::{Destination, Fact, FactId, Image};
 use crate::engine::job::{History, Job, JobIndex, Stage};
 use crate::engine::number;
+use crate::engine::order::side_of;
 use crate::engine::policies::POLICY_BYTES;
 use crate::engine::policy::Policy;
 use crate::engine::reply::Reason;
+use crate::engine::request::Side;
 use crate::engine::store::{Located, Store, place_of};
 use crate::engine::weight::Weight;
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo, Token};
@@ -72,10 +74,11 @@ impl Store {
             Fact::Added { queue, .. } => {
                 applied.index = Some(self.add(queue, fact, at.hash, at_ms));
             }
-            Fact::Due { queue, place, count } => {
-                assert_eq!(place, self.queue(queue).last_place + 1, "places follow each other");
+            Fact::Due { queue, place, count, left } => {
+                let next = self.queue(queue).next_place(side_of(left));
+                assert_eq!(place, next, "places follow each other");
                 for _ in 0..count {
-                    self.fall_due(queue);
+                    self.fall_due(queue, side_of(left));
                 }
             }
             Fact::Leased { queue, token, lease_end, bound, prompt, .. } => {
@@ -119,14 +122,15 @@ impl Store {
                 self.end(queue, found(at), Millis(0));
                 self.queue_mut(queue).totals.dropped += 1;
             }
-            Fact::Rescheduled { queue, ready, due, .. } => {
-                self.reschedule(queue, found(at), ready, due);
+            Fact::Rescheduled { queue, ready, left, due, .. } => {
+                let enters = ready.then_some(side_of(left));
+                self.reschedule(queue, found(at), enters, due);
             }
-            Fact::Redriven { queue, ready, keep_attempts, due, .. } => {
+            Fact::Redriven { queue, ready, left, keep_attempts, due, .. } => {
                 let (history, _) = self.jobs.history_mut(found(at));
                 history.attempt *= u32::from(keep_attempts);
                 history.unanswered = 0;
-                self.reschedule(queue, found(at), ready, due);
+                self.reschedule(queue, found(at), ready.then_some(side_of(left)), due);
             }
             Fact::Renamed { queue, name, over } => {
                 over.into_iter().for_each(|over| self.unbind_queue(over));
@@ -145,7 +149,7 @@ impl Store {
     }
 
     fn add(&mut self, queue: QueueNo, fact: &Fact<'_>, hash: u32, added: Millis) -> JobIndex {
-        let Fact::Added { id, policy, priority, ready, due, body, .. } = *fact else {
+        let Fact::Added { id, policy, priority, ready, left, due, body, .. } = *fact else {
             unreachable!("called for a new job");
         };
         let written;
@@ -168,7 +172,7 @@ impl Store {
         queue_ref.totals.added += 1;
         queue_ref.lookalikes |= !made && id.len() == number::ID_BYTES;
         if ready {
-            self.make_ready(queue, index, due);
+            self.make_ready(queue, index, side_of(left), due);
         } else {
             self.delay(queue, index, due);
         }
@@ -217,14 +221,23 @@ impl Store {
         self.wake_by(queue, due);
     }
 
-    /// Puts a job that stands nowhere at the tail of its priority.
-    fn make_ready(&mut self, queue: QueueNo, index: JobIndex, due: Millis) {
+    /// Puts a job that stands nowhere at the tail or the head of its priority.
+    fn make_ready(&mut self, queue: QueueNo, index: JobIndex, enters: Side, due: Millis) {
         let (queue_ref, jobs, timers, chunks) = self.parts(queue);
-        queue_ref.last_place += 1;
+        let place = queue_ref.next_place(enters);
         let job = jobs.get_mut(index);
         job.stage = Stage::Ready;
-        job.order = queue_ref.last_place;
-        queue_ref.ready.push_back(jobs, chunks, index);
+        job.order = place;
+        match enters {
+            Side::Right => {
+                queue_ref.last_place = place;
+                queue_ref.ready.push_back(jobs, chunks, index);
+            }
+            Side::Left => {
+                queue_ref.first_place = place;
+                queue_ref.ready.push_front(jobs, chunks, index);
+            }
+        }
         if jobs.history(index).is_none() {
             timers.set_due(index, due);
         }
@@ -241,7 +254,7 @@ impl Store {
     }
 
     /// The first delayed job of the queue becomes ready.
-    pub(super) fn fall_due(&mut self, queue: QueueNo) {
+    pub(super) fn fall_due(&mut self, queue: QueueNo, enters: Side) {
         let (queue_ref, _, timers, _) = self.parts(queue);
         let mut budget = u32::MAX;
         // The live server opened the slot within its budget; a replay does all of it here.
@@ -258,7 +271,7 @@ impl Store {
         queue_ref.version += 1;
         self.count(queue, Stage::Delayed, -1);
         let due = self.timers.due(index);
-        self.make_ready(queue, index, due);
+        self.make_ready(queue, index, enters, due);
     }
 
     fn lease(&mut self, queue: QueueNo, index: JobIndex, token: Token, end: Millis, bound: bool) {
@@ -427,16 +440,16 @@ impl Store {
         self.count(queue, Stage::Ready, 1);
     }
 
-    fn reschedule(&mut self, queue: QueueNo, index: JobIndex, ready: bool, due: Millis) {
+    /// Delayed anew, or ready where it enters.
+    fn reschedule(&mut self, queue: QueueNo, index: JobIndex, ready: Option<Side>, due: Millis) {
         self.detach(queue, index);
         if self.jobs.history(index).is_some() {
             let (history, _) = self.jobs.history_mut(index);
             (history.due, history.token) = (due, 0);
         }
-        if ready {
-            self.make_ready(queue, index, due);
-        } else {
-            self.delay(queue, index, due);
+        match ready {
+            Some(enters) => self.make_ready(queue, index, enters, due),
+            None => self.delay(queue, index, due),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::engine::fact::Fact;
 use crate::engine::job::Stage;
 use crate::engine::reply::Reply;
-use crate::engine::request::{Only, QueueName, State, When};
+use crate::engine::request::{Only, QueueName, Side, State, When};
 use crate::engine::{Outcome, Step};
 
 impl Step<'_, '_> {
@@ -63,7 +63,8 @@ impl Step<'_, '_> {
             return self.reply(Reply::Integer(0));
         }
         let (ready, absolute) = (self.ready_at_once(queue, due), matches!(when, When::At(_)));
-        self.commit(&Fact::Rescheduled { queue, id, absolute, ready, due }, at);
+        let left = ready && self.engine.store.queue(queue).due_enters() == Side::Left;
+        self.commit(&Fact::Rescheduled { queue, id, absolute, ready, left, due }, at);
         if ready {
             let place = self.engine.store.jobs.get(index).order;
             self.engine.touch(queue, Some(place));

@@ -62,7 +62,7 @@ impl Step<'_, '_> {
         }
         let more = settings.memory_bytes().saturating_sub(before);
         self.check_own_memory(name, number, more)?;
-        let number = number.unwrap_or_else(|| self.bind_queue(name));
+        let number = self.bound(name, number);
         self.put_settings(number, settings);
         Ok(())
     }
@@ -74,6 +74,10 @@ impl Step<'_, '_> {
             self.put_settings(number, QueueSettings::default());
         }
         self.reply(Reply::Ok)
+    }
+
+    fn bound(&mut self, name: QueueName<'_>, number: Option<QueueNo>) -> QueueNo {
+        number.unwrap_or_else(|| self.engine.bind_queue(name, self.now, self.turn))
     }
 
     fn put_settings(&mut self, queue: QueueNo, settings: QueueSettings) {
@@ -112,7 +116,7 @@ impl Step<'_, '_> {
         if let Err(error) = self.check_own_memory(name, number, 0) {
             return self.refuse(&error);
         }
-        let queue = number.unwrap_or_else(|| self.bind_queue(name));
+        let queue = self.bound(name, number);
         self.put_pause(queue, direction, pause);
         self.reply(Reply::Ok)
     }

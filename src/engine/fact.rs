@@ -117,6 +117,8 @@ pub enum Fact<'a> {
         absolute: bool,
         /// Ready at once, at the tail of its priority; otherwise delayed.
         ready: bool,
+        /// Ready, but at the head of its priority.
+        left: bool,
         /// When it falls due.
         due: Millis,
         /// The body.
@@ -126,10 +128,12 @@ pub enum Fact<'a> {
     Due {
         /// The queue.
         queue: QueueNo,
-        /// The place of the first; the others follow.
+        /// The place of the first; the others follow, each one more or, at the head, one less.
         place: i64,
         /// How many.
         count: u32,
+        /// At the head of their priorities, not at the tail.
+        left: bool,
     },
     /// Delivered with a lease.
     Leased {
@@ -250,6 +254,8 @@ pub enum Fact<'a> {
         absolute: bool,
         /// Ready at once, at the tail of its priority; otherwise delayed.
         ready: bool,
+        /// Ready, but at the head of its priority.
+        left: bool,
         /// When it falls due.
         due: Millis,
     },
@@ -263,6 +269,8 @@ pub enum Fact<'a> {
         absolute: bool,
         /// Ready at once, at the tail of its priority; otherwise delayed.
         ready: bool,
+        /// Ready, but at the head of its priority.
+        left: bool,
         /// Attempts stay; otherwise they count from 0.
         keep_attempts: bool,
         /// When it falls due.

@@ -8,9 +8,11 @@
 use std::sync::Arc;
 
 use crate::engine::policy::{Backoff, Steps};
-use crate::engine::request::{Add, Nack, QueueName, Redrive, Request, Which};
+use crate::engine::request::{Add, Nack, Push, QueueName, Redrive, Request, When, Which};
 use crate::error::Misconf;
-use crate::limits::{ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, TRANSACTION_COST_MAX};
+use crate::limits::{
+    COUNT_MAX, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, TRANSACTION_COST_MAX,
+};
 use crate::time::{Micros, Millis};
 
 /// Bytes of facts that the journal still takes in this turn.
@@ -65,6 +67,8 @@ const HEAD_ID: u64 = HEAD + 4;
 const ID_MAX: u64 = NAME_BYTES_MAX as u64;
 /// A dead letter that leaves.
 const DROPPED_MAX: u64 = HEAD_ID + ID_MAX;
+/// A job that is removed.
+const DELETED_MAX: u64 = HEAD_ID + ID_MAX;
 /// Where a job goes: dead, for a reason, until.
 const DESTINATION_MAX: u64 = 1 + 1 + 8;
 /// Each death makes up to so many older ones leave.
@@ -125,7 +129,11 @@ impl Bound {
         let len = |bytes: &[u8]| bytes.len() as u64;
         Some(match *request {
             Request::Add(ref add) => Bound::whole(adding(add)),
+            Request::Push(ref push) => Bound::whole(pushing(push)),
             Request::Pop { .. } => Bound::taking(1),
+            Request::ListPop(ref pop) => Bound::taking(pop.count),
+            // Of which job is known only when it is met: the rest of its body is looked at then.
+            Request::Move(ref of) => Bound::whole(moving_bytes_max(0, of.to.len())),
             Request::Reserve(ref reserve) => Bound::taking(reserve.count),
             // Each id with the end of its window.
             Request::Ack { ref jobs, .. } => {
@@ -137,6 +145,11 @@ impl Bound {
                 Bound::ending(ids.iter().map(|id| HEAD_ID + len(id)).sum())
             }
             Request::Cancel { id, .. } => Bound::ending(HEAD_ID + len(id)),
+            // Those that are found are looked at before any is removed.
+            Request::DeleteEqual { count, .. } => {
+                let most = if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) };
+                Bound { bytes: most * DELETED_MAX, needed: DELETED_MAX, ends: true }
+            }
             // Flags and the new due time.
             Request::Reschedule { id, .. } => Bound::whole(HEAD_ID + len(id) + 1 + 8),
             Request::Redrive(Redrive { which: Which::Ids(ids), .. }) => {
@@ -160,6 +173,9 @@ impl Bound {
             | Request::Forecast { .. }
             | Request::Len { .. }
             | Request::Peek { .. }
+            | Request::Range { .. }
+            | Request::At { .. }
+            | Request::Find(_)
             | Request::Scan { .. }
             | Request::Exists { .. }
             | Request::Keys { .. }
@@ -169,6 +185,30 @@ impl Bound {
             | Request::Memory { .. } => return None,
         })
     }
+}
+
+/// The jobs, with made ids; their queue and their policy, should they be new.
+fn pushing(push: &Push<'_>) -> u64 {
+    let first = adding(&Add::new(push.queue, When::In(0), b""));
+    let bodies = push.bodies.iter().map(|body| made_bytes(body.len())).sum::<u64>();
+    first + bodies
+}
+
+/// The most that moving a job makes: it is taken, and added with an id and, should they be new, a
+/// queue and a policy.
+pub fn moving_bytes_max(body_bytes: usize, name_bytes: usize) -> u64 {
+    let bound = HEAD + 1 + 4 + name_bytes as u64;
+    TAKING_BYTES_MAX + bound + binding_policy(None) + made_bytes(body_bytes)
+}
+
+/// What removing a job with an id of so many bytes makes.
+pub fn deleting_bytes(id_bytes: usize) -> u64 {
+    HEAD_ID + id_bytes as u64
+}
+
+/// A job with a made id: the id, policy, priority, flags, due time, body.
+fn made_bytes(body_bytes: usize) -> u64 {
+    HEAD + 8 + 4 + 1 + 1 + 8 + 4 + body_bytes as u64
 }
 
 /// The job; its queue and its policy, should they be new; and the job that it replaces.
@@ -328,6 +368,11 @@ impl Gate {
         self.bytes >= bytes
     }
 
+    /// As [`Gate::lets_spend`], of facts that end jobs.
+    pub fn lets_end(&self, bytes: u64) -> bool {
+        self.bytes.saturating_add(self.reserve_bytes) >= bytes
+    }
+
     /// Whether no job is handed over, whatever the room.
     pub fn is_held(&self) -> bool {
         self.held
@@ -410,11 +455,11 @@ mod tests {
         assert!(bytes(std::slice::from_ref(&expired)) <= TAKING_BYTES_MAX);
         assert!(bytes(&[Fact::Unleased { queue, id }]) <= TAKING_BYTES_MAX);
 
-        let (absolute, ready, keep_attempts) = (true, true, true);
-        let redriven = Fact::Redriven { queue, id, absolute, ready, keep_attempts, due: end };
+        let (absolute, ready, left, keep_attempts) = (true, true, true, true);
+        let redriven = Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due: end };
         assert_eq!(bytes(&[redriven]), REDRIVEN_BYTES_MAX);
 
-        let due = Fact::Due { queue, place: 1, count: 1 };
+        let due = Fact::Due { queue, place: 1, count: 1, left: true };
         let to = Destination::Dead { reason: Reason::Lost, kept_until: end };
         let over = Fact::LeaseOver { queue, id, lost, counted: true, to };
         let dropped = Fact::Dropped { queue, id };
@@ -439,6 +484,7 @@ mod tests {
                 priority: 1,
                 absolute: true,
                 ready: true,
+                left: true,
                 due: Millis(1),
                 body: b"body",
             };

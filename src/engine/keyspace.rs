@@ -1,7 +1,7 @@
 //! Queues as keys: EXISTS, DEL, RENAME, FLUSH, KEYS, SCAN.
 
 use crate::engine::fact::Fact;
-use crate::engine::queue::Queue;
+use crate::engine::queue::{Queue, Stale};
 use crate::engine::reply::Reply;
 use crate::engine::request::{QueueName, State};
 use crate::engine::store::Located;
@@ -70,7 +70,7 @@ impl Step<'_, '_> {
         let queue_ref = self.engine.store.queue_mut(queue);
         queue_ref.line = line;
         // Nobody waited under this name when they became ready.
-        queue_ref.fresh_place = i64::MAX;
+        queue_ref.stale = Stale::ALL;
         if queue_ref.count(State::Ready) > 0 {
             self.engine.touch(queue, None);
         }

@@ -116,6 +116,7 @@ impl Engine {
         self.walks.remove(&client);
         self.redrives.remove(&client);
         self.store.forget_forecast(client);
+        self.end_search(client);
         // Moved in one piece: there may be millions.
         if let Some(bounds) = self.bound.remove(&client) {
             self.unbound.push_back(bounds.leases.into_iter());

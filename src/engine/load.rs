@@ -14,6 +14,7 @@ use crate::engine::fact::{Malformed, Reader};
 use crate::engine::hash::wide;
 use crate::engine::histogram::Histogram;
 use crate::engine::job::{Job, JobIndex, Jobs, Stage};
+use crate::engine::order::TAIL_PLACE_MIN;
 use crate::engine::policy::Policy;
 use crate::engine::queue::{NEVER, Queue};
 use crate::engine::store::{Store, place_of};
@@ -54,6 +55,7 @@ struct Standing {
     queue: QueueNo,
     sequence: i64,
     last_place: i64,
+    first_place: i64,
     weight: Weight,
     delayed: Vec<(i64, JobIndex)>,
     ready: Vec<(i64, JobIndex)>,
@@ -174,7 +176,8 @@ impl Loader {
     fn queue_more(&mut self, image: QueueMore) -> Fits {
         let QueueMore { number, settings, pauses, first_place } = image;
         // It stands right behind its queue, so none of the queue's jobs has been seen.
-        when(self.standings.last()?.queue == number)?;
+        let standing = self.standings.last_mut().filter(|last| last.queue == number)?;
+        standing.first_place = first_place;
         let store = &mut self.engine.store;
         let queue = store.queue(number);
         when(image::more_bytes(queue) == 0 && queue.table.iter().next().is_none())?;
@@ -274,6 +277,7 @@ impl Standing {
             queue: queue.number,
             sequence: queue.sequence,
             last_place: queue.last_place,
+            first_place: queue.first_place,
             weight: Weight::default(),
             delayed: Vec::new(),
             ready: Vec::new(),
@@ -289,7 +293,7 @@ impl Standing {
     fn check(&self, image: &JobImage<'_>) -> Fits {
         let in_sequence = |order: i64| (0..self.sequence).contains(&order);
         when(image.priority <= PRIORITY_MAX && image.id.len() <= usize::from(u16::MAX))?;
-        let placed = image.order <= self.last_place && image.order >= -(COUNTED_MAX as i64);
+        let placed = (self.first_place..=self.last_place).contains(&image.order);
         when(match image.stage {
             Stage::Delayed | Stage::Dead => in_sequence(image.order),
             _ => placed,
@@ -333,7 +337,11 @@ impl Standing {
         for (_, index) in &self.leased {
             queue.leases.insert(timers, *index, timers.due(*index));
         }
-        for (_, index) in &self.ready {
+        let tail = self.ready.partition_point(|(place, _)| *place < TAIL_PLACE_MIN);
+        for (_, index) in self.ready[..tail].iter().rev() {
+            queue.ready.push_front(jobs, chunks, *index);
+        }
+        for (_, index) in &self.ready[tail..] {
             queue.ready.push_back(jobs, chunks, *index);
         }
         for (_, index) in &self.dead {

@@ -118,10 +118,9 @@ impl Step<'_, '_> {
         let store = &self.engine.store;
         let queue = store.queue(number);
         let first = queue.delayed.iter_front(&store.timers).next();
-        // The front of each priority became ready before all behind it, and jobs become ready in
-        // the order of their due times: the oldest is among at most ten.
-        let fronts = queue.ready.fronts(&store.jobs, &store.chunks);
-        let oldest = fronts.map(|index| store.due(index)).min();
+        // Jobs become ready in the order of their due times (but for pushes amid a sweep, which are in
+        // nobody's way for long), so the oldest is among those that entered first: at most forty.
+        let oldest = queue.ready.earliest(&store.chunks).map(|index| store.due(index)).min();
         let lateness = queue.lateness.as_deref();
         let view = StatsView {
             delayed: queue.count(State::Delayed),
@@ -167,7 +166,10 @@ impl Step<'_, '_> {
         };
         for state in state.map_or(vec![State::Ready, State::Delayed], |state| vec![state]) {
             match state {
-                State::Ready => show(state, &mut queue.ready.iter(&store.jobs, &store.chunks)),
+                State::Ready => {
+                    let (from, jobs) = (queue.next_side(), &store.jobs);
+                    show(state, &mut queue.ready.iter(from, jobs, &store.chunks));
+                }
                 State::Dead => show(state, &mut queue.dead.iter(&store.chunks)),
                 State::Delayed => show(state, &mut queue.delayed.iter_front(&store.timers)),
                 State::Leased => show(state, &mut queue.leases.iter_front(&store.timers)),

@@ -23,6 +23,7 @@ mod keyspace;
 mod lease;
 mod load;
 mod look;
+mod moving;
 pub mod number;
 mod numbered;
 mod order;
@@ -36,6 +37,7 @@ mod redrive;
 pub mod reply;
 pub mod request;
 mod retry;
+mod search;
 pub mod stats;
 mod store;
 mod table;
@@ -150,6 +152,8 @@ pub struct Engine {
     walks: HashMap<ClientId, keyspace::Walk, RandomState>,
     /// REDRIVEs that are half done.
     redrives: HashMap<ClientId, redrive::Progress, RandomState>,
+    /// Searches through ready jobs that are half done.
+    searches: HashMap<ClientId, Box<search::Search>, RandomState>,
     /// Bytes of jobs handed over since time passed last, which it does once a turn.
     handed_bytes: usize,
     /// What was handed over in replies that have not reached the kernel.
@@ -186,6 +190,7 @@ impl Engine {
             slack: crate::limits::SLACK_STEPS_PER_TURN,
             walks: HashMap::with_hasher(hasher.clone()),
             redrives: HashMap::with_hasher(hasher.clone()),
+            searches: HashMap::with_hasher(hasher.clone()),
             handed_bytes: 0,
             in_hand: HashMap::with_hasher(hasher.clone()),
             likely_queue: QueueNo(0),
@@ -266,6 +271,14 @@ impl Engine {
             Request::ScanQueues { count, .. } => 1 + count.min(crate::limits::COUNT_MAX),
             Request::Scan { count, .. } | Request::Peek { count, .. } => items(count as usize),
             Request::Reserve(ref reserve) => items(reserve.count as usize + reserve.queues.len()),
+            Request::Push(ref push) => items(push.bodies.len()),
+            Request::ListPop(ref pop) => items(pop.count as usize + pop.queues.len()),
+            Request::Range { queue, .. } | Request::At { queue, .. } => self.ready_count(queue),
+            Request::Find(ref find) => {
+                let ready = self.ready_count(find.queue);
+                if find.looked_at_max > 0 { ready.min(find.looked_at_max) } else { ready }
+            }
+            Request::DeleteEqual { queue, .. } => self.ready_count(queue),
             Request::Pop { queues, .. }
             | Request::Exists { queues, .. }
             | Request::Remove { queues, .. } => items(queues.len()),
@@ -288,6 +301,12 @@ impl Engine {
             }
             _ => 1,
         }
+    }
+
+    /// What a search through a queue's ready jobs may look at.
+    fn ready_count(&self, name: QueueName<'_>) -> u64 {
+        let queue = self.store.queue_no(name.db, name.name);
+        1 + queue.map_or(0, |queue| self.store.queue(queue).count(request::State::Ready))
     }
 
     /// Bytes held for a client's places in lines.
@@ -343,6 +362,15 @@ impl Step<'_, '_> {
     fn decide(&mut self, request: &Request<'_>) -> Outcome {
         match *request {
             Request::Add(ref add) => self.add(add),
+            Request::Push(ref push) => self.push(push),
+            Request::ListPop(ref pop) => self.list_pop(pop),
+            Request::Move(ref of) => self.move_between(of),
+            Request::Range { queue, start, stop } => self.range(queue, start, stop),
+            Request::At { queue, place } => self.at(queue, place),
+            Request::Find(ref find) => self.find_equal(find),
+            Request::DeleteEqual { queue, body, from, count } => {
+                self.delete_equal(queue, body, from, count)
+            }
             Request::Pop { db, queues, wait } => self.pop(db, queues, wait),
             Request::Reserve(ref reserve) => self.reserve(reserve),
             Request::Ack { queue, ref jobs } => self.ack(queue, jobs),
@@ -478,7 +506,7 @@ impl Engine {
             return;
         }
         if let Some(place) = place {
-            queue.fresh_place = queue.fresh_place.min(place);
+            queue.stale.give(place);
         }
         if !std::mem::replace(&mut queue.touched, true) {
             self.touched.push(number);

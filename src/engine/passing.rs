@@ -7,7 +7,7 @@
 use crate::engine::fact::Fact;
 use crate::engine::job::{JobIndex, Stage};
 use crate::engine::queue::NEVER;
-use crate::engine::request::State;
+use crate::engine::request::{Side, State};
 use crate::engine::retry::Failure;
 use crate::engine::store::{IDLE_QUEUES_MAX, Located};
 use crate::engine::{Advanced, Engine, Turn};
@@ -182,7 +182,8 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) -> bool {
         // Jobs in a run become ready one by one, and one fact tells of all of them.
-        let (place, mut count) = (self.store.queue(number).last_place + 1, 0);
+        let enters = self.store.queue(number).due_enters();
+        let (place, mut count) = (self.store.queue(number).next_place(enters), 0);
         let mut first = place;
         let done = loop {
             let index = match self.next_due(number, Stage::Delayed, budget, now) {
@@ -190,16 +191,16 @@ impl Engine {
                 none => break none == Peek::Empty,
             };
             if self.store.expiry(index).is_some_and(|expiry| expiry <= now.floor()) {
-                self.note_due(number, first, std::mem::take(&mut count), turn);
+                self.note_due(number, first, std::mem::take(&mut count), enters, turn);
                 self.expire(number, index, now, turn);
-                first = self.store.queue(number).last_place + 1;
+                first = self.store.queue(number).next_place(enters);
                 continue;
             }
-            self.store.fall_due(number);
+            self.store.fall_due(number, enters);
             count += 1;
         };
-        self.note_due(number, first, count, turn);
-        if self.store.queue(number).last_place >= place {
+        self.note_due(number, first, count, enters, turn);
+        if self.store.queue(number).next_place(enters) != place {
             self.store.queue_mut(number).used = now.floor();
             self.touch(number, Some(place));
         }
@@ -222,9 +223,17 @@ impl Engine {
         peek
     }
 
-    fn note_due(&mut self, queue: QueueNo, place: i64, count: u32, turn: &mut Turn<'_>) {
+    fn note_due(
+        &mut self,
+        queue: QueueNo,
+        place: i64,
+        count: u32,
+        enters: Side,
+        turn: &mut Turn<'_>,
+    ) {
         if count > 0 {
-            self.record(turn, &Fact::Due { queue, place, count });
+            let left = enters == Side::Left;
+            self.record(turn, &Fact::Due { queue, place, count, left });
         }
     }
 

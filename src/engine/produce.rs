@@ -5,13 +5,13 @@ use crate::engine::job::{JOB_BYTES, JobIndex, Stage};
 use crate::engine::policy::Policy;
 use crate::engine::queue::QUEUE_BYTES;
 use crate::engine::reply::Reply;
-use crate::engine::request::{Add, QueueName, State, Taken, When};
+use crate::engine::request::{Add, Push, QueueName, Side, State, Taken, When};
 use crate::engine::store::Located;
-use crate::engine::{Outcome, Step, number};
+use crate::engine::{Engine, Outcome, Step, Turn, number};
 use crate::error::{Error, Shown};
 use crate::ids::{PolicyNo, QueueNo};
 use crate::limits;
-use crate::time::{Millis, Written};
+use crate::time::{Micros, Millis, Written};
 
 impl Step<'_, '_> {
     pub(super) fn add(&mut self, add: &Add<'_>) -> Outcome {
@@ -52,47 +52,45 @@ impl Step<'_, '_> {
                 let state = self.engine.store.jobs.get(index).stage.state();
                 state.is_some_and(|state| state != State::Dead)
             };
-            self.check_admission(queue, !old.is_some_and(|(_, _, index)| counted(index)))?;
+            let replaces = old.is_some_and(|(_, _, index)| counted(index));
+            self.engine.check_admission(queue, u64::from(!replaces), self.now)?;
         }
-        self.check_memory(add, queue.is_none())?;
+        let id_bytes = add.id.map_or(number::ID_BYTES, <[u8]>::len);
+        self.engine.check_memory(queue, add.queue, 1, id_bytes + add.body.len())?;
         if let (Some((queue, at, _)), Some(id)) = (old, add.id) {
             self.commit(&Fact::Deleted { queue, id }, at);
             self.engine.note_place_free(queue);
         }
         let queue = match queue {
             Some(queue) => queue,
-            None => self.bind_queue(add.queue),
+            None => self.engine.bind_queue(add.queue, self.now, self.turn),
         };
-        Ok(Some(self.add_job(add, queue, due)))
+        let enters = self.engine.store.queue(queue).due_enters();
+        let side = self.ready_at_once(queue, due).then_some(enters);
+        Ok(Some(self.engine.add_job(add, queue, due, side, self.now, self.turn)))
     }
 
-    fn add_job(&mut self, add: &Add<'_>, queue: QueueNo, due: Millis) -> JobIndex {
-        let policy = self.policy(add, queue);
-        let store = &self.engine.store;
-        let settings = store.queue(queue).settings.as_deref();
-        let priority = add.priority.or_else(|| settings.and_then(|settings| settings.priority));
-        let (id, hash) = match add.id {
-            Some(id) => (FactId::Given(id), store.hasher().id(id)),
-            None => (FactId::Made(self.free_number(queue)), 0),
-        };
-        let ready = self.ready_at_once(queue, due);
-        let fact = Fact::Added {
-            queue,
-            id,
-            policy,
-            priority: priority.unwrap_or(limits::PRIORITY_DEFAULT),
-            absolute: matches!(add.when, When::At(_)),
-            ready,
-            due,
-            body: add.body,
-        };
-        let applied = self.commit(&fact, Located { hash, index: None });
-        let index = applied.index.expect("an added job has a number");
-        if ready {
-            let place = self.engine.store.jobs.get(index).order;
-            self.engine.touch(queue, Some(place));
+    pub(super) fn push(&mut self, push: &Push<'_>) -> Outcome {
+        let Push { queue: name, bodies, side, only_existing } = *push;
+        let queue = self.queue(name);
+        let exists = queue.is_some_and(|queue| self.engine.store.queue(queue).exists());
+        if only_existing && !exists {
+            return self.reply(Reply::Integer(0));
         }
-        index
+        let bytes = bodies.iter().map(|body| number::ID_BYTES + body.len()).sum();
+        if let Err(error) =
+            self.engine.check_adding(queue, name, bodies.len() as u64, bytes, self.now)
+        {
+            return self.refuse(&error);
+        }
+        let (now, turn) = (self.now, &mut *self.turn);
+        let queue = queue.unwrap_or_else(|| self.engine.bind_queue(name, now, turn));
+        for body in bodies {
+            let add = Add::new(name, When::In(0), body);
+            self.engine.add_job(&add, queue, now.floor(), Some(side), now, turn);
+        }
+        let ready = self.engine.store.queue(queue).count(State::Ready);
+        self.reply(Reply::Integer(ready as i64))
     }
 
     /// Whether a job due at `due` is ready now. It is not while earlier ones of its queue are still
@@ -135,31 +133,104 @@ impl Step<'_, '_> {
         }
         Error::Exists { queue, id }
     }
+}
 
-    fn check_memory(&self, add: &Add<'_>, new_queue: bool) -> Result<(), Error> {
-        let max = self.engine.settings.memory_bytes_max;
-        let id = add.id.map_or(number::ID_BYTES, <[u8]>::len);
-        let queue = if new_queue { QUEUE_BYTES + add.queue.name.len() as u64 } else { 0 };
-        let used = self.engine.store.bytes + (id + add.body.len() + JOB_BYTES) as u64 + queue;
+impl Engine {
+    /// Whether so many new jobs, with so many bytes of ids and bodies, may be added to the queue of
+    /// this name, whose number is `queue` if it has one.
+    pub(super) fn check_adding(
+        &self,
+        queue: Option<QueueNo>,
+        name: QueueName<'_>,
+        jobs: u64,
+        bytes: usize,
+        now: Micros,
+    ) -> Result<(), Error> {
+        if let Some(queue) = queue {
+            self.check_admission(queue, jobs, now)?;
+        }
+        self.check_memory(queue, name, jobs, bytes)
+    }
+
+    /// Whether there is memory for jobs, and for their queue if it is new.
+    fn check_memory(
+        &self,
+        queue: Option<QueueNo>,
+        name: QueueName<'_>,
+        jobs: u64,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let max = self.settings.memory_bytes_max;
+        let new = if queue.is_none() { QUEUE_BYTES + name.name.len() as u64 } else { 0 };
+        let used = self.store.bytes + bytes as u64 + jobs * JOB_BYTES as u64 + new;
         if max > 0 && used > max {
             return Err(Error::OutOfMemory { used, max });
         }
         Ok(())
     }
 
-    pub(super) fn bind_queue(&mut self, name: QueueName<'_>) -> QueueNo {
+    pub(super) fn bind_queue(
+        &mut self,
+        name: QueueName<'_>,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> QueueNo {
         let QueueName { db, name } = name;
-        let queue = self.engine.store.next_queue_no(db);
-        self.commit(&Fact::QueueBound { queue, db, name }, Located { hash: 0, index: None });
-        self.engine.store.queue_mut(queue).line = self.engine.waiters.line(db, name);
+        let queue = self.store.next_queue_no(db);
+        let fact = Fact::QueueBound { queue, db, name };
+        self.commit(now, turn, &fact, Located { hash: 0, index: None });
+        self.store.queue_mut(queue).line = self.waiters.line(db, name);
         queue
     }
 
+    /// Adds a job, ready at once where `ready` says or else delayed. What forbids it has been checked.
+    pub(super) fn add_job(
+        &mut self,
+        add: &Add<'_>,
+        queue: QueueNo,
+        due: Millis,
+        ready: Option<Side>,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> JobIndex {
+        let policy = self.policy(add, queue, now, turn);
+        let settings = self.store.queue(queue).settings.as_deref();
+        let priority = add.priority.or_else(|| settings.and_then(|settings| settings.priority));
+        let (id, hash) = match add.id {
+            Some(id) => (FactId::Given(id), self.store.hasher().id(id)),
+            None => (FactId::Made(self.free_number(queue)), 0),
+        };
+        let fact = Fact::Added {
+            queue,
+            id,
+            policy,
+            priority: priority.unwrap_or(limits::PRIORITY_DEFAULT),
+            absolute: matches!(add.when, When::At(_)),
+            ready: ready.is_some(),
+            left: ready == Some(Side::Left),
+            due,
+            body: add.body,
+        };
+        let applied = self.commit(now, turn, &fact, Located { hash, index: None });
+        let index = applied.index.expect("an added job has a number");
+        if ready.is_some() {
+            let place = self.store.jobs.get(index).order;
+            self.touch(queue, Some(place));
+        }
+        index
+    }
+
     /// The number of the job's policy, bound now if it is new.
-    fn policy(&mut self, add: &Add<'_>, queue: QueueNo) -> PolicyNo {
+    fn policy(
+        &mut self,
+        add: &Add<'_>,
+        queue: QueueNo,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> PolicyNo {
         let (mut attempts, mut backoff, mut ttl_ms) =
             (add.attempts, add.backoff.clone(), add.ttl_ms);
-        if let Some(settings) = &self.engine.store.queue(queue).settings {
+        if let Some(settings) = &self.store.queue(queue).settings {
             attempts = attempts.or(settings.attempts);
             backoff = backoff.or_else(|| settings.backoff.clone());
             ttl_ms = ttl_ms.or(settings.ttl_ms);
@@ -171,14 +242,14 @@ impl Step<'_, '_> {
             ttl_ms: ttl_ms.unwrap_or(0),
             unique_ms: add.unique_ms,
         };
-        self.engine.intern(policy, self.now, self.turn)
+        self.intern(policy, now, turn)
     }
 
     /// The next number whose id is free in this queue. A client may have chosen an id that looks
     /// like ours.
     fn free_number(&self, queue: QueueNo) -> u64 {
-        let store = &self.engine.store;
-        let floor = store.number.max(self.engine.settings.token_floor);
+        let store = &self.store;
+        let floor = store.number.max(self.settings.token_floor);
         if !store.queue(queue).lookalikes {
             return floor + 1;
         }
@@ -190,16 +261,9 @@ impl Step<'_, '_> {
         }
         next
     }
-}
 
-impl super::Engine {
     /// The number of a policy, bound now if it is new.
-    pub(super) fn intern(
-        &mut self,
-        policy: Policy,
-        now: crate::time::Micros,
-        turn: &mut super::Turn<'_>,
-    ) -> PolicyNo {
+    pub(super) fn intern(&mut self, policy: Policy, now: Micros, turn: &mut Turn<'_>) -> PolicyNo {
         if let Some(number) = self.store.policies.number(&policy, self.likely_policy) {
             self.likely_policy = number;
             return number;

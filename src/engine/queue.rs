@@ -3,8 +3,8 @@
 use crate::engine::allowance::Pace;
 use crate::engine::histogram::Histogram;
 use crate::engine::job::{JobIndex, Stage};
-use crate::engine::order::ReadyOrder;
-use crate::engine::queue_settings::{Pauses, QueueSettings};
+use crate::engine::order::{ReadyOrder, TAIL_PLACE_MIN};
+use crate::engine::queue_settings::{Pauses, QueueSettings, Side};
 use crate::engine::request::State;
 use crate::engine::stats::Totals;
 use crate::engine::table::Table;
@@ -93,10 +93,36 @@ pub struct Queue {
     pub idle: bool,
     /// It is in the list of queues with due work.
     pub sweeping: bool,
-    /// Places from here on were given in this step.
-    pub fresh_place: i64,
+    /// The places that were given before this step.
+    pub stale: Stale,
     /// What its deliveries have used up of its rate.
     pub pace: Pace,
+}
+
+/// Places that were given in earlier steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stale {
+    first: i64,
+    last: i64,
+}
+
+impl Stale {
+    /// All places.
+    pub const ALL: Stale = Stale { first: i64::MIN, last: i64::MAX };
+
+    /// A place is given, at the tail or at the head.
+    pub fn give(&mut self, place: i64) {
+        if place >= TAIL_PLACE_MIN {
+            self.last = self.last.min(place - 1);
+        } else {
+            self.first = self.first.max(place + 1);
+        }
+    }
+
+    /// Whether a place was given in an earlier step.
+    pub fn holds(self, place: i64) -> bool {
+        (self.first..=self.last).contains(&place)
+    }
 }
 
 /// No wake-up.
@@ -140,7 +166,7 @@ impl Queue {
             touched: false,
             idle: false,
             sweeping: false,
-            fresh_place: i64::MAX,
+            stale: Stale::ALL,
             pace: Pace::default(),
         }
     }
@@ -159,6 +185,27 @@ impl Queue {
     /// Jobs in a state.
     pub fn count(&self, state: State) -> u64 {
         self.counts[state as usize]
+    }
+
+    /// Where jobs that fall due, or are added for now, enter.
+    pub fn due_enters(&self) -> Side {
+        self.settings.as_ref().and_then(|settings| settings.due_enters).unwrap_or_default()
+    }
+
+    /// The side from which POP and RESERVE take: what became ready first.
+    pub fn next_side(&self) -> Side {
+        match self.due_enters() {
+            Side::Right => Side::Left,
+            Side::Left => Side::Right,
+        }
+    }
+
+    /// The next place to be given.
+    pub fn next_place(&self, enters: Side) -> i64 {
+        match enters {
+            Side::Right => self.last_place + 1,
+            Side::Left => self.first_place - 1,
+        }
     }
 
     /// The wheel that holds the timer of a job in this stage.
@@ -202,7 +249,7 @@ impl Grave {
         while *budget > 0 {
             if let Some(index) = queue.dead.pop_front(chunks) {
                 free(jobs, index);
-            } else if let Some(index) = queue.ready.front(jobs, chunks) {
+            } else if let Some(index) = queue.ready.at(Side::Left, jobs, chunks) {
                 queue.ready.remove(jobs, chunks, index);
                 free(jobs, index);
             } else {

@@ -7,7 +7,7 @@ use crate::engine::fact::Fact;
 use crate::engine::flow::REDRIVEN_BYTES_MAX;
 use crate::engine::job::{JobIndex, Stage};
 use crate::engine::reply::Reply;
-use crate::engine::request::{Redrive, State, When, Which};
+use crate::engine::request::{Redrive, Side, State, When, Which};
 use crate::engine::store::Located;
 use crate::engine::{Engine, Outcome, Step};
 use crate::error::Misconf;
@@ -121,7 +121,9 @@ impl Step<'_, '_> {
     ) {
         let (ready, keep) = (self.ready_at_once(queue, due), redrive.keep_attempts);
         let absolute = matches!(redrive.when, When::At(_));
-        self.commit(&Fact::Redriven { queue, id, absolute, ready, keep_attempts: keep, due }, at);
+        let left = ready && self.engine.store.queue(queue).due_enters() == Side::Left;
+        let fact = Fact::Redriven { queue, id, absolute, ready, left, keep_attempts: keep, due };
+        self.commit(&fact, at);
         if let Some(index) = at.index.filter(|_| ready) {
             let place = self.engine.store.jobs.get(index).order;
             self.engine.touch(queue, Some(place));

@@ -2,7 +2,7 @@
 //! job into the connection's output. How a reply looks on the wire is not known here.
 
 use crate::engine::queue_settings::Setting;
-use crate::engine::request::{QueueName, State};
+use crate::engine::request::{QueueName, Shape, State};
 use crate::engine::stats::StatsView;
 use crate::error::Error;
 use crate::ids::{ClientId, Token};
@@ -144,6 +144,14 @@ pub enum Reply<'a> {
     Popped(Delivered<'a>),
     /// Jobs taken by RESERVE, at least one.
     Reserved(&'a [Delivered<'a>]),
+    /// Jobs taken by a list pop, at least one.
+    Listed(Shape, &'a [Delivered<'a>]),
+    /// A body that was looked at, or moved.
+    Body(&'a [u8]),
+    /// Bodies in order.
+    Bodies(&'a [&'a [u8]]),
+    /// Places in a list.
+    Places(&'a [i64]),
     /// All of a job.
     Job(&'a JobView<'a>),
     /// What holds for a queue: each setting, its value as users write it, and whether it is set for
@@ -166,4 +174,16 @@ pub enum Reply<'a> {
     ScannedNames(u64, &'a [&'a [u8]]),
     /// Refused; nothing changed.
     Error(&'a Error),
+}
+
+impl Reply<'_> {
+    /// Whether it hands jobs over, which go back if it never leaves.
+    pub fn hands_over(&self) -> bool {
+        matches!(self, Reply::Popped(_) | Reply::Reserved(_) | Reply::Listed(..))
+    }
+
+    /// Whether it tells a client that waited of something that was changed for it.
+    pub fn tells_of_change(&self) -> bool {
+        self.hands_over() || matches!(self, Reply::Body(_))
+    }
 }

@@ -2,6 +2,7 @@
 //! nothing in it depends on the state. Slices borrow from the connection's read buffer.
 
 use crate::engine::policy::Backoff;
+pub use crate::engine::queue_settings::Side;
 use crate::engine::queue_settings::{QueueSettings, Setting};
 use crate::ids::{Db, Token};
 
@@ -130,6 +131,83 @@ pub struct Redrive<'a> {
     pub when: When,
     /// Attempts go on from where they were, which leaves at least one.
     pub keep_attempts: bool,
+}
+
+/// `LPUSH` and its kin: new jobs, ready at once, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Push<'a> {
+    /// The queue.
+    pub queue: QueueName<'a>,
+    /// At least one.
+    pub bodies: &'a [&'a [u8]],
+    /// The side of its priority at which each enters.
+    pub side: Side,
+    /// Only if the queue exists.
+    pub only_existing: bool,
+}
+
+/// How the reply to a list pop looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// `LPOP`: the body.
+    Value,
+    /// `LPOP` with a count: bodies.
+    Values,
+    /// `BLPOP`: the queue and the body.
+    Named,
+    /// `LMPOP`: the queue and bodies.
+    NamedValues,
+}
+
+/// `LPOP` and its kin: jobs of the first queue that has any, at most once.
+#[derive(Clone, Copy, Debug)]
+pub struct ListPop<'a> {
+    /// The connection's database.
+    pub db: Db,
+    /// Queues in the order in which they are looked at.
+    pub queues: &'a [&'a [u8]],
+    /// From which side.
+    pub side: Side,
+    /// Most jobs to take, up to 10,000.
+    pub count: u32,
+    /// How they are shown.
+    pub shape: Shape,
+    /// How long to wait for the first job.
+    pub wait: Wait,
+}
+
+/// `LMOVE` and its kin: a job is taken from one queue, and its body added to another, in one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Move<'a> {
+    /// The connection's database.
+    pub db: Db,
+    /// The queue it is taken from.
+    pub from: &'a [u8],
+    /// The queue it goes to; it may be the same.
+    pub to: &'a [u8],
+    /// From which side.
+    pub take: Side,
+    /// The side at which it enters.
+    pub put: Side,
+    /// How long to wait for a job.
+    pub wait: Wait,
+}
+
+/// `LPOS`.
+#[derive(Clone, Copy, Debug)]
+pub struct Find<'a> {
+    /// The queue.
+    pub queue: QueueName<'a>,
+    /// What is looked for.
+    pub body: &'a [u8],
+    /// From which side, and after how many that are equal.
+    pub from: Side,
+    /// How many that are equal are passed over.
+    pub skipped: u64,
+    /// How many are wanted, 0 for all; without it one, and no array is answered.
+    pub count: Option<u64>,
+    /// How many jobs are looked at, 0 for all.
+    pub looked_at_max: u64,
 }
 
 /// `DELAY.NACK`.
@@ -352,6 +430,41 @@ pub enum Request<'a> {
         pattern: Option<&'a [u8]>,
         /// How many jobs to look at, 1 to 10,000.
         count: u32,
+    },
+    /// `LPUSH` and its kin → how many jobs are ready then.
+    Push(Push<'a>),
+    /// `LPOP` and its kin → bodies, or nil.
+    ListPop(ListPop<'a>),
+    /// `LMOVE` and its kin → the body, or nil.
+    Move(Move<'a>),
+    /// `LRANGE` → bodies.
+    Range {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The first place, from 0; negative ones count from the right, −1 being the last.
+        start: i64,
+        /// The last place.
+        stop: i64,
+    },
+    /// `LINDEX` → a body, or nil.
+    At {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The place, from 0; negative ones count from the right.
+        place: i64,
+    },
+    /// `LPOS` → places, or nil.
+    Find(Find<'a>),
+    /// `LREM` → how many jobs were removed.
+    DeleteEqual {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The body.
+        body: &'a [u8],
+        /// The side from which they are looked for.
+        from: Side,
+        /// The most that are removed; 0 for all.
+        count: u64,
     },
     /// `DEL`, `UNLINK` → how many queues were removed.
     Remove {

@@ -1,45 +1,73 @@
-//! Taking jobs: POP, RESERVE, and the hand-off to whoever waits.
+//! Taking jobs: POP, RESERVE, list pops and moves, and the hand-off to whoever waits.
 //!
 //! Who gets a job is decided in the step that makes it ready, never by waking a waiter to try
 //! again: at the end of the step each touched queue's line is served from its front, each waiter
 //! taking up to its COUNT. So nobody overtakes, and nothing is lost in between.
 
+use std::sync::Arc;
+
 use crate::engine::fact::Fact;
 use crate::engine::hand::{Gone, Taken};
+use crate::engine::job::JobIndex;
 use crate::engine::lease::Bound;
+use crate::engine::queue::Stale;
 use crate::engine::reply::{Delivered, Reply};
-use crate::engine::request::{QueueName, Reserve, State, Wait};
-use crate::engine::waiters::Taking;
+use crate::engine::request::{ListPop, Move, QueueName, Reserve, State, Wait};
+use crate::engine::waiters::{Taking, Target, Terms};
 use crate::engine::{Engine, Outcome, Step, Turn};
+use crate::error::Error;
 use crate::ids::{ClientId, Db, QueueNo, Token};
 use crate::limits;
 use crate::time::{Micros, Millis};
 
 /// Jobs taken for one reply. Its bytes are bounded: COUNT 10,000 of 16 MiB each would be 160 GB.
-struct Haul {
+pub(super) struct Haul {
     taking: Taking,
     client: ClientId,
-    /// Jobs with places from here on fell due while the client was waiting.
-    fresh: Option<i64>,
+    /// The places given before the step in which a waiter is served: jobs with others fell due while
+    /// it was waiting. None for who asks in this step.
+    stale: Option<Stale>,
     taken: Vec<Taken>,
+    /// The job that was moved, where it is now; or why it stays.
+    moved: Option<Result<JobIndex, Error>>,
     bytes: usize,
 }
 
 impl Haul {
-    fn new(taking: Taking, client: ClientId, fresh: Option<i64>) -> Haul {
-        Haul { taking, client, fresh, taken: Vec::new(), bytes: 0 }
+    fn new(taking: Taking, client: ClientId, stale: Option<Stale>) -> Haul {
+        Haul { taking, client, stale, taken: Vec::new(), moved: None, bytes: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.taken.is_empty() && self.moved.is_none()
     }
 
     /// The first job always fits.
     fn is_full(&self) -> bool {
-        self.taken.len() >= self.taking.count as usize || self.bytes >= limits::REPLY_BYTES_MAX
+        self.moved.is_some()
+            || self.taken.len() >= self.taking.count()
+            || self.bytes >= limits::REPLY_BYTES_MAX
+    }
+
+    /// Nothing is to be taken from further queues. A list pop takes of one alone.
+    fn is_done(&self) -> bool {
+        self.is_full() || matches!(self.taking, Taking::List { .. }) && !self.is_empty()
+    }
+
+    /// It is for a client that has been waiting.
+    pub(super) fn is_waiters(&self) -> bool {
+        self.stale.is_some()
+    }
+
+    /// Whether a job became ready while the client was waiting.
+    pub(super) fn is_prompt(&self, place: i64) -> bool {
+        self.stale.is_some_and(|stale| !stale.holds(place))
     }
 }
 
 impl Step<'_, '_> {
     pub(super) fn pop(&mut self, db: Db, queues: &[&[u8]], wait: Wait) -> Outcome {
-        let taking = Taking { pop: true, count: 1, lease_ms: None, no_ack: true, bound: false };
-        self.take_or_wait(db, queues, wait, taking)
+        self.take_or_wait(db, queues, wait, Taking::Pop)
     }
 
     pub(super) fn reserve(&mut self, reserve: &Reserve<'_>) -> Outcome {
@@ -49,7 +77,30 @@ impl Step<'_, '_> {
             return self.refuse(&error);
         }
         let Reserve { db, queues, wait, count, lease_ms, no_ack, bound } = *reserve;
-        self.take_or_wait(db, queues, wait, Taking { pop: false, count, lease_ms, no_ack, bound })
+        let terms = (!no_ack).then_some(Terms { lease_ms, bound });
+        self.take_or_wait(db, queues, wait, Taking::Reserve { count, terms })
+    }
+
+    pub(super) fn list_pop(&mut self, pop: &ListPop<'_>) -> Outcome {
+        let ListPop { db, queues, side, count, shape, wait } = *pop;
+        if count == 0 {
+            // As Redis: an empty array only if there is something that could be taken.
+            let queue = queues.first().and_then(|name| self.queue(QueueName { db, name }));
+            let store = &self.engine.store;
+            let any = queue.is_some_and(|queue| store.queue(queue).count(State::Ready) > 0);
+            return self.reply(if any { Reply::Bodies(&[]) } else { Reply::NilArray });
+        }
+        self.take_or_wait(db, queues, wait, Taking::List { side, count, shape })
+    }
+
+    pub(super) fn move_between(&mut self, of: &Move<'_>) -> Outcome {
+        let Move { db, from, to, take, put, wait } = *of;
+        if self.alone {
+            // What is due there comes first, as with ADD.
+            self.queue(QueueName { db, name: to });
+        }
+        let to = Arc::new(Target { name: to.into(), side: put });
+        self.take_or_wait(db, &[from], wait, Taking::Move { side: take, to })
     }
 
     fn take_or_wait(&mut self, db: Db, queues: &[&[u8]], wait: Wait, taking: Taking) -> Outcome {
@@ -66,11 +117,11 @@ impl Step<'_, '_> {
                 continue;
             }
             complete &= self.engine.take(queue, &mut haul, self.now, self.turn);
-            if haul.is_full() {
+            if haul.is_done() {
                 break;
             }
         }
-        if !haul.taken.is_empty() {
+        if !haul.is_empty() {
             self.engine.deliver(haul, self.turn);
             return Outcome::Replied;
         }
@@ -82,12 +133,12 @@ impl Step<'_, '_> {
             return self.refuse(&self.engine.gate.shortage().into());
         }
         let deadline = match wait {
-            _ if !self.alone => return self.reply(Engine::TIMED_OUT),
-            Wait::No => return self.reply(Engine::TIMED_OUT),
+            _ if !self.alone => return self.reply(haul.taking.nothing()),
+            Wait::No => return self.reply(haul.taking.nothing()),
             Wait::Forever => None,
             Wait::For(ms) => Some(self.now.ceil().plus(ms)),
         };
-        self.engine.waiters.wait(self.client, db, queues, taking, deadline);
+        self.engine.waiters.wait(self.client, db, queues, haul.taking, deadline);
         for name in queues {
             let line = self.engine.waiters.line(db, name);
             if let Some(number) = self.engine.store.queue_no(db, name) {
@@ -117,7 +168,7 @@ impl Engine {
                 }
                 let queue = self.store.queue_mut(number);
                 queue.touched = false;
-                queue.fresh_place = i64::MAX;
+                queue.stale = Stale::ALL;
             }
             next += 1;
         }
@@ -132,7 +183,7 @@ impl Engine {
                 let queue = store.queue_mut(number);
                 queue.line = None;
                 // Whoever comes next was not waiting when these became ready.
-                queue.fresh_place = i64::MAX;
+                queue.stale = Stale::ALL;
             }
         })
     }
@@ -142,11 +193,11 @@ impl Engine {
     fn serve(&mut self, number: QueueNo, now: Micros, turn: &mut Turn<'_>) -> bool {
         while let Some(line) = self.store.queue(number).line {
             let Some((client, taking)) = self.waiters.first(line) else { return true };
-            let fresh = self.store.queue(number).fresh_place;
-            let mut haul = Haul::new(taking, client, Some(fresh));
+            let stale = self.store.queue(number).stale;
+            let mut haul = Haul::new(taking, client, Some(stale));
             let full = self.handed_bytes >= limits::HANDED_BYTES_PER_TURN;
             let complete = !full && self.take(number, &mut haul, now, turn);
-            if haul.taken.is_empty() {
+            if haul.is_empty() {
                 if !complete && !self.gate.serves() {
                     return false;
                 }
@@ -177,14 +228,15 @@ impl Engine {
     fn take(&mut self, queue: QueueNo, haul: &mut Haul, now: Micros, turn: &mut Turn<'_>) -> bool {
         while !haul.is_full() {
             let store = &self.store;
-            let front = store.queue(queue).ready.front(&store.jobs, &store.chunks);
-            let Some(index) = front else { return true };
+            let from = store.queue(queue);
+            let side = haul.taking.side().unwrap_or_else(|| from.next_side());
+            let next = from.ready.at(side, &store.jobs, &store.chunks);
+            let Some(index) = next else { return true };
             if !self.may_take(queue, now) {
                 return true;
             }
             // A waiter leaves alone what the request of this step was promised.
-            let waits = haul.fresh.is_some();
-            if !(if waits { self.gate.serves() } else { self.gate.lets_take() }) {
+            if !(if haul.is_waiters() { self.gate.serves() } else { self.gate.lets_take() }) {
                 return false;
             }
             if self.store.expiry(index).is_some_and(|expiry| expiry <= now.floor()) {
@@ -196,19 +248,28 @@ impl Engine {
             }
             let job = self.store.jobs.get(index);
             haul.bytes += job.data_bytes();
-            let prompt = haul.fresh.is_some_and(|fresh| job.order >= fresh);
-            let taken = if haul.taking.no_ack {
-                self.pop_job(queue, index, prompt, now, turn)
-            } else {
-                self.lease_job(queue, index, haul, prompt, now, turn)
-            };
-            haul.taken.push(taken);
+            match haul.taking {
+                Taking::Reserve { terms: Some(terms), .. } => {
+                    let taken = self.lease_job(queue, index, terms, haul, now, turn);
+                    haul.taken.push(taken);
+                }
+                Taking::Move { ref to, .. } => {
+                    haul.moved = Some(self.move_job(queue, index, to, haul, now, turn));
+                    if let Some(Err(_)) = haul.moved {
+                        return true;
+                    }
+                }
+                Taking::Pop | Taking::Reserve { .. } | Taking::List { .. } => {
+                    let prompt = haul.is_prompt(job.order);
+                    haul.taken.push(self.pop_job(queue, index, prompt, now, turn));
+                }
+            }
             self.note_taken(queue, now);
         }
         true
     }
 
-    fn pop_job(
+    pub(super) fn pop_job(
         &mut self,
         queue: QueueNo,
         index: u32,
@@ -231,16 +292,16 @@ impl Engine {
         &mut self,
         queue: QueueNo,
         index: u32,
+        Terms { lease_ms, bound }: Terms,
         haul: &Haul,
-        prompt: bool,
         now: Micros,
         turn: &mut Turn<'_>,
     ) -> Taken {
-        let Haul { taking, client, .. } = *haul;
-        let lease_ms = taking.lease_ms.unwrap_or_else(|| self.lease_ms_of(queue, index));
+        let prompt = haul.is_prompt(self.store.jobs.get(index).order);
+        let lease_ms = lease_ms.unwrap_or_else(|| self.lease_ms_of(queue, index));
         let lease_end = now.ceil().plus(lease_ms);
         let token = Token(self.store.number.max(self.settings.token_floor) + 1);
-        let (id, at, bound) = (self.id_of(index), self.located(index), taking.bound);
+        let (id, at) = (self.id_of(index), self.located(index));
         self.commit(
             now,
             turn,
@@ -248,7 +309,7 @@ impl Engine {
             at,
         );
         if bound {
-            self.bind_lease(client, Bound { queue, index, token });
+            self.bind_lease(haul.client, Bound { queue, index, token });
         }
         Taken::Leased { queue, index, token, lease_end, at: now }
     }
@@ -268,12 +329,23 @@ impl Engine {
 
     /// Replies with taken jobs and keeps them in hand until the reply is on its way.
     fn deliver(&mut self, haul: Haul, turn: &mut Turn<'_>) {
-        let Haul { client, taken, bytes, taking: Taking { pop, .. }, .. } = haul;
+        let Haul { client, taken, moved, bytes, taking, .. } = haul;
         self.handed_bytes += bytes;
         let store = &self.store;
+        match moved {
+            Some(Ok(index)) => {
+                let body = store.jobs.get(index).body();
+                return turn.outbox.reply(client, Reply::Body(body));
+            }
+            Some(Err(error)) => return turn.outbox.reply(client, Reply::Error(&error)),
+            None => {}
+        }
         let delivered: Vec<Delivered<'_>> = taken.iter().map(|taken| taken.shown(store)).collect();
-        let reply =
-            if pop { Reply::Popped(delivered[0]) } else { Reply::Reserved(delivered.as_slice()) };
+        let reply = match taking {
+            Taking::Pop => Reply::Popped(delivered[0]),
+            Taking::List { shape, .. } => Reply::Listed(shape, delivered.as_slice()),
+            _ => Reply::Reserved(delivered.as_slice()),
+        };
         turn.outbox.reply(client, reply);
         self.in_hand.entry(client).or_default().push_back(taken);
     }

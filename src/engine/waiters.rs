@@ -4,28 +4,98 @@
 //! in the journal must not share a wheel with what is.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use ahash::RandomState;
 use smallvec::SmallVec;
 
+use crate::engine::reply::Reply;
+use crate::engine::request::{Shape, Side};
 use crate::engine::table::Table;
 use crate::ids::{ClientId, Db};
 use crate::time::Millis;
 use crate::wheel::{Peek, Timers, Wheel};
 
 /// How a client takes jobs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Taking {
+    /// `DELAY.POP`: one, at most once.
+    Pop,
+    /// `DELAY.RESERVE`.
+    Reserve {
+        /// Most jobs at once.
+        count: u32,
+        /// Its leases; none for at most once.
+        terms: Option<Terms>,
+    },
+    /// `LPOP` and its kin: of one queue, at most once.
+    List {
+        /// From which side.
+        side: Side,
+        /// Most jobs at once.
+        count: u32,
+        /// How they are shown.
+        shape: Shape,
+    },
+    /// `LMOVE` and its kin: one.
+    Move {
+        /// From which side.
+        side: Side,
+        /// Where it goes.
+        to: Arc<Target>,
+    },
+}
+
+/// What a client asks of its leases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Taking {
-    /// `DELAY.POP`'s reply, not `DELAY.RESERVE`'s.
-    pub pop: bool,
-    /// Most jobs at once.
-    pub count: u32,
-    /// The lease it asked for, ms.
+pub struct Terms {
+    /// How long they are, ms, if it says so.
     pub lease_ms: Option<u64>,
-    /// At most once.
-    pub no_ack: bool,
-    /// Leases end with the connection.
+    /// They end with the connection.
     pub bound: bool,
+}
+
+/// Where a moved job goes.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Target {
+    /// The queue, in the database of the one it is taken from.
+    pub name: Box<[u8]>,
+    /// The side of its priority at which it enters.
+    pub side: Side,
+}
+
+impl Taking {
+    /// Most jobs at once.
+    pub fn count(&self) -> usize {
+        match *self {
+            Taking::Pop | Taking::Move { .. } => 1,
+            Taking::Reserve { count, .. } | Taking::List { count, .. } => count as usize,
+        }
+    }
+
+    /// The side it takes from; none for the one at which the queue's jobs leave.
+    pub fn side(&self) -> Option<Side> {
+        match *self {
+            Taking::Pop | Taking::Reserve { .. } => None,
+            Taking::List { side, .. } | Taking::Move { side, .. } => Some(side),
+        }
+    }
+
+    /// The reply if there is no job, and no waiting.
+    pub fn nothing(&self) -> Reply<'static> {
+        match self {
+            Taking::List { shape: Shape::Value, .. } | Taking::Move { .. } => Reply::Nil,
+            _ => Reply::NilArray,
+        }
+    }
+
+    /// Bytes held for it beside itself.
+    fn bytes(&self) -> usize {
+        match self {
+            Taking::Move { to, .. } => to.name.len(),
+            _ => 0,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -131,7 +201,7 @@ impl Waiters {
         assert!(earlier.is_none(), "a client that waits asks for nothing else");
         self.next_ticket += 1;
         let ticket = self.next_ticket;
-        let (mut lines, mut bytes) = (SmallVec::new(), 0);
+        let (mut lines, mut bytes) = (SmallVec::new(), taking.bytes());
         for name in queues {
             let line = self.open_line(db, name);
             if self.line_mut(line).waiters.insert(ticket, slot).is_none() {
@@ -151,7 +221,7 @@ impl Waiters {
     pub fn first(&self, line: u32) -> Option<(ClientId, Taking)> {
         let (_, slot) = self.line_at(line).waiters.first_key_value()?;
         let waiter = self.waiter(*slot);
-        Some((waiter.client, waiter.taking))
+        Some((waiter.client, waiter.taking.clone()))
     }
 
     /// Takes a client out of all its lines. `emptied` is told each line that is no more, with the

@@ -409,7 +409,7 @@ impl Outbox for Outputs {
         let Some(slot) = self.slot(client) else { return };
         let output = &mut self.by_slot[slot as usize];
         let muted = output.muted;
-        if matches!(reply, Reply::Popped(_) | Reply::Reserved(_)) {
+        if reply.hands_over() {
             let end = output.end();
             if output.handed_at.is_empty() {
                 output.waited = output.waiting;
@@ -423,7 +423,7 @@ impl Outbox for Outputs {
         }
         if output.waiting {
             output.waiting = false;
-            let wrote = matches!(reply, Reply::Popped(_) | Reply::Reserved(_));
+            let wrote = reply.tells_of_change();
             // Whoever runs a command of its own has the frame made around the command.
             if !muted {
                 output.held.push(output.end(), self.turn, wrote);

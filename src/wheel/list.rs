@@ -141,6 +141,58 @@ impl Chunks {
         self.pool.get(place.chunk()).tag
     }
 
+    /// The key behind the one at `place` in its list, and its place.
+    #[inline]
+    pub fn next(&self, place: Place) -> Option<(Key, Place)> {
+        let chunk = self.pool.get(place.chunk());
+        let behind = chunk.mask & (u32::MAX << place.position() << 1);
+        if behind != 0 {
+            return Some(self.key_at(place.chunk(), behind.trailing_zeros()));
+        }
+        (chunk.next != NONE).then(|| self.first_of(chunk.next))
+    }
+
+    /// The key before the one at `place` in its list, and its place.
+    #[inline]
+    pub fn prev(&self, place: Place) -> Option<(Key, Place)> {
+        let chunk = self.pool.get(place.chunk());
+        let before = chunk.mask & ((1 << place.position()) - 1);
+        if before != 0 {
+            return Some(self.key_at(place.chunk(), 31 - before.leading_zeros()));
+        }
+        (chunk.prev != NONE).then(|| self.last_of(chunk.prev))
+    }
+
+    /// The last key of the chunk that `place` is in, with its place, and how many keys lie from
+    /// `place` to it, both counted: what one look at a chunk can pass.
+    pub fn to_chunk_end(&self, place: Place) -> (Key, Place, u32) {
+        let chunk = self.pool.get(place.chunk());
+        let from = chunk.mask & (u32::MAX << place.position());
+        let (key, end) = self.last_of(place.chunk());
+        (key, end, from.count_ones())
+    }
+
+    /// As [`Chunks::to_chunk_end`], towards the first key of the chunk.
+    pub fn to_chunk_start(&self, place: Place) -> (Key, Place, u32) {
+        let chunk = self.pool.get(place.chunk());
+        let to = chunk.mask & (u32::MAX >> (31 - place.position()));
+        let (key, start) = self.first_of(place.chunk());
+        (key, start, to.count_ones())
+    }
+
+    fn first_of(&self, at: u32) -> (Key, Place) {
+        self.key_at(at, self.pool.get(at).mask.trailing_zeros())
+    }
+
+    fn last_of(&self, at: u32) -> (Key, Place) {
+        self.key_at(at, 31 - self.pool.get(at).mask.leading_zeros())
+    }
+
+    #[inline]
+    fn key_at(&self, at: u32, position: u32) -> (Key, Place) {
+        (self.pool.get(at).keys[position as usize], Place::new(at, position))
+    }
+
     /// Makes a hole at `place`: first half of a removal. True if the list has to `settle` after it.
     #[inline]
     pub(super) fn punch(&mut self, place: Place, key: Key) -> bool {
@@ -318,6 +370,12 @@ impl List {
         let chunk = chunks.pool.get(self.head);
         let position = chunk.mask.trailing_zeros();
         Some((chunk.keys[position as usize], Place::new(self.head, position)))
+    }
+
+    /// The last key and its place.
+    #[inline]
+    pub fn back(self, chunks: &Chunks) -> Option<(Key, Place)> {
+        (self.tail != NONE).then(|| chunks.last_of(self.tail))
     }
 
     /// Removes the first key. No other key moves.

@@ -1,15 +1,18 @@
 //! The engine at a virtual clock, driven by hand. All named scenarios go through it, so that they
 //! say what is asked and what comes back and survive a rewrite.
 
+use delayd::engine::fact::Fact;
 use delayd::engine::flow::Flow;
 use delayd::engine::policy::{Backoff, Steps};
+use delayd::engine::queue_settings::QueueSettings;
 use delayd::engine::reply::{Outbox, Reply};
 use delayd::engine::request::{
-    Add, Nack, Only, QueueName, Redrive, Request, Reserve, State, Wait, When, Which,
+    Add, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve, Shape, Side, State,
+    Wait, When, Which,
 };
 use delayd::engine::stats::StatsView;
 use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
-use delayd::ids::{ClientId, Db, Token};
+use delayd::ids::{ClientId, Db, QueueNo, Token};
 use delayd::time::Micros;
 
 /// 2025-01-01 in ms.
@@ -64,6 +67,14 @@ impl Outbox for Log {
                 });
                 ids.collect::<Vec<_>>().join(" ")
             }
+            Reply::Listed(_, jobs) => {
+                jobs.iter().map(|job| text(job.body)).collect::<Vec<_>>().join(" ")
+            }
+            Reply::Body(body) => text(body),
+            Reply::Bodies(bodies) => {
+                bodies.iter().map(|body| text(body)).collect::<Vec<_>>().join(" ")
+            }
+            Reply::Places(places) => format!("{places:?}"),
             Reply::Job(job) => {
                 let end = job.lease.map(|(_, end, _)| format!(" until {}", end.0 - BEGIN_MS));
                 let death = job.death.map(|(reason, _)| format!(" {}", reason.word()));
@@ -122,6 +133,34 @@ pub const Q: &[&[u8]] = &[b"q"];
 
 pub fn pop(queues: &'static [&'static [u8]], wait: Wait) -> Request<'static> {
     Request::Pop { db: Db(0), queues, wait }
+}
+
+pub fn push<'a>(name: &'static str, side: Side, bodies: &'a [&'a [u8]]) -> Request<'a> {
+    Request::Push(Push { queue: queue(name), bodies, side, only_existing: false })
+}
+
+pub fn list_pop(
+    queues: &'static [&'static [u8]],
+    side: Side,
+    count: u32,
+    wait: Wait,
+) -> Request<'static> {
+    let shape = if count == 1 { Shape::Named } else { Shape::NamedValues };
+    Request::ListPop(ListPop { db: Db(0), queues, side, count, shape, wait })
+}
+
+pub fn rotate(
+    from: &'static str,
+    to: &'static str,
+    (take, put): (Side, Side),
+    wait: Wait,
+) -> Request<'static> {
+    let (from, to) = (from.as_bytes(), to.as_bytes());
+    Request::Move(Move { db: Db(0), from, to, take, put, wait })
+}
+
+pub fn list(name: &'static str) -> Request<'static> {
+    Request::Range { queue: queue(name), start: 0, stop: -1 }
 }
 
 pub fn get(name: &'static str, id: &'static str) -> Request<'static> {
@@ -210,6 +249,16 @@ impl Bench {
 
     pub fn hand_off(&mut self) {
         self.call(|engine, now, turn| engine.hand_off(now, turn));
+    }
+
+    /// Binds the first queue of database 0 and sets its settings.
+    pub fn configure(&mut self, name: &'static str, settings: QueueSettings) {
+        let (queue, db, name) = (QueueNo(0), Db(0), name.as_bytes());
+        let mut facts = Facts::default();
+        facts.push(&Fact::QueueBound { queue, db, name });
+        facts.push(&Fact::Configured { queue, settings: Box::new(settings) });
+        self.engine.apply(self.now(), &facts).expect("facts that fit");
+        self.facts.push((self.now(), facts));
     }
 
     pub fn add(&mut self, add: Add<'_>) {

@@ -247,6 +247,13 @@ impl<'c> Check<'c> {
                 }
                 self.replied_in_full();
             }
+            Request::Push(_)
+            | Request::ListPop(_)
+            | Request::Move(_)
+            | Request::Range { .. }
+            | Request::At { .. }
+            | Request::Find(_)
+            | Request::DeleteEqual { .. } => panic!("{request:?} is not asked for"),
             Request::Scan { queue, cursor, state, pattern, count } => {
                 self.scan(key(queue), cursor, state, pattern, count, client);
             }
@@ -456,22 +463,24 @@ impl<'c> Check<'c> {
         // Whether it is ready at once is free while others are being swept: as the fact says.
         let facts: Vec<_> = self.step.facts.iter().map(|fact| fact.expect("readable")).collect();
         let told = facts.iter().find_map(|fact| match *fact {
-            Fact::Rescheduled { id: told, ready, due, absolute, .. } if told == id => {
-                Some((ready, due, absolute))
+            Fact::Rescheduled { id: told, ready, left, due, absolute, .. } if told == id => {
+                Some((ready, left, due, absolute))
             }
             _ => None,
         });
-        let (ready, told_due, absolute) = told.expect("a job that is rescheduled makes a fact");
+        let (ready, left, told_due, absolute) =
+            told.expect("a job that is rescheduled makes a fact");
         let state = if ready { State::Ready } else { State::Delayed };
         let (serial, step) = (self.model().serial(), self.auditor.steps);
         let job = self.model().queue(key).take(id).expect("it is there");
         self.place_new(key, ready, told_due, when, absolute);
         let queue = self.model().queue(key);
         let token = None;
-        queue.put(ModelJob { state, due, sequence: serial, token, ready_step: step, ..job });
+        let place = if ready { queue.give_place(left) } else { 0 };
+        queue.put(ModelJob { state, due, sequence: serial, token, place, ready_step: step, ..job });
         queue.used = now;
         let (queue, due) = (QueueNo(queue.number), Millis(due));
-        self.expected.push_back(Fact::Rescheduled { queue, id, absolute, ready, due });
+        self.expected.push_back(Fact::Rescheduled { queue, id, absolute, ready, left, due });
         self.reply = Some(Said::Integer(1));
         self.auditor.note("rescheduled");
     }

@@ -27,17 +27,19 @@ impl Check<'_> {
             return;
         }
         match *fact {
-            Fact::Due { queue, count, .. } => {
+            Fact::Due { queue, place, count, left } => {
                 let key = self.key(queue);
                 self.work += u64::from(count);
-                for _ in 0..count {
+                for at in 0..i64::from(count) {
+                    let given = self.model().queue(key).give_place(left);
+                    assert_eq!(given, if left { place - at } else { place + at }, "its place");
                     let first = self.model().queue(key).delayed.first().copied();
                     let (due, _, id) = first.expect("a job that falls due was delayed");
                     assert!(due <= now.0, "{id:?} falls due early: {due} at {now:?}");
                     let step = self.auditor.steps;
                     self.model().queue(key).change(id, |job| {
                         job.state = State::Ready;
-                        job.ready_step = step;
+                        (job.place, job.ready_step) = (given, step);
                     });
                 }
                 self.model().queue(key).used = now.0;
@@ -190,7 +192,8 @@ impl Check<'_> {
     }
 
     fn added(&mut self, fact: &Fact<'_>) {
-        let Fact::Added { queue, id, policy, priority, absolute, ready, due, body } = *fact else {
+        let Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body } = *fact
+        else {
             unreachable!("called for a new job");
         };
         let (key, now, add) = (self.key(queue), self.now(), self.to_add.take());
@@ -222,7 +225,10 @@ impl Check<'_> {
         let queue = self.model().queue(key);
         queue.totals.added += 1;
         queue.used = now.0;
+        assert!(!left, "by ADD");
+        let place = if ready { queue.give_place(left) } else { 0 };
         queue.put(ModelJob {
+            place,
             birth: serial,
             id,
             body: add.body,

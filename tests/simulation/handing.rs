@@ -41,7 +41,7 @@ impl Check<'_> {
         let serial = self.model().serial();
         let newest = self.model().newest_token;
         let queue = self.model().queue(key);
-        let first = queue.ready.first().expect("what is handed over was ready").3;
+        let first = queue.ready.first().expect("what is handed over was ready").2;
         assert_eq!(id, first, "the first in the order of {:?}", queue.ready);
         queue.policies.deliver(now_us, id, queue.leased.len());
         let held_back = queue.policies.may_hold_back(step);

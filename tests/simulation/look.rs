@@ -51,7 +51,7 @@ impl Check<'_> {
         assert_eq!(stats.bytes == 0, empty, "STATS bytes {}", stats.bytes);
         let next = queue.delayed.first().map(|entry| Millis(entry.0));
         assert_eq!(stats.next_due, next, "STATS next-due");
-        let oldest = queue.ready.iter().map(|entry| entry.1).min();
+        let oldest = queue.ready.iter().map(|entry| queue.jobs[entry.2].due).min();
         let age = oldest.map(|due| now.saturating_sub(due));
         assert_eq!(stats.oldest_ready_age_ms, age, "STATS oldest-ready-age-ms");
         assert!(stats.lateness_us.is_sorted(), "{:?}", stats.lateness_us);
@@ -146,7 +146,7 @@ impl Check<'_> {
 
 pub fn peeked(queue: &ModelQueue, state: Option<State>, count: usize) -> Vec<Seen> {
     let delayed = queue.delayed.iter().map(|entry| entry.2);
-    let ready = queue.ready.iter().map(|entry| entry.3);
+    let ready = queue.ready.iter().map(|entry| entry.2);
     let ids: Vec<Kept> = match state {
         None => ready.chain(delayed).take(count).collect(),
         Some(State::Delayed) => delayed.take(count).collect(),

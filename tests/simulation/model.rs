@@ -1,8 +1,8 @@
 //! The auditor's own picture of every job: maps and sorted sets, nothing of the engine's structure.
 //!
-//! One idea makes it exact without knowing how the engine slices its work: a job's place among the
-//! ready ones follows from (due time, order of entering), since nothing enters with a due time
-//! before now. Which of the due jobs have been swept is the engine's freedom; their order is not.
+//! Which of the due jobs have been swept, and so when a job gets its place, is the engine's freedom
+//! and told by its facts; the order in which they get their places is not: (due time, order of
+//! entering), since nothing enters with a due time before now.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -45,6 +45,8 @@ pub struct ModelJob {
     pub death: Option<(Reason, u64, u64)>,
     pub kept_until: u64,
     pub error: Option<Kept>,
+    /// Its place among the ready ones, once it has one.
+    pub place: i64,
     /// The step in which it became ready with a new place.
     pub ready_step: u64,
 }
@@ -108,7 +110,10 @@ pub struct ModelQueue {
     /// Ids that are taken without a job, and until when.
     pub windows: BTreeMap<Kept, u64>,
     pub delayed: BTreeSet<(u64, u64, Kept)>,
-    pub ready: BTreeSet<(u8, u64, u64, Kept)>,
+    pub ready: BTreeSet<(u8, i64, Kept)>,
+    /// The greatest place given so far, and how many were given before all others.
+    pub last_place: i64,
+    pub places_left: i64,
     pub leased: BTreeSet<(u64, u64, Kept)>,
     pub dead: BTreeSet<(u64, Kept)>,
     /// Ends of windows, expiries of ready jobs, retentions of dead ones.
@@ -125,13 +130,24 @@ impl ModelQueue {
         counts.map(|count| count as u64)
     }
 
+    /// The next place, at the left or at the right, which is given now.
+    pub fn give_place(&mut self, left: bool) -> i64 {
+        if left {
+            self.places_left += 1;
+            1 - self.places_left
+        } else {
+            self.last_place += 1;
+            self.last_place
+        }
+    }
+
     /// Enters a job where its fields say.
     pub fn put(&mut self, job: ModelJob) {
         match job.state {
             State::Delayed => self.delayed.insert((job.due, job.sequence, job.id)),
             State::Ready => {
                 self.ends.extend(job.expiry().map(|expiry| (expiry, job.id)));
-                self.ready.insert((job.priority, job.due, job.sequence, job.id))
+                self.ready.insert((job.priority, job.place, job.id))
             }
             State::Leased => self.leased.insert((job.lease_end, job.lease_sequence, job.id)),
             State::Dead => {
@@ -150,7 +166,7 @@ impl ModelQueue {
             State::Delayed => self.delayed.remove(&(job.due, job.sequence, job.id)),
             State::Ready => {
                 job.expiry().map(|expiry| self.ends.remove(&(expiry, job.id)));
-                self.ready.remove(&(job.priority, job.due, job.sequence, job.id))
+                self.ready.remove(&(job.priority, job.place, job.id))
             }
             State::Leased => self.leased.remove(&(job.lease_end, job.lease_sequence, job.id)),
             State::Dead => {

@@ -26,7 +26,7 @@ impl Check<'_> {
 
     /// A dead job is moved.
     pub fn redriven(&mut self, fact: &Fact<'_>) {
-        let Fact::Redriven { queue, id, absolute, ready, keep_attempts, due } = *fact else {
+        let Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due } = *fact else {
             unreachable!("called for a job that is redriven");
         };
         let Input::Request { client, request: Request::Redrive(redrive), .. } = self.step.input
@@ -57,6 +57,7 @@ impl Check<'_> {
         let queue = self.model().queue(key);
         let state = if ready { State::Ready } else { State::Delayed };
         assert_eq!(keep_attempts, redrive.keep_attempts);
+        let place = if ready { queue.give_place(left) } else { 0 };
         queue.put(ModelJob {
             state,
             due: due.0,
@@ -65,6 +66,7 @@ impl Check<'_> {
             unanswered: 0,
             token: None,
             death: None,
+            place,
             ready_step: step,
             ..job
         });

@@ -108,7 +108,7 @@ impl ModelQueue {
         let policies = &self.policies;
         let open = policies.pauses.out == Pause::None && policies.has_place(self.leased.len());
         open && policies.rate_allows_us() <= now.0
-            && self.ready.iter().any(|entry| !self.jobs[entry.3].expired(now.floor()))
+            && self.ready.iter().any(|entry| !self.jobs[entry.2].expired(now.floor()))
     }
 
     /// When its line must be served though nothing happens.

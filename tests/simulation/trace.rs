@@ -79,6 +79,10 @@ pub enum Said {
     State(State),
     Popped(Job),
     Reserved(Vec<Job>),
+    Listed(Vec<Job>),
+    Body(Kept),
+    Bodies(Vec<Kept>),
+    Places(Vec<i64>),
     Job(Box<View>),
     /// Names and values, whether set; and whether all were asked for.
     Settings(Vec<(Setting, String, bool)>, bool),
@@ -95,7 +99,7 @@ impl Said {
     pub fn jobs(&self) -> &[Job] {
         match self {
             Said::Popped(job) => std::slice::from_ref(job),
-            Said::Reserved(jobs) => jobs,
+            Said::Reserved(jobs) | Said::Listed(jobs) => jobs,
             _ => &[],
         }
     }
@@ -136,6 +140,10 @@ impl From<Reply<'_>> for Said {
             Reply::Popped(ref job) => Said::Popped(job.into()),
             Reply::Reserved(jobs) => Said::Reserved(jobs.iter().map(Job::from).collect()),
             Reply::Settings { values, all } => Said::Settings(values.to_vec(), all),
+            Reply::Listed(_, jobs) => Said::Listed(jobs.iter().map(Job::from).collect()),
+            Reply::Body(body) => Said::Body(keep(body)),
+            Reply::Bodies(bodies) => Said::Bodies(names(bodies)),
+            Reply::Places(places) => Said::Places(places.to_vec()),
             Reply::Stats(stats) => Said::Stats(Box::new(stats.clone())),
             Reply::Peeked(jobs) => Said::Peeked(seen(jobs)),
             Reply::Scanned(cursor, jobs) => Said::Scanned(cursor, seen(jobs)),

@@ -26,7 +26,7 @@ tags! {
     QUEUE_BOUND = 1, QUEUE_REMOVED = 2, QUEUE_FORGOTTEN = 3, POLICY_BOUND = 4, ADDED = 5, ADDED_MADE = 6,
     DUE = 7, LEASED = 8, POPPED = 9, UNLEASED = 10, UNPOPPED = 11, ACKED = 12, NACKED = 13, EXTENDED = 14,
     LEASE_OVER = 15, DELETED = 16, EXPIRED = 17, DROPPED = 18, RESCHEDULED = 19, WINDOW_OVER = 20, POLICY_FORGOTTEN = 21, FLUSHED = 22,
-    CONFIGURED = 23, PAUSED = 24, RENAMED = 27, REDRIVEN = 28,
+    CONFIGURED = 23, PAUSED = 24, DUE_LEFT = 25, RENAMED = 27, REDRIVEN = 28,
 }
 
 // The database of a FLUSHED that names none.
@@ -38,11 +38,12 @@ const NO_QUEUE: u32 = u32::MAX;
 // Flags of ADDED and RESCHEDULED.
 const ABSOLUTE: u8 = 1;
 const READY: u8 = 2;
+const LEFT: u8 = 4;
 // Flag of REDRIVEN beside these.
 const KEEP_ATTEMPTS: u8 = 8;
 
-fn flags(absolute: bool, ready: bool) -> u8 {
-    (u8::from(absolute) * ABSOLUTE) | (u8::from(ready) * READY)
+fn flags(absolute: bool, ready: bool, left: bool) -> u8 {
+    (u8::from(absolute) * ABSOLUTE) | (u8::from(ready) * READY) | (u8::from(left) * LEFT)
 }
 
 impl<'a> Fact<'a> {
@@ -58,9 +59,9 @@ impl<'a> Fact<'a> {
             }
             Fact::PolicyForgotten { number } => w.u8(POLICY_FORGOTTEN).u32(number.0),
             Fact::Flushed { db } => w.u8(FLUSHED).u8(db.map_or(ALL_DATABASES, |db| db.0)),
-            Fact::Added { queue, id, policy, priority, absolute, ready, due, body } => {
+            Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body } => {
                 let tag = if matches!(id, FactId::Made(_)) { ADDED_MADE } else { ADDED };
-                let flags = flags(absolute, ready);
+                let flags = flags(absolute, ready, left);
                 w.head(tag, queue);
                 match id {
                     FactId::Given(id) => w.bytes(id),
@@ -68,7 +69,10 @@ impl<'a> Fact<'a> {
                 };
                 w.u32(policy.0).u8(priority).u8(flags).u64(due.0).bytes(body)
             }
-            Fact::Due { queue, place, count } => w.head(DUE, queue).u64(place as u64).u32(count),
+            Fact::Due { queue, place, count, left } => {
+                let tag = if left { DUE_LEFT } else { DUE };
+                w.head(tag, queue).u64(place as u64).u32(count)
+            }
             Fact::Leased { queue, id, token, lease_end, bound, prompt } => {
                 let flags = u8::from(bound) | (u8::from(prompt) << 1);
                 w.head(LEASED, queue).bytes(id).u64(token.0).u64(lease_end.0).u8(flags)
@@ -97,13 +101,13 @@ impl<'a> Fact<'a> {
                 w.head(EXPIRED, queue).bytes(id).u64(window_end.0)
             }
             Fact::Dropped { queue, id } => w.head(DROPPED, queue).bytes(id),
-            Fact::Rescheduled { queue, id, absolute, ready, due } => {
-                let flags = flags(absolute, ready);
+            Fact::Rescheduled { queue, id, absolute, ready, left, due } => {
+                let flags = flags(absolute, ready, left);
                 w.head(RESCHEDULED, queue).bytes(id).u8(flags).u64(due.0)
             }
-            Fact::Redriven { queue, id, absolute, ready, keep_attempts, due } => {
+            Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due } => {
                 let kept = u8::from(keep_attempts) * KEEP_ATTEMPTS;
-                let flags = flags(absolute, ready) | kept;
+                let flags = flags(absolute, ready, left) | kept;
                 w.head(REDRIVEN, queue).bytes(id).u8(flags).u64(due.0)
             }
             Fact::Renamed { queue, name, over } => {
@@ -143,10 +147,14 @@ impl<'a> Fact<'a> {
                 };
                 let (policy, priority, flags) = (PolicyNo(r.u32()?), r.u8()?, r.u8()?);
                 let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
+                let left = flags & LEFT != 0;
                 let (due, body) = (r.millis()?, r.bytes()?);
-                Fact::Added { queue, id, policy, priority, absolute, ready, due, body }
+                Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body }
             }
-            DUE => Fact::Due { queue, place: r.u64()? as i64, count: r.u32()? },
+            DUE | DUE_LEFT => {
+                let (place, count) = (r.u64()? as i64, r.u32()?);
+                Fact::Due { queue, place, count, left: tag == DUE_LEFT }
+            }
             LEASED => {
                 let (id, token, lease_end) = (r.bytes()?, Token(r.u64()?), r.millis()?);
                 let flags = r.u8()?;
@@ -178,13 +186,13 @@ impl<'a> Fact<'a> {
             RESCHEDULED => {
                 let (id, flags, due) = (r.bytes()?, r.u8()?, r.millis()?);
                 let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
-                Fact::Rescheduled { queue, id, absolute, ready, due }
+                Fact::Rescheduled { queue, id, absolute, ready, left: flags & LEFT != 0, due }
             }
             REDRIVEN => {
                 let (id, flags, due) = (r.bytes()?, r.u8()?, r.millis()?);
                 let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
-                let keep_attempts = flags & KEEP_ATTEMPTS != 0;
-                Fact::Redriven { queue, id, absolute, ready, keep_attempts, due }
+                let (left, keep_attempts) = (flags & LEFT != 0, flags & KEEP_ATTEMPTS != 0);
+                Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due }
             }
             RENAMED => {
                 let (name, over) = (r.bytes()?, r.u32()?);
@@ -505,18 +513,28 @@ mod tests {
             history: Some([1, 2, 3, 4, 5, 6]),
             error: Some(b"why"),
         };
-        let added = |id, absolute, ready| Fact::Added {
+        let added = |id, absolute, ready, left| Fact::Added {
             queue,
             id,
             policy: number,
             priority: 9,
             absolute,
             ready,
+            left,
             due,
             body: b"\r\n\0",
         };
         let nacked = |error, to| Fact::Nacked { queue, id, counted: true, priority: 1, error, to };
         let dead = |reason| Destination::Dead { reason, kept_until: Millis(5) };
+        let redriven = |absolute, ready, left, keep_attempts| Fact::Redriven {
+            queue,
+            id,
+            absolute,
+            ready,
+            left,
+            keep_attempts,
+            due,
+        };
         vec![
             Fact::QueueBound { queue, db: Db(15), name: b"q" },
             Fact::QueueRemoved { queue },
@@ -526,9 +544,11 @@ mod tests {
             Fact::PolicyForgotten { number },
             Fact::Flushed { db: None },
             Fact::Flushed { db: Some(Db(0)) },
-            added(FactId::Given(id), true, false),
-            added(FactId::Made(u64::MAX), false, true),
-            Fact::Due { queue, place: i64::MIN, count: 1_000 },
+            added(FactId::Given(id), true, false, false),
+            added(FactId::Made(u64::MAX), false, true, false),
+            added(FactId::Made(7), false, true, true),
+            Fact::Due { queue, place: i64::MAX, count: 1_000, left: false },
+            Fact::Due { queue, place: i64::MIN, count: 1_000, left: true },
             Fact::Leased { queue, id, token: Token(5), lease_end, bound: true, prompt: false },
             Fact::Leased { queue, id, token: Token(5), lease_end, bound: false, prompt: true },
             Fact::Popped { queue, id, window_end, prompt: true },
@@ -547,10 +567,12 @@ mod tests {
             Fact::Deleted { queue, id },
             Fact::Expired { queue, id, window_end },
             Fact::Dropped { queue, id },
-            Fact::Rescheduled { queue, id, absolute: true, ready: false, due },
-            Fact::Rescheduled { queue, id, absolute: false, ready: true, due },
-            Fact::Redriven { queue, id, absolute: true, ready: false, keep_attempts: true, due },
-            Fact::Redriven { queue, id, absolute: false, ready: true, keep_attempts: false, due },
+            Fact::Rescheduled { queue, id, absolute: true, ready: false, left: false, due },
+            Fact::Rescheduled { queue, id, absolute: false, ready: true, left: false, due },
+            Fact::Rescheduled { queue, id, absolute: false, ready: true, left: true, due },
+            redriven(true, false, false, true),
+            redriven(false, true, false, false),
+            redriven(false, true, true, false),
             Fact::Renamed { queue, name: b"new", over: None },
             Fact::Renamed { queue, name: b"new", over: Some(QueueNo(9)) },
             Fact::WindowOver { queue, id },

@@ -188,6 +188,7 @@ mod tests {
             priority: 0,
             absolute: false,
             ready: true,
+            left: false,
             due: Millis(1),
             body: b"",
         };

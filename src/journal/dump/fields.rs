@@ -59,7 +59,7 @@ impl<'a> Fields<'a> {
             Fact::PolicyBound { number, ref policy } => self.policy(number, policy),
             Fact::PolicyForgotten { number } => self.put("policy", Count(number.0.into())),
             Fact::Flushed { db } => self.put("db", db.map_or(Value::Null, |db| Count(db.0.into()))),
-            Fact::Added { queue, id, policy, priority, absolute, ready, due, body } => {
+            Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body } => {
                 self.queue(queue);
                 match id {
                     FactId::Given(id) => self.put("id", Bytes(id)),
@@ -69,10 +69,11 @@ impl<'a> Fields<'a> {
                 self.put("made", Flag(matches!(id, FactId::Made(_))));
                 self.put("policy", Count(policy.0.into())).put("priority", Count(priority.into()));
                 self.put("absolute", Flag(absolute)).put("ready", Flag(ready));
-                self.put("due", At(due)).put("body", Bytes(body))
+                self.put("left", Flag(left)).put("due", At(due)).put("body", Bytes(body))
             }
-            Fact::Due { queue, place, count } => {
-                self.queue(queue).put("place", Place(place)).put("count", Count(count.into()))
+            Fact::Due { queue, place, count, left } => {
+                self.queue(queue).put("place", Place(place)).put("count", Count(count.into()));
+                self.put("left", Flag(left))
             }
             Fact::Leased { queue, id, token, lease_end, bound, prompt } => {
                 self.job(queue, id).put("token", Value::digits(token.0));
@@ -99,13 +100,14 @@ impl<'a> Fields<'a> {
                 self.job(queue, id).put("lost", Flag(lost)).put("counted", Flag(counted));
                 self.destination(to)
             }
-            Fact::Rescheduled { queue, id, absolute, ready, due } => {
+            Fact::Rescheduled { queue, id, absolute, ready, left, due } => {
                 self.job(queue, id).put("absolute", Flag(absolute)).put("ready", Flag(ready));
-                self.put("due", At(due))
+                self.put("left", Flag(left)).put("due", At(due))
             }
-            Fact::Redriven { queue, id, absolute, ready, keep_attempts, due } => {
+            Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due } => {
                 self.job(queue, id).put("absolute", Flag(absolute)).put("ready", Flag(ready));
-                self.put("keep_attempts", Flag(keep_attempts)).put("due", At(due))
+                self.put("left", Flag(left)).put("keep_attempts", Flag(keep_attempts));
+                self.put("due", At(due))
             }
             Fact::Renamed { queue, name, over } => {
                 self.queue(queue).put("to", Bytes(name));

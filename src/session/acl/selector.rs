@@ -91,8 +91,8 @@ impl Selector {
         if let Keys::Patterns(patterns) = &self.keys
             && let Some(keys) = spec.find_keys(args)
         {
-            let need = Need::of(spec.access);
-            for at in keys {
+            for (nth, at) in keys.enumerate() {
+                let need = Need::of(spec.access_of(nth));
                 if !patterns.iter().any(|pattern| pattern.gives(args[at], need)) {
                     return Err(Denied::Key(at));
                 }

@@ -1,0 +1,51 @@
+//! Moving a job from one queue to another in one step.
+
+use crate::engine::flow::moving_bytes_max;
+use crate::engine::hand::Taken;
+use crate::engine::job::JobIndex;
+use crate::engine::number;
+use crate::engine::request::{Add, QueueName, When};
+use crate::engine::take::Haul;
+use crate::engine::waiters::Target;
+use crate::engine::{Engine, Turn};
+use crate::error::Error;
+use crate::ids::QueueNo;
+use crate::time::Micros;
+
+impl Engine {
+    /// Moves a ready job: it leaves its queue as a popped one, and its body enters the other as a pushed
+    /// one. If that queue refuses it, or the journal has no room for it, nothing has changed.
+    pub(super) fn move_job(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        to: &Target,
+        haul: &Haul,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> Result<JobIndex, Error> {
+        let name = QueueName { db: self.store.queue(queue).db, name: &to.name };
+        let target = self.store.queue_no(name.db, name.name);
+        let job = self.store.jobs.get(index);
+        let (body_bytes, prompt) = (job.body().len(), haul.is_prompt(job.order));
+        if target == Some(queue) {
+            // What goes round in one queue makes it no fuller.
+            self.check_admission(queue, 0, now)?;
+        } else {
+            self.check_adding(target, name, 1, number::ID_BYTES + body_bytes, now)?;
+        }
+        let bytes = moving_bytes_max(body_bytes, name.name.len());
+        // A waiter leaves alone what the request of this step was promised.
+        let fits =
+            if haul.is_waiters() { self.gate.has_room(bytes) } else { self.gate.lets_spend(bytes) };
+        if !fits {
+            return Err(self.gate.shortage().into());
+        }
+        let Taken::Gone(gone) = self.pop_job(queue, index, prompt, now, turn) else {
+            unreachable!("a popped job is gone");
+        };
+        let target = target.unwrap_or_else(|| self.bind_queue(name, now, turn));
+        let add = Add::new(name, When::In(0), gone.departed.job.body());
+        Ok(self.add_job(&add, target, now.floor(), Some(to.side), now, turn))
+    }
+}
