@@ -10,6 +10,7 @@ pub mod journal;
 pub mod limits;
 pub mod observe;
 pub mod pool;
+pub mod pubsub;
 pub mod resp;
 pub mod server;
 pub mod session;

@@ -165,3 +165,28 @@ pub const TLS_HANDSHAKE_MS_MAX: u64 = 10_000;
 pub const TLS_REFUSALS_MAX: u64 = 16;
 /// Bytes encrypted at once: four records, each of which is told of when it is in the kernel's hands.
 pub const TLS_WRITE_BYTES: usize = 64 << 10;
+
+// Channels.
+
+/// Longest name of a channel and longest pattern, bytes: an event of a queue names event and queue.
+pub const CHANNEL_BYTES_MAX: usize = 2 * NAME_BYTES_MAX;
+/// Subscriptions of one client.
+pub const SUBSCRIPTIONS_PER_CLIENT_MAX: usize = 16_384;
+/// Channels that all clients together subscribe to. PUBSUB CHANNELS looks at all of them, in about 20 ms
+/// as the longest other command.
+pub const CHANNELS_MAX: usize = 262_144;
+/// Patterns that all clients together subscribe to. PUBLISH compares with each, 20 ns where the first
+/// byte tells.
+pub const PATTERNS_MAX: usize = 16_384;
+/// What a subscription holds beside its name, bytes: entries of the client's set, of the set of names
+/// and of the channel's set.
+pub const SUBSCRIPTION_BYTES: usize = 160;
+/// Messages copied into outputs in a turn, 60 to 200 ns each.
+pub const DELIVERIES_PER_TURN: usize = 8_192;
+/// Bytes of messages copied into outputs in a turn.
+pub const DELIVERY_BYTES_PER_TURN: usize = 4 << 20;
+/// Bytes of events that wait to become messages, above which no commands run and no time passes until
+/// some have become some.
+pub const EVENT_BYTES_MAX: usize = 16 << 20;
+/// Bytes of messages on their way, above which no commands run until some have been copied.
+pub const MAIL_BYTES_MAX: usize = 32 << 20;

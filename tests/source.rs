@@ -8,12 +8,13 @@ use support::{code, source};
 /// Who may use whom: a module, and the modules of this crate that it may name. Leaves may be named
 /// by all.
 const LEAVES: [&str; 6] = ["error", "glob", "ids", "limits", "pool", "time"];
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("wheel", &["wheel"]),
     ("engine", &["engine", "wheel"]),
     ("resp", &["resp"]),
-    ("command", &["command", "engine", "resp"]),
-    ("session", &["session", "command", "engine", "resp"]),
+    ("pubsub", &["pubsub", "resp"]),
+    ("command", &["command", "engine", "pubsub", "resp"]),
+    ("session", &["session", "command", "engine", "pubsub", "resp"]),
     ("observe", &["observe", "engine", "command", "config"]),
     ("config", &["config"]),
     ("journal", &["journal", "engine"]),

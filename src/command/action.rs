@@ -4,6 +4,7 @@
 use crate::command::CommandSpec;
 use crate::engine::request::{QueueName, Request};
 use crate::ids::{ClientId, Db};
+use crate::pubsub::Kind;
 use crate::resp::Protocol;
 
 /// A parsed command. Slices borrow from the connection's read buffer.
@@ -15,6 +16,8 @@ pub enum Action<'a> {
     Probe(QueueName<'a>, Probe),
     /// About this connection.
     Connection(Connection<'a>),
+    /// About channels.
+    PubSub(PubSub<'a>),
     /// About transactions; done at once, never queued.
     Transaction(Transaction<'a>),
     /// About other connections.
@@ -120,6 +123,42 @@ pub enum ReplyMode {
     Skip,
 }
 
+/// What a command asks of channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PubSub<'a> {
+    /// SUBSCRIBE and its kin.
+    Subscribe(Kind, &'a [&'a [u8]]),
+    /// UNSUBSCRIBE and its kin; no names: all.
+    Unsubscribe(Kind, &'a [&'a [u8]]),
+    /// PUBLISH and SPUBLISH → how many get it.
+    Publish {
+        /// To the subscribers of SSUBSCRIBE.
+        sharded: bool,
+        /// Where.
+        channel: &'a [u8],
+        /// What.
+        message: &'a [u8],
+    },
+    /// PUBSUB CHANNELS and SHARDCHANNELS.
+    Channels {
+        /// Those of SSUBSCRIBE.
+        sharded: bool,
+        /// Only those that match.
+        pattern: Option<&'a [u8]>,
+    },
+    /// PUBSUB NUMSUB and SHARDNUMSUB.
+    Counts {
+        /// Those of SSUBSCRIBE.
+        sharded: bool,
+        /// Of these.
+        channels: &'a [&'a [u8]],
+    },
+    /// PUBSUB NUMPAT.
+    PatternCount,
+    /// MONITOR.
+    Monitor,
+}
+
 /// MULTI and what ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transaction<'a> {
@@ -144,6 +183,15 @@ pub enum Clients<'a> {
     Kill(ClientFilter<'a>),
     /// CLIENT KILL addr → OK or an error.
     KillAddr(&'a [u8]),
+    /// CLIENT PAUSE.
+    Pause {
+        /// For how long, ms.
+        ms: u64,
+        /// Only commands that write.
+        writes_only: bool,
+    },
+    /// CLIENT UNPAUSE.
+    Unpause,
     /// CLIENT UNBLOCK → 1 or 0.
     Unblock {
         /// Whom; `None` for a number that no connection can have.
@@ -200,6 +248,8 @@ pub enum Commands<'a> {
     List(ListFilter<'a>),
     /// COMMAND GETKEYS: a whole command.
     GetKeys(&'a [&'a [u8]]),
+    /// COMMAND GETKEYSANDFLAGS: a whole command.
+    GetKeysAndFlags(&'a [&'a [u8]]),
     /// A container's HELP.
     Help(&'static CommandSpec),
 }
@@ -280,12 +330,22 @@ pub enum Server<'a> {
     SlowlogLen,
     /// SLOWLOG RESET.
     SlowlogReset,
-    /// LATENCY LATEST and HISTORY → an empty array.
-    LatencyNone,
-    /// LATENCY HISTOGRAM → an empty map.
-    LatencyHistogram,
-    /// LATENCY RESET → 0.
-    LatencyReset,
+    /// LATENCY LATEST.
+    LatencyLatest,
+    /// LATENCY HISTORY of an event.
+    LatencyHistory(&'a [u8]),
+    /// LATENCY GRAPH of an event.
+    LatencyGraph(&'a [u8]),
+    /// LATENCY HISTOGRAM of these commands; all that ran if none is named.
+    LatencyHistogram(&'a [&'a [u8]]),
+    /// LATENCY RESET of these events; all if none is named.
+    LatencyReset(&'a [&'a [u8]]),
+    /// MEMORY DOCTOR.
+    MemoryDoctor,
+    /// MEMORY STATS.
+    MemoryStats,
+    /// What is always answered the same.
+    Fixed(Fixed),
     /// LATENCY DOCTOR.
     LatencyDoctor,
     /// TIME.
@@ -319,6 +379,19 @@ pub enum Server<'a> {
     ScanNothing,
     /// RANDOMKEY in this database; the session brings the chance.
     RandomQueue(Db),
+}
+
+/// A reply that is always the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fixed {
+    /// `OK`.
+    Ok,
+    /// An empty array.
+    Empty,
+    /// An array of so many zeros.
+    Zeros(usize),
+    /// A text.
+    Text(&'static str),
 }
 
 /// What WAITAOF waits for.

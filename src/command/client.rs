@@ -47,6 +47,28 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
     flags: &[],
     subcommands: &[
         CommandSpec {
+            name: "client|caching",
+            summary: "Refused: there is no tracking of keys",
+            arguments: &[Argument::one_of(
+                "mode",
+                &[Argument::word("yes", "YES"), Argument::word("no", "NO")],
+            )],
+            reply: "An error that says so.",
+            example: &[(
+                "CLIENT CACHING YES",
+                "(error) ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+                 OPTIN or OPTOUT mode enabled",
+            )],
+            parse: Some(|args| {
+                args.option()?;
+                Err(Error::text(
+                    "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+                     OPTIN or OPTOUT mode enabled",
+                ))
+            }),
+            ..OWN
+        },
+        CommandSpec {
             name: "client|getname",
             summary: "Shows the connection's name",
             reply: "Bulk string, or nil if it has none.",
@@ -159,6 +181,30 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             ..OWN
         },
         CommandSpec {
+            name: "client|pause",
+            summary: "Keeps all clients' commands back for a while",
+            complexity: "O(1)",
+            arguments: &[
+                Argument::new("timeout", Kind::Integer).shown("milliseconds"),
+                Argument::one_of(
+                    "mode",
+                    &[
+                        Argument::word("write", "WRITE").about("Those that write, and PUBLISH."),
+                        Argument::word("all", "ALL").about("All but CLIENT UNPAUSE. The default."),
+                    ],
+                )
+                .optional(),
+            ],
+            reply: "Simple string: `OK`.",
+            notes: "Meanwhile nothing changes: no job falls due or is handed over, no lease ends. What was due \
+                    happens when the pause is over; a lease that would have ended in it is extended by as \
+                    much as was left of it. Consumers that wait can still time out. Another PAUSE takes \
+                    the place of the one before.",
+            example: &[("CLIENT PAUSE 100 WRITE", "OK")],
+            parse: Some(parse_pause),
+            ..OTHERS
+        },
+        CommandSpec {
             name: "client|reply",
             summary: "Says whether commands are answered",
             arguments: &[Argument::one_of(
@@ -258,6 +304,15 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             parse: Some(parse_unblock),
             ..OWN
         },
+        CommandSpec {
+            name: "client|unpause",
+            summary: "Ends CLIENT PAUSE",
+            complexity: "O(N) where N is the number of clients kept back",
+            reply: "Simple string: `OK`.",
+            example: &[("CLIENT UNPAUSE", "OK")],
+            parse: Some(|_| Ok(Action::Clients(Clients::Unpause))),
+            ..OTHERS
+        },
     ],
     ..OWN
 }];
@@ -337,6 +392,18 @@ fn parse_setinfo<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         "LIB-NAME" => Connection::SetLibName(value),
         _ => Connection::SetLibVersion(value),
     }))
+}
+
+fn parse_pause<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let ms = match number::signed(args.word("timeout")?) {
+        Some(ms @ 0..) => ms as u64,
+        Some(_) => return Err(Error::text("ERR timeout is negative")),
+        None => return Err(Error::text("ERR timeout is not an integer or out of range")),
+    };
+    let wrong = |_| Error::text("ERR CLIENT PAUSE mode must be WRITE or ALL");
+    let writes_only = args.option().map_err(wrong)? == Some("WRITE");
+    args.end_or_arity()?;
+    Ok(Action::Clients(Clients::Pause { ms, writes_only }))
 }
 
 fn parse_unblock<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

@@ -31,7 +31,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             summary: "Counts the commands",
             complexity: "O(1)",
             reply: "Integer.",
-            example: &[("COMMAND COUNT", "(integer) 109")],
+            example: &[("COMMAND COUNT", "(integer) 134")],
             parse: Some(|_| Ok(Action::Commands(Commands::Count))),
             ..SERVER
         },
@@ -56,6 +56,22 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             reply: "Array of bulk strings.",
             example: &[("COMMAND GETKEYS DELAY.POP a b 0", "1) \"a\"\n2) \"b\"")],
             parse: Some(|args| Ok(Action::Commands(Commands::GetKeys(args.rest())))),
+            ..SERVER
+        },
+        CommandSpec {
+            name: "command|getkeysandflags",
+            summary: "Names the queues that a command names, and what it does to them",
+            complexity: "O(N) where N is the number of arguments",
+            arguments: &[
+                Argument::new("command", Kind::Bytes),
+                Argument::new("arg", Kind::Bytes).optional().multiple(),
+            ],
+            reply: "Array of arrays: the queue, and an array (in RESP3 a set) of simple strings.",
+            example: &[(
+                "COMMAND GETKEYSANDFLAGS DELAY.POP a 0",
+                "1) 1) \"a\"\n   2) 1) RW\n      2) access\n      3) delete",
+            )],
+            parse: Some(|args| Ok(Action::Commands(Commands::GetKeysAndFlags(args.rest())))),
             ..SERVER
         },
         help("command|help", Group::Server),

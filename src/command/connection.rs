@@ -15,8 +15,7 @@ const CONNECTION: CommandSpec = CommandSpec {
     ..CommandSpec::BASE
 };
 
-const EARLY: &[Flag] =
-    &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::SkipMonitor];
+const EARLY: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth];
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {

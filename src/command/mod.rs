@@ -33,7 +33,10 @@ mod list;
 mod observe;
 mod policy;
 mod produce;
+mod pubsub;
 mod queue;
+mod replication;
+mod scripting;
 mod server;
 mod transaction;
 

@@ -1,6 +1,6 @@
 //! Looking at the server: its numbers, its memory, the commands that took long.
 
-use crate::command::action::{Action, Server};
+use crate::command::action::{Action, Fixed, Server};
 use crate::command::args::Args;
 use crate::command::argument::{Argument, Kind};
 use crate::command::help::help;
@@ -10,6 +10,9 @@ use crate::command::server::{ADMIN, CONTAINER, SERVER};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
 use crate::engine::request::Request;
 use crate::error::Error;
+
+const MEMORY_DOCTOR: &str = "INFO memory tells what is held; MEMORY USAGE, what for a queue. At maxmemory \
+    commands that add are refused, and no job is evicted.\n";
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
@@ -26,50 +29,73 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         name: "latency",
-        summary: "Redis's latency monitor, which has no events here",
+        summary: "What took long, and how long commands take",
         subcommands: &[
             CommandSpec {
                 name: "latency|doctor",
-                summary: "Says where latencies are measured",
+                summary: "Says in words what took long and what may help",
                 reply: "Text.",
-                example: &[("LATENCY DOCTOR", "Latency events are not recorded. ...")],
+                example: &[("LATENCY DOCTOR", "Latency monitoring is off. ...")],
                 parse: Some(|_| Ok(Action::Server(Server::LatencyDoctor))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "latency|graph",
+                summary: "Draws when an event took how long",
+                arguments: &[Argument::new("event", Kind::Bytes)],
+                reply: "Text.",
+                example: &[(
+                    "LATENCY GRAPH turn",
+                    "(error) ERR No samples available for event 'turn'",
+                )],
+                parse: Some(|args| Ok(Action::Server(Server::LatencyGraph(args.word("event")?)))),
                 ..ADMIN
             },
             help("latency|help", Group::Server),
             CommandSpec {
                 name: "latency|histogram",
-                summary: "Shows no histograms",
-                arguments: &[Argument::new("command", Kind::Bytes).optional().multiple()],
-                reply: "Map (in RESP2 a flat array), empty.",
-                example: &[("LATENCY HISTOGRAM", "(empty array)")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyHistogram))),
+                summary: "Shows how long commands took since the start or CONFIG RESETSTAT",
+                complexity: "O(N) where N is the number of commands",
+                arguments: &[Argument::new("command", Kind::Bytes)
+                    .optional()
+                    .multiple()
+                    .about("A container stands for its subcommands.")],
+                reply: "Map (in RESP2 a flat array) from names to maps: `calls`, and `histogram_usec`, a map \
+                        from us to how many calls took up to so long.",
+                example: &[("LATENCY HISTOGRAM nothing", "(empty array)")],
+                parse: Some(|args| Ok(Action::Server(Server::LatencyHistogram(args.rest())))),
                 ..ADMIN
             },
             CommandSpec {
                 name: "latency|history",
-                summary: "Shows no events",
+                summary: "Shows when an event took how long, the worst of each second",
                 arguments: &[Argument::new("event", Kind::Bytes)],
-                reply: "Array, empty.",
+                reply: "Array of arrays: unix seconds, ms. At most 160.",
                 example: &[("LATENCY HISTORY command", "(empty array)")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyNone))),
+                parse: Some(|args| Ok(Action::Server(Server::LatencyHistory(args.word("event")?)))),
                 ..ADMIN
             },
             CommandSpec {
                 name: "latency|latest",
-                summary: "Shows no events",
-                reply: "Array, empty.",
+                summary: "Shows the newest sample of each event",
+                reply: "Array of arrays: event, unix seconds, ms, ms at worst.",
+                notes: "What takes `latency-monitor-threshold` or longer is noted: `command`, \
+                        `fast-command` (one of those flagged so), `turn` (everything that the server does \
+                        between two looks at its sockets) and `journal-sync`.",
                 example: &[("LATENCY LATEST", "(empty array)")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyNone))),
+                parse: Some(|_| Ok(Action::Server(Server::LatencyLatest))),
                 ..ADMIN
             },
             CommandSpec {
                 name: "latency|reset",
-                summary: "Resets no events",
-                arguments: &[Argument::new("event", Kind::Bytes).optional().multiple()],
-                reply: "Integer: 0.",
+                summary: "Forgets events",
+                arguments: &[Argument::new("event", Kind::Bytes)
+                    .optional()
+                    .multiple()
+                    .about("Without one: all.")],
+                reply: "Integer: how many there were.",
                 example: &[("LATENCY RESET", "(integer) 0")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyReset))),
+                parse: Some(|args| Ok(Action::Server(Server::LatencyReset(args.rest())))),
                 ..ADMIN
             },
         ],
@@ -79,7 +105,49 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         name: "memory",
         summary: "What is held in memory",
         subcommands: &[
+            CommandSpec {
+                name: "memory|doctor",
+                summary: "Says where to look",
+                flags: &[],
+                reply: "Text.",
+                example: &[("MEMORY DOCTOR", "INFO memory tells what is held; ...")],
+                parse: Some(|_| fixed(Fixed::Text(MEMORY_DOCTOR))),
+                ..SERVER
+            },
             help("memory|help", Group::Server),
+            CommandSpec {
+                name: "memory|malloc-stats",
+                summary: "Says that the allocator has no statistics",
+                flags: &[],
+                reply: "Text.",
+                example: &[(
+                    "MEMORY MALLOC-STATS",
+                    "Stats not supported for the current allocator",
+                )],
+                parse: Some(|_| {
+                    fixed(Fixed::Text("Stats not supported for the current allocator"))
+                }),
+                ..SERVER
+            },
+            CommandSpec {
+                name: "memory|purge",
+                summary: "Does nothing: memory is given back as it is freed",
+                flags: &[],
+                reply: "Simple string: `OK`.",
+                example: &[("MEMORY PURGE", "OK")],
+                parse: Some(|_| fixed(Fixed::Ok)),
+                ..SERVER
+            },
+            CommandSpec {
+                name: "memory|stats",
+                summary: "Shows how much is held for what",
+                flags: &[],
+                tips: &["nondeterministic_output"],
+                reply: "Map (in RESP2 a flat array) from names to bytes, and `keys.count`.",
+                example: &[("MEMORY STATS", "1) \"total.allocated\"\n2) (integer) 1213 ...")],
+                parse: Some(|_| Ok(Action::Server(Server::MemoryStats))),
+                ..SERVER
+            },
             CommandSpec {
                 name: "memory|usage",
                 summary: "Says how many bytes are held for a queue",
@@ -140,6 +208,10 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         ..CONTAINER
     },
 ];
+
+fn fixed<'a>(reply: Fixed) -> Result<Action<'a>, Error> {
+    Ok(Action::Server(Server::Fixed(reply)))
+}
 
 fn parse_memory_usage<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;

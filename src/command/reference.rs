@@ -43,6 +43,8 @@ fn title(group: Group) -> &'static str {
         Group::List => "Ready jobs as a list",
         Group::Generic => "Queues as keys",
         Group::Transactions => "Transactions",
+        Group::PubSub => "Channels",
+        Group::Scripting => "Scripts",
         Group::Connection => "Connections",
         Group::Server => "Server",
     }

@@ -36,6 +36,8 @@ pub struct CommandSpec {
     pub keys: Keys,
     /// What it does to them.
     pub access: Access,
+    /// Where its channels stand.
+    pub channels: Channels,
     /// The reply in words, with types.
     pub reply: &'static str,
     /// What goes beyond the summary; paragraphs of the reference.
@@ -59,6 +61,10 @@ pub enum Group {
     Generic,
     /// MULTI and EXEC.
     Transactions,
+    /// Channels and messages.
+    PubSub,
+    /// Scripts and functions.
+    Scripting,
     /// The connection.
     Connection,
     /// The server.
@@ -67,11 +73,13 @@ pub enum Group {
 
 impl Group {
     /// All, in the order of the reference.
-    pub const ALL: [Group; 6] = [
+    pub const ALL: [Group; 8] = [
         Group::Delay,
         Group::List,
         Group::Generic,
         Group::Transactions,
+        Group::PubSub,
+        Group::Scripting,
         Group::Connection,
         Group::Server,
     ];
@@ -83,6 +91,8 @@ impl Group {
             Group::List => "list",
             Group::Generic => "generic",
             Group::Transactions => "transactions",
+            Group::PubSub => "pubsub",
+            Group::Scripting => "scripting",
             Group::Connection => "connection",
             Group::Server => "server",
         }
@@ -116,6 +126,8 @@ pub enum Flag {
     NoScript,
     /// Not shown by MONITOR.
     SkipMonitor,
+    /// About channels, or what is said in them.
+    PubSub,
 }
 
 impl Flag {
@@ -134,6 +146,7 @@ impl Flag {
             Flag::NoMulti => "no_multi",
             Flag::NoScript => "noscript",
             Flag::SkipMonitor => "skip_monitor",
+            Flag::PubSub => "pubsub",
         }
     }
 }
@@ -159,6 +172,27 @@ pub enum Keys {
     FromTo {
         /// What it does to the second.
         to: Access,
+    },
+}
+
+/// Where channels stand among the arguments; the name is at 0, a negative `last` counts from the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Channels {
+    /// It names none.
+    None,
+    /// Channels by name.
+    Named {
+        /// The first one.
+        first: i64,
+        /// The last one.
+        last: i64,
+    },
+    /// Patterns of channels.
+    Patterns {
+        /// The first one.
+        first: i64,
+        /// The last one.
+        last: i64,
     },
 }
 
@@ -236,6 +270,7 @@ impl CommandSpec {
         tips: &[],
         keys: Keys::None,
         access: Access::Read,
+        channels: Channels::None,
         reply: "",
         notes: "",
         example: &[],
@@ -288,6 +323,8 @@ impl CommandSpec {
         add(self.group == Group::List, "list");
         add(self.group == Group::Connection, "connection");
         add(self.group == Group::Transactions, "transaction");
+        add(self.group == Group::PubSub, "pubsub");
+        add(self.group == Group::Scripting, "scripting");
         add(self.has(Flag::Write), "write");
         add(self.has(Flag::ReadOnly), "read");
         add(self.has(Flag::Fast), "fast");
@@ -335,6 +372,19 @@ impl CommandSpec {
             Keys::FromTo { to } if nth > 0 => to,
             _ => self.access,
         }
+    }
+
+    /// The channels, or the patterns of channels, that a whole command names: a range of `args`, the
+    /// name at 0; empty if it names none.
+    pub fn find_channels(&self, args: &[&[u8]]) -> std::ops::Range<usize> {
+        let (Channels::Named { first, last } | Channels::Patterns { first, last }) = self.channels
+        else {
+            return 0..0;
+        };
+        let count = args.len() as i64;
+        let end = if last < 0 { count + last + 1 } else { last + 1 };
+        let fits = first < end && end <= count;
+        if fits { first as usize..end as usize } else { 0..0 }
     }
 
     /// The line of the reference: `DELAY.ADD queue when body [ID id] …`.

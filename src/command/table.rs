@@ -7,7 +7,7 @@ use crate::command::spec::CommandSpec;
 use crate::error::Error;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 16] = [
+static TABLE: [&[CommandSpec]; 19] = [
     super::produce::COMMANDS,
     super::consume::COMMANDS,
     super::job::COMMANDS,
@@ -17,11 +17,14 @@ static TABLE: [&[CommandSpec]; 16] = [
     super::list::COMMANDS,
     super::keyspace::COMMANDS,
     super::transaction::COMMANDS,
+    super::pubsub::COMMANDS,
     super::connection::COMMANDS,
     super::acl::COMMANDS,
     super::client::COMMANDS,
     super::commands::COMMANDS,
+    super::scripting::COMMANDS,
     super::server::COMMANDS,
+    super::replication::COMMANDS,
     super::observe::COMMANDS,
     super::journal::COMMANDS,
 ];

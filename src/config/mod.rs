@@ -4,6 +4,7 @@
 //! a file and the command line, and changed by CONFIG SET, all or nothing.
 
 pub mod args;
+pub mod events;
 pub mod file;
 pub mod options;
 pub mod reference;

@@ -60,6 +60,8 @@ pub enum Kind {
     Only(&'static [&'static str], &'static str),
     /// Redis's `class hard soft seconds`, once or more.
     OutputLimits,
+    /// Letters of [`events`](super::events).
+    EventClasses,
 }
 
 /// The names of the classes, in the order of [`Value::OutputLimits`].
@@ -121,6 +123,7 @@ impl Kind {
                 Err("can't be a path, just the name of a folder".to_owned())
             }
             Kind::FolderName => Ok(Value::Text(arg.clone())),
+            Kind::EventClasses => super::events::canonical(arg).map(Value::Text),
             Kind::Words | Kind::OutputLimits => unreachable!("read above"),
         }
     }
@@ -147,9 +150,10 @@ impl Kind {
     pub fn write(self, value: &Value) -> String {
         match (self, value) {
             (_, Value::Percent(share)) => format!("{share}%"),
-            (Kind::Text | Kind::Secret | Kind::FolderName | Kind::Only(..), Value::Text(text)) => {
-                quoted(text)
-            }
+            (
+                Kind::Text | Kind::Secret | Kind::FolderName | Kind::Only(..) | Kind::EventClasses,
+                Value::Text(text),
+            ) => quoted(text),
             (Kind::Words, Value::Text(text)) if text.is_empty() => "\"\"".to_owned(),
             _ => self.show(value, 0),
         }
@@ -181,6 +185,7 @@ impl Kind {
                 format!("{} only", shown.join(", "))
             }
             Kind::OutputLimits => "class, hard limit, soft limit, seconds; repeated".to_owned(),
+            Kind::EventClasses => "letters of `Ag$lshzxetdnKEJm`".to_owned(),
         }
     }
 }

@@ -45,12 +45,28 @@ pub enum Flow {
         /// For facts.
         room: Room,
     },
+    /// CLIENT PAUSE: as held, and no time passes for jobs. Requests are decided all the same; whoever
+    /// pauses keeps them back.
+    Paused {
+        /// For facts.
+        room: Room,
+    },
     /// Nothing durable changes and no time passes for jobs. Reading commands and the time-outs of
     /// waiters go on.
     Stopped {
         /// What requests that would change something are answered.
         cause: Misconf,
     },
+}
+
+impl Flow {
+    /// The same while clients are paused.
+    pub fn paused(self) -> Flow {
+        match self {
+            Flow::Running { room } | Flow::Held { room } => Flow::Paused { room },
+            other => other,
+        }
+    }
 }
 
 impl Default for Flow {
@@ -263,6 +279,7 @@ pub struct Gate {
     bytes: u64,
     reserve_bytes: u64,
     held: bool,
+    paused: bool,
     /// What a request is told that does not fit.
     cause: Option<Misconf>,
     /// Of `bytes`, what the request being decided was promised: time may pass in it, but not use it.
@@ -279,6 +296,7 @@ impl Default for Gate {
             bytes: u64::MAX,
             reserve_bytes: 0,
             held: false,
+            paused: false,
             cause: None,
             promised: 0,
             set_at: Millis(0),
@@ -293,12 +311,15 @@ impl Gate {
         if !self.lets_time_pass() {
             self.begin_stall(self.set_at);
         }
+        self.paused = matches!(flow, Flow::Paused { .. });
         let no_room = |cause: Option<Arc<str>>| cause.map(|cause| Misconf::NoRoom { cause });
         let (held, room, cause) = match flow {
             Flow::Running { room } => {
                 (false, (room.bytes, room.reserve_bytes), no_room(room.cause))
             }
-            Flow::Held { room } => (true, (room.bytes, room.reserve_bytes), no_room(room.cause)),
+            Flow::Held { room } | Flow::Paused { room } => {
+                (true, (room.bytes, room.reserve_bytes), no_room(room.cause))
+            }
             Flow::Stopped { cause } => (true, (0, 0), Some(cause)),
         };
         ((self.bytes, self.reserve_bytes), self.held, self.cause) = (room, held, cause);
@@ -350,7 +371,7 @@ impl Gate {
 
     /// Whether one more step of passing time fits.
     pub fn lets_time_pass(&self) -> bool {
-        self.has_room(PASSING_BYTES_MAX)
+        !self.paused && self.has_room(PASSING_BYTES_MAX)
     }
 
     /// Whether a job may be handed to a client that waits.
@@ -405,7 +426,7 @@ impl super::Engine {
         self.gate.set(now, flow);
     }
 
-    /// Whether, for lack of room, no time passes for jobs: `advance` leaves what is due until
+    /// Whether, for lack of room or in a pause, no time passes for jobs: `advance` leaves what is due until
     /// [`Engine::set_flow`] gives room.
     pub fn is_stalled(&self) -> bool {
         !self.gate.lets_time_pass()

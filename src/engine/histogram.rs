@@ -90,6 +90,16 @@ impl Histogram {
         0
     }
 
+    /// How many values were counted.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().map(|count| u64::from(*count)).sum()
+    }
+
+    /// How many of them were below `value`, as far as its bucket tells.
+    pub fn count_below(&self, value: u64) -> u64 {
+        self.counts[..bucket(value)].iter().map(|count| u64::from(*count)).sum()
+    }
+
     /// The greatest value ever counted.
     pub fn max(&self) -> u64 {
         self.max

@@ -11,13 +11,14 @@ mod base;
 mod change;
 mod configure;
 mod digest;
+pub mod event;
 pub mod fact;
 pub mod flow;
 mod forecast;
 mod graveyard;
 mod hand;
 mod hash;
-mod histogram;
+pub mod histogram;
 mod job;
 mod keyspace;
 mod lease;
@@ -42,6 +43,7 @@ pub mod stats;
 mod store;
 mod table;
 mod take;
+mod telling;
 mod waiters;
 pub mod watch;
 mod weight;
@@ -171,6 +173,8 @@ pub struct Engine {
     ending: VecDeque<std::vec::IntoIter<lease::Bound>>,
     /// What the journal allows.
     gate: Gate,
+    /// What happened to jobs since it was last taken; none while nobody wants to hear of it.
+    events: Option<Box<event::Events>>,
 }
 
 impl Engine {
@@ -199,6 +203,7 @@ impl Engine {
             unbound: VecDeque::new(),
             ending: VecDeque::new(),
             gate: Gate::default(),
+            events: None,
         }
     }
 
@@ -482,6 +487,9 @@ impl Engine {
         at: Located,
     ) -> Applied {
         self.record(turn, fact);
+        if self.events.is_some() {
+            self.tell(fact, at);
+        }
         self.store.apply_at(now, fact, at)
     }
 

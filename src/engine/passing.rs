@@ -197,6 +197,9 @@ impl Engine {
                 continue;
             }
             self.store.fall_due(number, enters);
+            if self.events.is_some() {
+                self.tell_due(number, index);
+            }
             count += 1;
         };
         self.note_due(number, first, count, enters, turn);

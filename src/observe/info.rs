@@ -26,6 +26,8 @@ pub struct Facts<'a> {
     pub waiters_count: usize,
     /// Clients that watch queues.
     pub watching_count: usize,
+    /// Clients whose commands CLIENT PAUSE keeps back.
+    pub postponed_count: usize,
     /// Clients that wait for the journal.
     pub journal_waiters_count: usize,
     pub engine_bytes: u64,
@@ -39,6 +41,10 @@ pub struct Facts<'a> {
     pub counters: &'a Counters,
     pub rates: rates::Totals,
     pub errors: &'a ErrorCounts,
+    /// Clients that have subscribed to something.
+    pub subscribers_count: usize,
+    /// Channels, patterns and shard channels that somebody has subscribed to.
+    pub topics: [usize; 3],
     pub commands: &'a CommandTotals,
     pub processor_s: (f64, f64),
     /// Delayed, ready, leased, dead.
@@ -59,7 +65,7 @@ struct Section {
 }
 
 #[rustfmt::skip]
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 14] = [
     Section { name: "Server", by_default: true, write: server },
     Section { name: "Clients", by_default: true, write: clients },
     Section { name: "Memory", by_default: true, write: memory },
@@ -69,6 +75,7 @@ const SECTIONS: [Section; 13] = [
     Section { name: "CPU", by_default: true, write: processor },
     Section { name: "Modules", by_default: true, write: |_, _| {} },
     Section { name: "Commandstats", by_default: false, write: commandstats },
+    Section { name: "Latencystats", by_default: false, write: latencystats },
     Section { name: "Errorstats", by_default: true, write: errorstats },
     Section { name: "Cluster", by_default: true, write: |_, text| text.line("cluster_enabled", 0) },
     Section { name: "Keyspace", by_default: true, write: keyspace },
@@ -137,15 +144,16 @@ fn server(facts: &Facts<'_>, text: &mut Text) {
 }
 
 fn clients(facts: &Facts<'_>, text: &mut Text) {
+    let blocked = facts.waiters_count + facts.journal_waiters_count + facts.postponed_count;
     text.lines(&[
         ("connected_clients", &facts.clients_count),
         ("cluster_connections", &0),
         ("maxclients", &facts.clients_max),
         ("client_recent_max_input_buffer", &facts.counters.input_bytes_largest),
         ("client_recent_max_output_buffer", &facts.counters.output_bytes_largest),
-        ("blocked_clients", &(facts.waiters_count + facts.journal_waiters_count)),
+        ("blocked_clients", &blocked),
         ("tracking_clients", &0),
-        ("pubsub_clients", &0),
+        ("pubsub_clients", &facts.subscribers_count),
         ("watching_clients", &facts.watching_count),
         ("clients_in_timeout_table", &0),
         ("total_blocking_keys", &0),
@@ -213,8 +221,9 @@ fn stats(facts: &Facts<'_>, text: &mut Text) {
         ("evicted_clients", &0),
         ("keyspace_hits", &0),
         ("keyspace_misses", &0),
-        ("pubsub_channels", &0),
-        ("pubsub_patterns", &0),
+        ("pubsub_channels", &facts.topics[0]),
+        ("pubsub_patterns", &facts.topics[1]),
+        ("pubsubshard_channels", &facts.topics[2]),
         ("latest_fork_usec", &0),
         ("total_forks", &0),
         ("total_error_replies", &facts.errors.total()),
@@ -263,6 +272,14 @@ fn commandstats(facts: &Facts<'_>, text: &mut Text) {
             counts.calls, counts.rejected, counts.failed
         );
         text.line(&format!("cmdstat_{name}"), value);
+    }
+}
+
+fn latencystats(facts: &Facts<'_>, text: &mut Text) {
+    for (name, times) in facts.commands.times() {
+        let us = |permille| times.percentile(permille) as f64 / 1_000.0;
+        let value = format!("p50={:.3},p99={:.3},p99.9={:.3}", us(500), us(990), us(999));
+        text.line(&format!("latency_percentiles_usec_{name}"), value);
     }
 }
 
@@ -350,6 +367,9 @@ mod tests {
             jobs: [1, 2, 3, 4],
             queues: [0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             clock_ahead_us: 0,
+            subscribers_count: 0,
+            postponed_count: 0,
+            topics: [0; 3],
             clock_steps: 0,
             next_wakeup_ms: None,
             turns: 0,

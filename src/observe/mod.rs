@@ -4,6 +4,8 @@
 pub mod commands;
 pub mod errors;
 pub mod info;
+pub mod latency;
+pub mod monitor;
 pub mod persistence;
 pub mod rates;
 pub mod slowlog;

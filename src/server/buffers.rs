@@ -32,9 +32,8 @@ impl Buffers {
             return;
         }
         buffer.clear();
-        // Reserving in an empty buffer moves its start back, which consuming had moved on.
-        buffer.reserve(BUFFER_BYTES);
-        if buffer.capacity() <= KEPT_BYTES_MAX {
+        // Moves its start back, which consuming had moved on. A small one was made for a message.
+        if buffer.try_reclaim(BUFFER_BYTES) && buffer.capacity() <= KEPT_BYTES_MAX {
             self.kept.push(buffer);
         }
     }

@@ -55,6 +55,8 @@ pub struct Socket {
     pub slow_turns: u32,
     /// Its request is half done: it goes on next turn, before anything else of this client.
     pub midway: bool,
+    /// Its command is kept back by CLIENT PAUSE.
+    pub postponed: bool,
     /// It is left alone until it has read some of its replies.
     pub held: bool,
     /// What it is known to hold, bytes.
@@ -89,6 +91,7 @@ impl Client {
             // Not known to be light.
             slow_turns: HEAVY_TURNS,
             midway: false,
+            postponed: false,
             held: false,
             bytes: 0,
             over_soft_us: None,
@@ -217,6 +220,7 @@ impl Socket {
             fd: self.stream.fd(),
             age_s: mono_us.saturating_sub(self.accepted_us) / 1_000_000,
             idle_s: mono_us.saturating_sub(self.active_us) / 1_000_000,
+            waiting: self.postponed,
             closing: self.closing_us.is_some(),
             memory_bytes: self.bytes,
             readable: !self.held,

@@ -2,17 +2,20 @@
 //! the counters.
 
 use super::buffers::Buffers;
+use super::channels::News;
 use super::clients::Clients;
 use super::clock::Clock;
 use super::journaling::{self, Home, Journaling};
 use super::loading::Loading;
 use super::logs::LogLevel;
 use super::output::Outputs;
+use super::pause::Pause;
 use super::waits::Waits;
 use super::wake::Bell;
 use super::{machine, timer};
 use crate::command::names::Names;
 use crate::config::Config;
+use crate::config::events::Notify;
 use crate::config::options::Name;
 use crate::config::value::OutputLimit;
 use crate::engine::number::floor_at;
@@ -21,9 +24,11 @@ use crate::ids::ClientId;
 use crate::journal::{Disk, Lock};
 use crate::observe::Counters;
 use crate::observe::commands::CommandTotals;
+use crate::observe::latency::Latency;
 use crate::observe::persistence::Persistence;
 use crate::observe::rates::Rates;
 use crate::observe::slowlog::SlowLog;
+use crate::pubsub::PubSub;
 use crate::resp::FrameLimits;
 use crate::session::acl::Acl;
 use crate::time::Micros;
@@ -53,6 +58,16 @@ pub struct Core {
     pub(super) bell: Arc<Bell>,
     /// What the clients are still to be sent.
     pub outputs: Outputs,
+    /// Channels, and messages on their way.
+    pub pubsub: PubSub,
+    /// Events that wait to become messages.
+    pub news: News,
+    /// CLIENT PAUSE.
+    pub pause: Option<Pause>,
+    /// Clients whose commands it keeps back.
+    pub postponed_count: usize,
+    /// What the engine was last told of it, while there is no journal.
+    pub(super) told_paused: bool,
     /// Buffers for reading.
     pub buffers: Buffers,
     /// The engine's clock.
@@ -79,6 +94,8 @@ pub struct Core {
     pub commands: CommandTotals,
     /// Slow commands.
     pub slow_log: SlowLog,
+    /// What took longer than `latency-monitor-threshold`.
+    pub latency: Latency,
     /// Recent rates.
     pub rates: Rates,
     /// Clients that watch queues.
@@ -118,12 +135,18 @@ pub struct Limits {
     pub keepalive_s: u64,
     /// `client-output-buffer-limit normal`.
     pub output: OutputLimit,
+    /// `client-output-buffer-limit pubsub`.
+    pub output_pubsub: OutputLimit,
     /// `slowlog-log-slower-than`, ns.
     pub slow_ns: Option<u64>,
+    /// `latency-monitor-threshold`, ns; the greatest number for none.
+    pub latency_ns: u64,
     /// `slowlog-max-len`.
     pub slow_len_max: usize,
     /// `protected-mode`.
     pub protected: bool,
+    /// `notify-keyspace-events`.
+    pub notify: Notify,
 }
 
 impl Core {
@@ -143,6 +166,11 @@ impl Core {
             lock: None,
             bell,
             outputs: Outputs::new(),
+            pubsub: PubSub::default(),
+            news: News::default(),
+            pause: None,
+            postponed_count: 0,
+            told_paused: false,
             buffers: Buffers::default(),
             clock,
             now,
@@ -156,6 +184,7 @@ impl Core {
             counters: Counters::default(),
             commands: CommandTotals::default(),
             slow_log: SlowLog::default(),
+            latency: Latency::default(),
             rates: Rates::default(),
             watching: HashSet::new(),
             clients_bytes: 0,
@@ -168,6 +197,7 @@ impl Core {
             shutdown: None,
             chance: machine::random(),
         };
+        core.engine.collect_events(core.limits.notify.is_on());
         core.fit_clients();
         core.reconfigure_users();
         core.require_password();
@@ -208,6 +238,7 @@ impl Core {
         if let Journaling::Running(running) = &mut self.journaling {
             running.reconfigure(&self.config);
         }
+        self.engine.collect_events(self.limits.notify.is_on());
         self.log_level.set(self.config.text(Name::LogLevel));
         self.reconfigure_users();
         self.fit_clients();
@@ -225,6 +256,7 @@ impl Core {
         self.outputs.close(id, slot);
         self.forget_wait(id);
         self.watching.remove(&id);
+        self.pubsub.forget(id);
         clients.release(slot);
         self.clients_bytes -= bytes;
         let now = self.now;
@@ -243,6 +275,13 @@ impl Core {
         n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         n ^ (n >> 31)
+    }
+
+    /// Notes that something took so long, if that is long.
+    pub fn note_latency(&mut self, event: &'static str, took_ns: u64) {
+        if took_ns >= self.limits.latency_ns {
+            self.latency.add(event, self.now.0 / 1_000_000, took_ns / 1_000_000);
+        }
     }
 
     /// Memory in use, bytes.
@@ -265,6 +304,11 @@ impl Core {
 }
 
 impl Limits {
+    /// How much unread output a client may have.
+    pub fn output_of(&self, subscribed: bool) -> OutputLimit {
+        if subscribed { self.output_pubsub } else { self.output }
+    }
+
     fn new(config: &Config) -> Limits {
         let u32_of = |name| u32::try_from(config.number(name)).unwrap_or(u32::MAX);
         // One request must leave room for another client's.
@@ -284,9 +328,15 @@ impl Limits {
             idle_us_max: (idle_s > 0).then(|| idle_s * 1_000_000),
             keepalive_s: config.number(Name::TcpKeepalive),
             output: config.output_limits()[0],
+            output_pubsub: config.output_limits()[2],
             slow_ns: u64::try_from(slow_us).ok().map(|us| us.saturating_mul(1_000)),
+            latency_ns: match config.number(Name::LatencyMonitorThreshold) {
+                0 => u64::MAX,
+                ms => ms.saturating_mul(1_000_000),
+            },
             slow_len_max: config.size(Name::SlowlogMaxLen),
             protected: config.flag(Name::ProtectedMode),
+            notify: Notify::of(config.text(Name::NotifyKeyspaceEvents)),
         }
     }
 }

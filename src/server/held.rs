@@ -22,8 +22,18 @@ struct Frame {
     start: u64,
     /// The turn whose facts it waits for; 0 for none.
     turn: TurnNo,
-    /// It tells of a change, and is a lie if the change is lost.
-    wrote: bool,
+    told: Told,
+}
+
+/// What a reply, or a message, tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// Of no change.
+    Nothing,
+    /// Of a change of the client's own: a lie if the change is lost.
+    Change,
+    /// Of somebody's change, to whom has not asked: if the change is lost it is not told.
+    News,
 }
 
 /// The replies of one client from the first one on that waits.
@@ -35,9 +45,9 @@ pub struct Held {
 impl Held {
     /// Notes a reply that begins at `start`. One that needs no journal is remembered only behind one
     /// that does.
-    pub fn push(&mut self, start: u64, turn: TurnNo, wrote: bool) {
+    pub fn push(&mut self, start: u64, turn: TurnNo, told: Told) {
         if turn > 0 || !self.frames.is_empty() {
-            self.frames.push_back(Frame { start, turn, wrote });
+            self.frames.push_back(Frame { start, turn, told });
         }
     }
 
@@ -63,12 +73,17 @@ impl Held {
         self.frames.capacity() * size_of::<Frame>()
     }
 
-    /// The replies from the first one that waits on, with whether each tells of a change that did not
+    /// The turn that the newest reply waits for; 0 if none waits.
+    pub fn newest_turn(&self) -> TurnNo {
+        self.frames.iter().rev().map(|frame| frame.turn).find(|turn| *turn > 0).unwrap_or(0)
+    }
+
+    /// The replies from the first one that waits on, with what each tells of changes that did not
     /// become safe; `end` is where the output ends. Forgets them.
-    pub fn take(&mut self, released: TurnNo, end: u64) -> Vec<(Range<u64>, bool)> {
+    pub fn take(&mut self, released: TurnNo, end: u64) -> Vec<(Range<u64>, Told)> {
         let frames = std::mem::take(&mut self.frames);
         let ends = frames.iter().skip(1).map(|frame| frame.start).chain([end]);
-        let lost = |frame: &Frame| frame.wrote && frame.turn > released;
+        let lost = |frame: &Frame| if frame.turn > released { frame.told } else { Told::Nothing };
         frames.iter().zip(ends).map(|(frame, end)| (frame.start..end, lost(frame))).collect()
     }
 }
@@ -81,11 +96,11 @@ mod tests {
     #[test]
     fn replies_leave_in_order_up_to_the_first_that_waits() {
         let mut held = Held::default();
-        held.push(0, 0, false);
+        held.push(0, 0, Told::Nothing);
         assert!(held.is_empty(), "a PING behind nothing is not remembered");
-        held.push(7, 7, true);
-        held.push(27, 0, false);
-        held.push(34, 8, true);
+        held.push(7, 7, Told::Change);
+        held.push(27, 0, Told::Nothing);
+        held.push(34, 8, Told::Change);
         assert_eq!(held.release(6), Some((7, 7)));
         assert_eq!(held.release(7), Some((34, 8)), "the PING behind it leaves with it");
         assert_eq!(held.release(8), None);
@@ -95,12 +110,22 @@ mod tests {
     #[test]
     fn what_was_lost_is_told_reply_by_reply() {
         let mut held = Held::default();
-        held.push(10, 7, true);
-        held.push(20, 0, false);
-        held.push(25, 8, false);
-        held.push(40, 8, true);
+        held.push(10, 7, Told::Change);
+        held.push(20, 0, Told::Nothing);
+        held.push(25, 8, Told::Nothing);
+        held.push(40, 8, Told::Change);
+        held.push(45, 8, Told::News);
         let told = held.take(7, 50);
-        assert_eq!(told, [(10..20, false), (20..25, false), (25..40, false), (40..50, true)]);
+        assert_eq!(
+            told,
+            [
+                (10..20, Told::Nothing),
+                (20..25, Told::Nothing),
+                (25..40, Told::Nothing),
+                (40..45, Told::Change),
+                (45..50, Told::News)
+            ]
+        );
         assert!(held.is_empty());
     }
 }

@@ -316,9 +316,14 @@ impl Core {
 
     /// Tells the engine what the journal allows in this turn.
     pub fn set_flow(&mut self) {
-        if let Journaling::Running(running) = &self.journaling {
-            self.engine.set_flow(self.now, running.flow(self.mono_us));
-        }
+        let paused = self.pause.is_some();
+        let flow = match &self.journaling {
+            Journaling::Running(running) => running.flow(self.mono_us),
+            _ if paused == self.told_paused => return,
+            _ => Flow::default(),
+        };
+        self.told_paused = paused;
+        self.engine.set_flow(self.now, if paused { flow.paused() } else { flow });
     }
 
     /// Whether requests are to wait until the journal has caught up.
@@ -330,6 +335,13 @@ impl Core {
     pub fn is_journal_behind(&self) -> bool {
         let Journaling::Running(running) = &self.journaling else { return false };
         self.facts.count > 0 || running.compaction.is_behind(&running.journal)
+    }
+
+    /// Notes the longest sync since this was called last, if it was long.
+    pub fn note_sync_latency(&mut self) {
+        let Journaling::Running(running) = &self.journaling else { return };
+        let took_us = running.journal.shared().longest_sync_us.swap(0, Ordering::Relaxed);
+        self.note_latency("journal-sync", took_us.saturating_mul(1_000));
     }
 
     /// Hands over what was decided since the last proposal, if anything was.
@@ -470,6 +482,7 @@ impl Core {
         }
         self.journal_failed(&cause);
         let text = Misconf::Failed { cause }.to_string();
+        self.drop_news();
         for client in self.outputs.fail(&text) {
             self.engine.sent(client);
         }

@@ -14,11 +14,16 @@ impl Turns {
             true => self.core.engine.waiting_bytes(client.id),
             false => 0,
         };
-        let bytes = client.held_bytes() + output_bytes + waiting_bytes;
+        let subscribed = client.session.is_subscribed();
+        let subscription_bytes = match subscribed {
+            true => self.core.pubsub.bytes(client.id),
+            false => 0,
+        };
+        let bytes = client.held_bytes() + output_bytes + waiting_bytes + subscription_bytes;
         self.core.clients_bytes = self.core.clients_bytes - client.socket.bytes + bytes;
         client.socket.bytes = bytes;
 
-        let limit = self.core.limits.output;
+        let limit = self.core.limits.output_of(subscribed);
         let over = |max: u64| max > 0 && unsent_bytes > max;
         if over(limit.hard) {
             let (id, peer) = (client.id, client.socket.peer());
@@ -46,9 +51,12 @@ impl Turns {
         let mut overdue = Vec::new();
         for (slot, client) in self.clients.iter() {
             let socket = &client.socket;
+            let silent = client.session.is_subscribed() || client.session.is_monitor();
             let idle = !self.core.outputs.is_waiting(slot)
+                && !silent
                 && limits.idle_us_max.is_some_and(|us| longer(Some(socket.active_us), us));
-            let over_soft = longer(socket.over_soft_us, limits.output.soft_seconds * 1_000_000);
+            let limit = limits.output_of(client.session.is_subscribed());
+            let over_soft = longer(socket.over_soft_us, limit.soft_seconds * 1_000_000);
             if over_soft {
                 self.core.counters.closed_for_output += 1;
             }

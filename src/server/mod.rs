@@ -6,6 +6,7 @@
 
 mod accept;
 pub mod buffers;
+mod channels;
 pub mod client;
 pub mod clients;
 pub mod clock;
@@ -16,12 +17,14 @@ mod handshake;
 pub mod held;
 mod info;
 pub mod journaling;
+mod latency;
 mod limit;
 pub mod listen;
 pub mod loading;
 pub mod logs;
 pub mod machine;
 pub mod output;
+mod pause;
 mod release;
 mod requests;
 mod serve;

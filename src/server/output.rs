@@ -2,11 +2,12 @@
 //! command runs, replies can be written to any client.
 
 use super::buffers::Buffers;
-use super::held::{Held, TurnNo};
+use super::held::{Held, Told, TurnNo};
 use crate::command::render::render;
 use crate::engine::reply::{Outbox, Reply};
 use crate::ids::ClientId;
 use crate::observe::errors::ErrorCounts;
+use crate::pubsub::mail::Letter;
 use crate::resp::{Encoder, Protocol};
 use bytes::{Buf, BytesMut};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -152,9 +153,37 @@ impl Outputs {
         let turn = if asked { self.turn } else { 0 };
         let output = &mut self.by_slot[slot as usize];
         if output.end() > start {
-            output.held.push(start, turn, wrote);
+            let told = if wrote { Told::Change } else { Told::Nothing };
+            output.held.push(start, turn, told);
             self.gated_in_turn |= turn > 0;
         }
+    }
+
+    /// Copies a letter into the output of one of its receivers, behind what stands there. Returns its slot;
+    /// none if it is gone, or muted in a protocol in which a message is a reply.
+    pub fn bring(&mut self, client: ClientId, letter: &Letter) -> Option<u32> {
+        let slot = self.slot(client)?;
+        let turn = if letter.turn > self.released { letter.turn } else { 0 };
+        let output = &mut self.by_slot[slot as usize];
+        let pushes = output.protocol == Protocol::Resp3;
+        if output.muted && !pushes {
+            return None;
+        }
+        output.held.push(output.end(), turn, Told::News);
+        self.gated_in_turn |= turn > 0;
+        if output.bytes.capacity() == 0 {
+            // Ten thousand subscribers of short messages hold ten thousand short buffers.
+            output.bytes = BytesMut::with_capacity(letter.body.len() + 1);
+        }
+        output.bytes.extend_from_slice(&[letter.heads[usize::from(pushes)]]);
+        output.bytes.extend_from_slice(&letter.body);
+        self.mark_dirty(slot);
+        Some(slot)
+    }
+
+    /// The newest turn whose facts a reply in a slot waits for; 0 for none.
+    pub fn newest_turn(&self, slot: u32) -> TurnNo {
+        self.by_slot[slot as usize].held.newest_turn()
     }
 
     /// Whether a reply of this turn waits for the journal.
@@ -166,6 +195,11 @@ impl Outputs {
     pub fn end_turn(&mut self) {
         self.turn += 1;
         self.gated_in_turn = false;
+    }
+
+    /// Replies of turns up to this one may leave.
+    pub fn released(&self) -> TurnNo {
+        self.released
     }
 
     /// Whether replies wait for the journal, as far as it was tried to write them.
@@ -217,12 +251,16 @@ impl Outputs {
             let first = told.first().map_or(output.sent_bytes, |(range, _)| range.start);
             let old = output.bytes.split_off((first - output.sent_bytes) as usize);
             for (range, lost) in told {
-                if lost {
-                    Encoder::new(&mut output.bytes, output.protocol).error(text);
-                    self.errors.count(text);
-                } else {
-                    let at = (range.start - first) as usize..(range.end - first) as usize;
-                    output.bytes.extend_from_slice(&old[at]);
+                match lost {
+                    Told::Change => {
+                        Encoder::new(&mut output.bytes, output.protocol).error(text);
+                        self.errors.count(text);
+                    }
+                    Told::News => {}
+                    Told::Nothing => {
+                        let at = (range.start - first) as usize..(range.end - first) as usize;
+                        output.bytes.extend_from_slice(&old[at]);
+                    }
                 }
             }
             if output.handed_at.iter().any(|at| *at >= first) {
@@ -282,7 +320,7 @@ impl Outputs {
             let output = &mut self.by_slot[slot as usize];
             if std::mem::take(&mut output.waiting) {
                 // What it is told needs no journal, but is no part of the reply before it.
-                output.held.push(output.end(), 0, false);
+                output.held.push(output.end(), 0, Told::Nothing);
                 self.answered.push(slot);
             }
         }
@@ -423,10 +461,10 @@ impl Outbox for Outputs {
         }
         if output.waiting {
             output.waiting = false;
-            let wrote = reply.tells_of_change();
+            let told = if reply.tells_of_change() { Told::Change } else { Told::Nothing };
             // Whoever runs a command of its own has the frame made around the command.
             if !muted {
-                output.held.push(output.end(), self.turn, wrote);
+                output.held.push(output.end(), self.turn, told);
                 self.gated_in_turn |= self.turn > 0;
             }
             self.answered.push(slot);
@@ -446,6 +484,7 @@ mod tests {
     use crate::engine::reply::Delivered;
     use crate::engine::request::QueueName;
     use crate::ids::Db;
+    use crate::pubsub::mail::Subject;
     use crate::time::Millis;
 
     const CLIENT: ClientId = ClientId(9);
@@ -572,6 +611,54 @@ mod tests {
         assert_eq!(text, format!("+safe\r\n{lost}+read\r\n+PONG\r\n{lost}"));
         assert_eq!(outputs.sendable_bytes(SLOT), text.len());
         assert!(!outputs.at(SLOT).has_jobs_in_hand() && !outputs.has_gated());
+    }
+
+    /// What somebody else is told, with the turn it rests on.
+    fn message(outputs: &mut Outputs, text: &str, turn: TurnNo) -> Option<u32> {
+        let letter = Letter {
+            to: [CLIENT].into(),
+            next: 1,
+            heads: *b"*>",
+            body: format!("{text}\r\n").into_bytes().into(),
+            subject: Subject::Command,
+            turn,
+            departures: 0,
+        };
+        outputs.bring(CLIENT, &letter)
+    }
+
+    #[test]
+    fn a_message_leaves_behind_the_facts_that_it_rests_on() {
+        let mut outputs = outputs();
+        outputs.turn = 3;
+        assert_eq!(message(&mut outputs, "free", 0), Some(SLOT));
+        assert!(!outputs.has_gated_in_turn());
+        assert_eq!(message(&mut outputs, "gated", 3), Some(SLOT));
+        assert!(outputs.has_gated_in_turn(), "its facts are urgent");
+        outputs.end_turn();
+        message(&mut outputs, "behind", 0);
+        outputs.release(2);
+        assert_eq!(outputs.sendable_bytes(SLOT), "*free\r\n".len());
+        outputs.release(3);
+        assert_eq!(outputs.sendable_bytes(SLOT), outputs.unsent_bytes(SLOT));
+        outputs.sent(SLOT, outputs.unsent_bytes(SLOT));
+        // Of what a failed journal lost nobody is told.
+        message(&mut outputs, "lost", 4);
+        message(&mut outputs, "safe", 3);
+        assert_eq!(outputs.fail("MISCONF broken"), []);
+        assert_eq!(&outputs.at(SLOT).bytes[..], b"*safe\r\n");
+    }
+
+    #[test]
+    fn a_muted_client_gets_messages_where_they_are_no_replies() {
+        let mut outputs = outputs();
+        outputs.set_muted(CLIENT, true);
+        assert_eq!(message(&mut outputs, "x", 0), None);
+        outputs.set_protocol(CLIENT, Protocol::Resp3);
+        assert_eq!(message(&mut outputs, "x", 0), Some(SLOT));
+        assert_eq!(&outputs.at(SLOT).bytes[..], b">x\r\n");
+        outputs.close(CLIENT, SLOT);
+        assert_eq!(message(&mut outputs, "x", 0), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ impl Turns {
     /// in line for the next turn.
     pub(super) fn read_sockets(&mut self) {
         // What has been written and not made safe is bounded: all requests wait, and stay listed.
-        if self.core.is_flooded() {
+        if self.core.is_flooded() || self.core.is_mail_full() {
             return;
         }
         let mut taken = 0;
@@ -41,7 +41,9 @@ impl Turns {
         client.socket.held = self.core.outputs.unsent_bytes(slot) > OUTPUT_HOLD_BYTES;
         // What waits for its turn, or for a job, is not piled up without end.
         let full = client.input.len() >= INPUT_HOLD_BYTES
-            && (client.socket.behind || self.core.outputs.is_waiting(slot));
+            && (client.socket.behind
+                || client.socket.postponed
+                || self.core.outputs.is_waiting(slot));
         if self.draining || full || !client.socket.wants_reading() {
             return 0;
         }
@@ -114,8 +116,12 @@ impl Turns {
         let waiting = self.core.outputs.is_waiting(slot);
         let socket = &mut client.socket;
         socket.behind = after == After::Behind;
+        let postponed = after == After::Postponed;
+        let before = std::mem::replace(&mut socket.postponed, postponed);
+        self.core.postponed_count += usize::from(postponed);
+        self.core.postponed_count -= usize::from(before);
         let over = socket.ended && !socket.behind && !socket.held;
-        if after == After::Gone || (over && waiting) {
+        if after == After::Gone || (over && (waiting || postponed)) {
             self.clients.put(slot, client);
             self.close(slot);
             return;
@@ -127,8 +133,12 @@ impl Turns {
         }
         // What was left unread for the sake of the others is read next turn. A client that is held or
         // waits is listed when that ends.
-        let again = socket.behind || (socket.wants_reading() && !waiting && !self.draining);
+        let again =
+            socket.behind || (socket.wants_reading() && !waiting && !postponed && !self.draining);
         self.clients.put(slot, client);
+        if postponed && !before {
+            self.postponed.push(slot);
+        }
         self.account(slot);
         if again {
             self.list(slot);
@@ -152,6 +162,9 @@ impl Turns {
             }
             if world.unsent_bytes() > OUTPUT_HOLD_BYTES {
                 break After::Held;
+            }
+            if world.is_mail_full() {
+                break After::Behind;
             }
             if self.draining && !midway {
                 break After::Idle;
@@ -179,6 +192,9 @@ impl Turns {
             ran += 1;
             world.begin_frame();
             let next = run_command(session, framer.args(input), &limits, &mut world);
+            if next == Next::Postponed {
+                break After::Postponed;
+            }
             midway = next == Next::Again;
             if midway {
                 break After::Behind;
@@ -186,7 +202,7 @@ impl Turns {
             framer.consume(input);
             match next {
                 Next::Done | Next::Waiting => {}
-                Next::Again => unreachable!("left above"),
+                Next::Again | Next::Postponed => unreachable!("left above"),
                 Next::CloseAfterReply => {
                     world.end_frame();
                     break After::Closing;
@@ -249,6 +265,8 @@ enum After {
     Idle,
     /// Its share of the turn is used up.
     Behind,
+    /// Clients are paused.
+    Postponed,
     /// It must read its replies first.
     Held,
     /// It gets its replies and is closed.

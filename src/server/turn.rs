@@ -36,6 +36,8 @@ pub struct Turns {
     pub draining: bool,
     /// Slots whose turn it is, in the order in which they came.
     pub(super) listed: Vec<u32>,
+    /// Slots whose commands CLIENT PAUSE keeps back.
+    pub(super) postponed: Vec<u32>,
     /// Slots of this turn, in order.
     pub(super) batch: Vec<u32>,
     /// Passing time has more to do.
@@ -58,6 +60,7 @@ impl Turns {
             stepped: false,
             draining: false,
             listed: Vec::new(),
+            postponed: Vec::new(),
             batch: Vec::new(),
             more: true,
             next_id: 1,
@@ -78,12 +81,16 @@ impl Turns {
         self.read_sockets();
         // Once: everything in a turn happens at one instant.
         self.read_clock();
+        self.resume_postponed();
         // Before anything is decided.
         self.core.set_flow();
         // Before time passes: who asks at the instant at which a job falls due is in line for it.
         self.run_commands();
+        self.resume_postponed();
         // Before the journal: what falls due in this turn is in its batch.
         self.advance();
+        // Behind all that publishes, and before the journal, which hears how urgent it is.
+        self.deliver();
         // Before the release: no reply leaves before the facts it rests on are safe. What is decided
         // from here on belongs to the next turn.
         self.core.propose();
@@ -118,6 +125,7 @@ impl Turns {
             || (!self.listed.is_empty() && !self.core.is_flooded())
             || !self.accepted.is_empty()
             || self.core.outputs.is_behind()
+            || self.core.has_mail()
             || self.core.is_journal_behind()
     }
 
@@ -128,7 +136,8 @@ impl Turns {
         let limit_us = self.core.waits.next_limit_us().unwrap_or(u64::MAX);
         // Nothing tells when the flood is over.
         let flood_us = if self.core.is_flooded() { self.core.mono_us + FLOOD_US } else { u64::MAX };
-        due_us.min(limit_us).min(flood_us).min(self.tick_us)
+        let pause_us = self.core.pause.map_or(u64::MAX, |pause| pause.until_us);
+        due_us.min(limit_us).min(pause_us).min(flood_us).min(self.tick_us)
     }
 
     /// Whether every reply has left and nothing is half done.
@@ -192,8 +201,10 @@ impl Turns {
 
     fn advance(&mut self) {
         let now = self.core.now;
+        // What is told of a herd is bounded.
+        let steps = if self.core.is_mail_full() { 0 } else { ADVANCE_STEPS_PER_TURN };
         let (engine, mut turn) = self.core.engine();
-        self.more = engine.advance(now, ADVANCE_STEPS_PER_TURN, &mut turn).more;
+        self.more = engine.advance(now, steps, &mut turn).more;
         self.core.end_late_waits();
         self.hear_unheard();
         self.list_answered();
@@ -202,6 +213,11 @@ impl Turns {
     fn count(&mut self) {
         let core = &mut self.core;
         core.turns += 1;
+        if core.limits.latency_ns < u64::MAX {
+            let took_us = timer::mono_us() - core.mono_us;
+            core.note_latency("turn", took_us.saturating_mul(1_000));
+            core.note_sync_latency();
+        }
         core.memory_bytes_peak = core.memory_bytes_peak.max(core.memory_bytes());
         let Counters { commands, input_bytes, output_bytes, .. } = core.counters;
         core.rates.sample(core.mono_us, rates::Totals { commands, input_bytes, output_bytes });
@@ -214,6 +230,7 @@ impl Turns {
     /// Closes a connection. What it was handed and never got goes to the next in line.
     pub fn close(&mut self, slot: u32) {
         let Some(client) = self.clients.take(slot) else { return };
+        self.core.postponed_count -= usize::from(client.socket.postponed);
         self.core.forget(&mut self.clients, client.id, slot, client.socket.bytes);
     }
 

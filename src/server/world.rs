@@ -5,8 +5,9 @@ use super::clients::Clients;
 use super::core::Core;
 use super::{machine, timer, tls};
 use crate::command::CommandSpec;
-use crate::command::action::Shutdown;
+use crate::command::action::{self, Shutdown};
 use crate::command::render::render;
+use crate::command::spec::Flag;
 use crate::config::options::Name;
 use crate::config::{Refused, file};
 use crate::engine::reply::{Outbox, Reply};
@@ -18,9 +19,11 @@ use crate::ids::{ClientId, Db};
 use crate::observe::persistence::Trouble;
 use crate::observe::slowlog;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
+use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol, ProtocolError};
 use crate::session::acl::Acl;
 use crate::session::acl::log::Denials;
+use crate::session::latency::{CallTimes, LatestEvent};
 use crate::session::world::{
     BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, UNBLOCKED, Unblock,
     WaitDurable, World,
@@ -93,6 +96,11 @@ impl<'a> ClientWorld<'a> {
         self.core.outputs.is_waiting(self.running.slot)
     }
 
+    /// Whether so many messages are on their way that no further commands are to run.
+    pub fn is_mail_full(&self) -> bool {
+        self.core.is_mail_full()
+    }
+
     /// Bytes of replies to the running client that have not left.
     pub fn unsent_bytes(&self) -> usize {
         self.core.outputs.unsent_bytes(self.running.slot)
@@ -138,6 +146,8 @@ impl<'a> ClientWorld<'a> {
             no_evict: false,
             no_touch: false,
             user: Vec::new(),
+            subscriptions: [0; 3],
+            monitors: false,
         };
         ClientLine { session, socket }
     }
@@ -146,7 +156,7 @@ impl<'a> ClientWorld<'a> {
         socket.input_bytes = input_bytes;
         socket.output_bytes = self.core.outputs.unsent_bytes(slot);
         socket.writable = socket.output_bytes > 0;
-        socket.waiting = self.core.outputs.is_waiting(slot);
+        socket.waiting |= self.core.outputs.is_waiting(slot);
     }
 }
 
@@ -256,6 +266,23 @@ impl World for ClientWorld<'_> {
         engine.closed(now, client, &mut turn);
     }
 
+    fn pubsub(&mut self) -> &mut PubSub {
+        self.core.pubsub_of(self.running.slot)
+    }
+
+    fn pubsub_cost(&self, what: &action::PubSub<'_>) -> u64 {
+        self.core.pubsub_cost(what)
+    }
+
+    fn is_monitored(&self) -> bool {
+        self.core.pubsub.is_monitored()
+    }
+
+    fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]) {
+        let peer = self.running.socket.peer();
+        self.core.show_command(db, &peer.to_string(), spec, args);
+    }
+
     fn clients(&self) -> Vec<ClientLine> {
         let line = |(slot, client)| self.line_of(slot, client);
         let mut lines: Vec<ClientLine> = self.others.iter().map(line).collect();
@@ -299,8 +326,21 @@ impl World for ClientWorld<'_> {
     fn kill(&mut self, client: ClientId) -> bool {
         let Some(slot) = self.core.outputs.slot(client) else { return false };
         let Some(killed) = self.others.take(slot) else { return false };
+        self.core.postponed_count -= usize::from(killed.socket.postponed);
         self.core.forget(self.others, client, slot, killed.socket.bytes);
         true
+    }
+
+    fn pause(&mut self, ms: u64, writes_only: bool) {
+        self.core.pause(ms, writes_only);
+    }
+
+    fn unpause(&mut self) {
+        self.core.unpause();
+    }
+
+    fn paused(&self) -> Option<bool> {
+        self.core.pause.map(|pause| pause.writes_only)
     }
 
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
@@ -403,6 +443,34 @@ impl World for ClientWorld<'_> {
         self.core.slow_log.clear();
     }
 
+    fn latency_latest(&self) -> Vec<LatestEvent> {
+        self.core.latency_latest()
+    }
+
+    fn latency_history(&self, event: &[u8]) -> Vec<(u64, u64)> {
+        self.core.latency_history(event)
+    }
+
+    fn latency_graph(&self, event: &[u8]) -> Option<String> {
+        self.core.latency_graph(event)
+    }
+
+    fn latency_doctor(&self) -> String {
+        self.core.latency_doctor()
+    }
+
+    fn latency_reset(&mut self, events: &[&[u8]]) -> u64 {
+        self.core.latency.reset(events) as u64
+    }
+
+    fn histograms(&self, names: &[&[u8]]) -> Vec<CallTimes> {
+        self.core.histograms(names)
+    }
+
+    fn memory_stats(&self) -> Vec<(&'static str, u64)> {
+        self.core.memory_stats()
+    }
+
     fn last_save_s(&self) -> u64 {
         self.core.journal.last_base_s
     }
@@ -469,6 +537,10 @@ impl World for ClientWorld<'_> {
         let took_ns = self.last_ns - began_ns;
         self.core.counters.commands += 1;
         self.core.commands.ran(spec, took_ns, failed);
+        if took_ns >= self.core.limits.latency_ns {
+            let event = if spec.has(Flag::Fast) { "fast-command" } else { "command" };
+            self.core.note_latency(event, took_ns);
+        }
         if self.core.limits.slow_ns.is_some_and(|slow_ns| took_ns > slow_ns) {
             self.slow.push(slowlog::Entry {
                 id: 0,

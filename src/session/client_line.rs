@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::command::action::{ClientFilter, ClientKind};
 use crate::ids::{ClientId, Db};
+use crate::pubsub::Counts;
 use crate::resp::Protocol;
 
 /// One connection.
@@ -44,6 +45,10 @@ pub struct SessionFacts {
     pub no_touch: bool,
     /// The user's name.
     pub user: Vec<u8>,
+    /// How many channels, patterns and shard channels it has subscribed to.
+    pub subscriptions: Counts,
+    /// It sees every command.
+    pub monitors: bool,
 }
 
 /// The server's part of a [`ClientLine`].
@@ -83,10 +88,11 @@ impl fmt::Display for ClientLine {
     /// As CLIENT LIST shows it: `name=value` parted by blanks, in Redis's order, without line end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (session, socket) = (&self.session, &self.socket);
+        let [channels, patterns, shards] = session.subscriptions;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         write!(
             f,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0",
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={}",
             session.id,
             socket.addr,
             socket.laddr,
@@ -96,6 +102,9 @@ impl fmt::Display for ClientLine {
             socket.idle_s,
             self.flags(),
             session.db,
+            channels,
+            patterns,
+            shards,
         )?;
         let multi = session.multi_count.map_or(-1, |count| count as i64);
         let (input, free) = (socket.input_bytes, socket.input_free_bytes);
@@ -126,9 +135,15 @@ impl fmt::Display for ClientLine {
 }
 
 impl ClientLine {
+    fn is_subscribed(&self) -> bool {
+        self.session.subscriptions != [0; 3]
+    }
+
     /// A letter for each thing that holds; `N` if none does.
     fn flags(&self) -> String {
         let all = [
+            (self.session.monitors, 'O'),
+            (self.is_subscribed(), 'P'),
             (self.socket.waiting, 'b'),
             (self.session.multi_count.is_some(), 'x'),
             (self.socket.closing, 'c'),
@@ -149,8 +164,12 @@ impl ClientFilter<'_> {
         let laddr = self.laddr.is_none_or(|laddr| laddr == line.socket.laddr.as_bytes());
         let user = self.user.is_none_or(|user| user == line.session.user);
         let age = self.age_s_min.is_none_or(|age| line.socket.age_s >= age);
-        // Nobody subscribes and nobody replicates, so every connection is a normal one.
-        let kind = self.kind.is_none_or(|kind| kind == ClientKind::Normal);
+        let kind = self.kind.is_none_or(|kind| match kind {
+            ClientKind::Normal => !line.is_subscribed(),
+            ClientKind::PubSub => line.is_subscribed(),
+            // Nobody replicates.
+            ClientKind::Master | ClientKind::Replica => false,
+        });
         ids && addr && laddr && user && age && kind
     }
 }

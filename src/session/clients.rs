@@ -35,6 +35,14 @@ impl Session {
                 }
                 return self.ok(world);
             }
+            Clients::Pause { ms, writes_only } => {
+                world.pause(ms, writes_only);
+                return self.ok(world);
+            }
+            Clients::Unpause => {
+                world.unpause();
+                return self.ok(world);
+            }
             Clients::Unblock { id, error } => {
                 let how = if error { Unblock::Error } else { Unblock::Timeout };
                 let released = id.is_some_and(|id| id != self.id && world.unblock(id, how));

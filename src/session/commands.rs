@@ -10,8 +10,10 @@ use crate::session::{Session, Step};
 
 impl Session {
     pub(super) fn commands(&mut self, what: Commands<'_>, world: &mut dyn World) -> Step {
-        if let Commands::GetKeys(words) = what {
-            return self.get_keys(words, world);
+        match what {
+            Commands::GetKeys(words) => return self.get_keys(words, false, world),
+            Commands::GetKeysAndFlags(words) => return self.get_keys(words, true, world),
+            _ => {}
         }
         if let Commands::Info(names) | Commands::Docs(names) = what
             && names.len() > COMMAND_NAMES_MAX
@@ -22,7 +24,7 @@ impl Session {
         let listed: Vec<&CommandSpec> = table::all().filter(|spec| self.lists(spec)).collect();
         let mut out = world.encoder(self.id);
         match what {
-            Commands::GetKeys(_) => {}
+            Commands::GetKeys(_) | Commands::GetKeysAndFlags(_) => {}
             Commands::Count => out.integer(listed.len() as i64),
             Commands::All | Commands::Info([]) => {
                 out.array(listed.len());
@@ -73,13 +75,13 @@ impl Session {
         Step::Done
     }
 
-    fn get_keys(&mut self, words: &[&[u8]], world: &mut dyn World) -> Step {
+    fn get_keys(&mut self, words: &[&[u8]], flags: bool, world: &mut dyn World) -> Step {
         let name = words.first().copied().unwrap_or_default();
         if self.find(name).is_none() {
             return self.fail("ERR Invalid command specified", world);
         }
-        let keys = match self.resolve(words) {
-            Ok(spec) => spec.find_keys(words),
+        let (keys, spec) = match self.resolve(words) {
+            Ok(spec) => (spec.find_keys(words), spec),
             Err(_) => {
                 let text = "ERR Invalid number of arguments specified for command";
                 return self.fail(text, world);
@@ -93,7 +95,17 @@ impl Session {
             Some(keys) => {
                 let mut out = world.encoder(self.id);
                 out.array(keys.len());
-                words[keys].iter().for_each(|key| out.bulk(key));
+                for (nth, key) in words[keys].iter().enumerate() {
+                    if flags {
+                        out.array(2);
+                    }
+                    out.bulk(key);
+                    if flags {
+                        let access = spec.access_of(nth).words();
+                        out.set(access.len());
+                        access.iter().for_each(|word| out.simple(word));
+                    }
+                }
                 Step::Done
             }
         }

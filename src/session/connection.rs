@@ -44,8 +44,14 @@ impl Session {
     }
 
     fn show(&mut self, what: Connection<'_>, world: &mut dyn World) {
+        let as_message = self.pongs_as_message();
         let mut out = world.encoder(self.id);
         match what {
+            Connection::Ping(message) if as_message => {
+                out.array(2);
+                out.bulk(b"pong");
+                out.bulk(message.unwrap_or_default());
+            }
             Connection::Ping(None) => out.simple("PONG"),
             Connection::Ping(Some(message)) | Connection::Echo(message) => out.bulk(message),
             Connection::GetName if self.name.is_empty() => out.null(),
@@ -122,6 +128,7 @@ impl Session {
     fn reset(&mut self, world: &mut dyn World) -> Step {
         self.transaction = None;
         self.unwatch(world);
+        self.forget_subscriptions(world);
         self.db = Db(0);
         self.name.clear();
         self.no_evict = false;

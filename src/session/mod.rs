@@ -12,6 +12,8 @@ mod clients;
 mod commands;
 mod connection;
 mod identity;
+pub mod latency;
+mod pubsub;
 mod server;
 mod transaction;
 mod users;
@@ -29,6 +31,7 @@ use crate::engine::request::{QueueName, Request};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::limits::ARGUMENTS_MAX;
+use crate::pubsub::Counts;
 use crate::resp::Protocol;
 use acl::Acl;
 use identity::Identity;
@@ -51,6 +54,9 @@ pub enum Next {
     /// Nothing visible happened: call [`Session::execute`] with the same in the next turn, before
     /// anything else of this client.
     Again,
+    /// Nothing happened, as clients are paused: call [`Session::execute`] with the same when they are not
+    /// any more, before anything else of this client.
+    Postponed,
     /// Close once what was written has left; further bytes are not read.
     CloseAfterReply,
 }
@@ -82,6 +88,10 @@ pub struct Session {
     watching: Watching,
     /// `rename-command`, if it stands in the configuration file.
     names: Option<Arc<Names>>,
+    /// How many channels, patterns and shard channels it has subscribed to.
+    subscriptions: Counts,
+    /// It sees every command.
+    monitors: bool,
 }
 
 /// How one command went, inside or outside of a transaction.
@@ -91,6 +101,7 @@ enum Step {
     Failed,
     Waiting,
     Again,
+    Postponed,
     Close,
 }
 
@@ -129,6 +140,8 @@ impl Session {
             identity: Identity::new(acl),
             watching: Watching::default(),
             names: None,
+            subscriptions: [0; 3],
+            monitors: false,
         }
     }
 
@@ -147,8 +160,10 @@ impl Session {
             Ok(spec) => self.begin(spec, args, world),
             Err(error) => self.reject(args, error, world),
         };
-        if step == Step::Again {
-            return Next::Again;
+        match step {
+            Step::Again => return Next::Again,
+            Step::Postponed => return Next::Postponed,
+            _ => {}
         }
         // SKIP is for one command. Its world stays muted till the next begins, as the reply of a
         // waiter comes later.
@@ -215,7 +230,19 @@ impl Session {
             no_evict: self.no_evict,
             no_touch: self.no_touch,
             user: self.user_name().to_vec(),
+            subscriptions: self.subscriptions,
+            monitors: self.monitors,
         }
+    }
+
+    /// Whether it has subscribed to something.
+    pub fn is_subscribed(&self) -> bool {
+        self.subscriptions != [0; 3]
+    }
+
+    /// Whether it sees every command.
+    pub fn is_monitor(&self) -> bool {
+        self.monitors
     }
 
     /// The protocol it speaks.
@@ -318,10 +345,32 @@ impl Session {
         if !spec.has(Flag::Loading) && world.is_loading() {
             return self.refuse(spec, args, Error::text(LOADING), world);
         }
+        if self.is_barred(spec) {
+            let text = format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+                 are allowed in this context",
+                spec.name
+            );
+            return self.refuse(spec, args, Error::text(text), world);
+        }
+        if let Some(writes_only) = world.paused()
+            && self.is_postponed(spec, writes_only)
+        {
+            return Step::Postponed;
+        }
         if self.transaction.is_some() && !transaction::runs_at_once(spec) {
             return self.enqueue(spec, args, world);
         }
         self.run(spec, args, Place::Alone, world)
+    }
+
+    /// Whether CLIENT PAUSE keeps `spec` back.
+    fn is_postponed(&self, spec: &CommandSpec, writes_only: bool) -> bool {
+        if !writes_only {
+            return spec.name != "client|unpause";
+        }
+        let queue = self.transaction.as_ref();
+        transaction::writes(spec) || (spec.name == "exec" && queue.is_some_and(Queue::writes))
     }
 
     fn run(
@@ -340,10 +389,20 @@ impl Session {
             Step::Done | Step::Close => Ended::Replied,
             Step::Failed => Ended::Failed,
             Step::Waiting => Ended::Waiting,
-            Step::Again => Ended::Again,
+            Step::Again | Step::Postponed => Ended::Again,
         };
         world.ended(self.id, spec, args, how);
+        if step != Step::Again && world.is_monitored() {
+            self.show_command(spec, args, world);
+        }
         step
+    }
+
+    /// Shows a command that has run to those that monitor.
+    fn show_command(&self, spec: &CommandSpec, args: &[&[u8]], world: &mut dyn World) {
+        if !spec.has(Flag::Admin) && !spec.has(Flag::SkipMonitor) {
+            world.show_command(self.db, spec, args);
+        }
     }
 
     fn act(&mut self, action: Action<'_>, place: Place, world: &mut dyn World) -> Step {
@@ -351,6 +410,7 @@ impl Session {
             Action::Engine(request) => self.ask_engine(&request, place, world),
             Action::Probe(queue, probe) => self.probe(queue, probe, world),
             Action::Connection(what) => self.connection(what, world),
+            Action::PubSub(what) => self.pubsub(what, place, world),
             Action::Transaction(Transaction::Multi) => self.multi(world),
             Action::Transaction(Transaction::Exec) => self.exec(world),
             Action::Transaction(Transaction::Discard) => self.discard(world),

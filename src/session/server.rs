@@ -1,6 +1,6 @@
 //! What a command asks of the server as a whole.
 
-use crate::command::action::{Server, WaitAof};
+use crate::command::action::{Fixed, Server, WaitAof};
 use crate::engine::request::Request;
 use crate::error::Misconf;
 use crate::glob;
@@ -9,9 +9,6 @@ use crate::session::world::{
 };
 use crate::session::{Place, Session, Step};
 use std::collections::HashSet;
-
-const LATENCY_DOCTOR: &str = "Latency events are not recorded. DELAY.STATS shows the lateness of a \
-    queue's deliveries, SLOWLOG GET the commands that took long, INFO commandstats what each costs.\n";
 
 const NO_APPEND_ONLY: &str =
     "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
@@ -79,7 +76,24 @@ impl Session {
                 let draw = world.random();
                 self.ask_engine(&Request::RandomQueue { db, draw }, place, world)
             }
-            Server::LatencyReset | Server::Wait => self.integer(0, world),
+            Server::Wait => self.integer(0, world),
+            Server::LatencyLatest
+            | Server::LatencyHistory(_)
+            | Server::LatencyGraph(_)
+            | Server::LatencyHistogram(_)
+            | Server::LatencyReset(_)
+            | Server::LatencyDoctor => self.latency(what, world),
+            Server::MemoryStats => {
+                let stats = world.memory_stats();
+                let mut out = world.encoder(self.id);
+                out.map(stats.len());
+                for (name, value) in stats {
+                    out.bulk(name.as_bytes());
+                    out.integer(i64::try_from(value).unwrap_or(i64::MAX));
+                }
+                Step::Done
+            }
+            Server::Fixed(Fixed::Ok) => self.ok(world),
             shown => {
                 self.write_fixed(shown, world);
                 Step::Done
@@ -87,7 +101,7 @@ impl Session {
         }
     }
 
-    fn integer(&mut self, value: u64, world: &mut dyn World) -> Step {
+    pub(super) fn integer(&mut self, value: u64, world: &mut dyn World) -> Step {
         world.encoder(self.id).integer(i64::try_from(value).unwrap_or(i64::MAX));
         Step::Done
     }
@@ -144,8 +158,11 @@ impl Session {
         let (now, offset) = (world.now(), world.journal_offset());
         let mut out = world.encoder(self.id);
         match what {
-            Server::LatencyHistogram => out.map(0),
-            Server::LatencyDoctor => out.verbatim_txt(LATENCY_DOCTOR),
+            Server::Fixed(Fixed::Text(text)) => out.verbatim_txt(text),
+            Server::Fixed(Fixed::Zeros(count)) => {
+                out.array(count);
+                (0..count).for_each(|_| out.integer(0));
+            }
             Server::Lolwut => out.verbatim_txt(&format!("delayd ver. {}\n", crate::VERSION)),
             Server::ScanNothing => {
                 out.array(2);
@@ -163,7 +180,7 @@ impl Session {
                 out.integer(i64::try_from(offset).unwrap_or(i64::MAX));
                 out.array(0);
             }
-            // LATENCY LATEST and HISTORY, MODULE LIST: there are none.
+            // MODULE LIST, FUNCTION LIST: there are none.
             _ => out.array(0),
         }
     }

@@ -67,6 +67,11 @@ impl Queue {
         self.bytes
     }
 
+    /// Whether one of them writes, or publishes.
+    pub(super) fn writes(&self) -> bool {
+        self.commands.iter().any(|queued| writes(queued.spec))
+    }
+
     /// EXEC will refuse the whole.
     pub(super) fn spoil(&mut self) {
         self.spoilt = true;
@@ -74,6 +79,11 @@ impl Queue {
         self.commands = Vec::new();
         self.bytes = 0;
     }
+}
+
+/// Whether CLIENT PAUSE WRITE keeps `spec` back.
+pub(super) fn writes(spec: &CommandSpec) -> bool {
+    spec.has(Flag::Write) || matches!(spec.name, "publish" | "spublish")
 }
 
 /// Whether `spec` runs inside MULTI instead of being queued.
@@ -207,7 +217,9 @@ impl Session {
         self.all_actions(queue, |action| {
             cost += match action {
                 Action::Engine(request) => world.cost(request),
-                Action::Clients(Clients::Unblock { .. }) => 1,
+                Action::Clients(
+                    Clients::Unblock { .. } | Clients::Pause { .. } | Clients::Unpause,
+                ) => 1,
                 Action::Clients(_) | Action::Connection(Connection::Info) => world.client_count(),
                 Action::Server(Server::RandomQueue(db)) => {
                     world.cost(&Request::RandomQueue { db: *db, draw: 0 })
@@ -218,6 +230,7 @@ impl Session {
                 Action::Users(Users::Set { .. } | Users::Delete(_)) => world.client_count(),
                 Action::Server(Server::ConfigRewrite)
                 | Action::Users(Users::Load | Users::Save) => REWRITE_COST,
+                Action::PubSub(what) => world.pubsub_cost(what),
                 _ => 1,
             };
             true

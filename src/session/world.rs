@@ -1,16 +1,18 @@
 //! What a session needs of the server around it: [`World`]. The server implements it once per turn;
 //! tests script it. A session reaches sockets, clocks, the engine and other clients in no other way.
 
-use crate::command::CommandSpec;
 use crate::command::action::Shutdown;
+use crate::command::{self, CommandSpec};
 use crate::engine::Outcome;
 use crate::engine::request::{QueueName, Request};
 use crate::engine::watch::{Stamp, Watched};
 use crate::error::Error;
-use crate::ids::ClientId;
+use crate::ids::{ClientId, Db};
+use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol};
 use crate::session::acl::Acl;
 use crate::session::client_line::ClientLine;
+use crate::session::latency::{CallTimes, LatestEvent};
 use crate::time::Micros;
 
 /// The server as one session sees it during one command.
@@ -72,6 +74,23 @@ pub trait World {
     /// RESET: `client` waits for nothing and its `BOUND` leases end (`Engine::closed`).
     fn release(&mut self, client: ClientId);
 
+    /// Channels. What is published leaves no earlier than the replies to what the running client has
+    /// done before.
+    fn pubsub(&mut self) -> &mut PubSub;
+
+    /// How many entries a command about channels may look at.
+    fn pubsub_cost(&self, _what: &command::action::PubSub<'_>) -> u64 {
+        1
+    }
+
+    /// Whether somebody sees every command that runs.
+    fn is_monitored(&self) -> bool {
+        false
+    }
+
+    /// Shows a command of the running client, which has run in `db`, to those that see every command.
+    fn show_command(&mut self, _db: Db, _spec: &CommandSpec, _args: &[&[u8]]) {}
+
     /// All connections, oldest first. What the running session knows of itself is newer than its
     /// line here; the session corrects that line.
     fn clients(&self) -> Vec<ClientLine>;
@@ -105,6 +124,18 @@ pub trait World {
     /// never asks it for itself.
     fn kill(&mut self, client: ClientId) -> bool;
 
+    /// CLIENT PAUSE: for so long, from now on, sessions postpone commands (all, or those that write), no
+    /// time passes for jobs and none is handed over.
+    fn pause(&mut self, _ms: u64, _writes_only: bool) {}
+
+    /// CLIENT UNPAUSE.
+    fn unpause(&mut self) {}
+
+    /// Whether clients are paused, and then whether only commands that write are kept back.
+    fn paused(&self) -> Option<bool> {
+        None
+    }
+
     /// Releases a waiting client, with the reply of a timeout or with the error `UNBLOCKED`;
     /// false if it does not wait.
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool;
@@ -133,6 +164,41 @@ pub trait World {
 
     /// Empties the slow log.
     fn slowlog_reset(&mut self);
+
+    /// The newest sample of each kind of event that took long, by name.
+    fn latency_latest(&self) -> Vec<LatestEvent> {
+        Vec::new()
+    }
+
+    /// The samples of such an event, oldest first: unix seconds, ms.
+    fn latency_history(&self, _event: &[u8]) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
+
+    /// A picture of them; none if there are none.
+    fn latency_graph(&self, _event: &[u8]) -> Option<String> {
+        None
+    }
+
+    /// What is to be said of them.
+    fn latency_doctor(&self) -> String {
+        String::new()
+    }
+
+    /// Forgets these events, or all; how many there were.
+    fn latency_reset(&mut self, _events: &[&[u8]]) -> u64 {
+        0
+    }
+
+    /// How long these commands took, or all that ran, by name; a container stands for its subcommands.
+    fn histograms(&self, _names: &[&[u8]]) -> Vec<CallTimes> {
+        Vec::new()
+    }
+
+    /// MEMORY STATS: names and numbers.
+    fn memory_stats(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 
     /// When the newest base became complete, unix seconds (LASTSAVE); the start when none has.
     fn last_save_s(&self) -> u64;

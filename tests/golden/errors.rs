@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 use crate::support::{code, source};
 
 /// First words of error replies.
-const CLASSES: [&str; 8] = [
+const CLASSES: [&str; 10] = [
     "ERR ",
     "EXECABORT ",
     "LOADING ",
     "MISCONF ",
     "NOPROTO ",
+    "NOSCRIPT ",
+    "NOTBUSY ",
     "UNBLOCKED ",
     "WRONGPASS ",
     "WRONGTYPE ",
@@ -22,7 +24,7 @@ const CLASSES: [&str; 8] = [
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
-const UNSEEN: [(&str, &str); 12] = [
+const UNSEEN: [(&str, &str); 14] = [
     ("ERR no help", "HELP is found by its container, which is therefore there"),
     ("unauthenticated multibulk length", "no password can be set in this version"),
     ("unauthenticated bulk length", "no password can be set in this version"),
@@ -34,6 +36,8 @@ const UNSEEN: [(&str, &str); 12] = [
     ("a transaction holds at most {TRANSACTION_ARGUMENTS_MAX}", "262,145 arguments"),
     ("ERR not run: a transaction may look at", "a queue of 40,000 jobs"),
     ("a connection watches at most", "10,001 names, and tests/session.rs shows it"),
+    ("ERR {own} subscriptions and", "16,385 names"),
+    ("ERR all clients have subscribed to", "262,145 names"),
     ("not run: the replies", "8 MiB of replies, and tests/bounds.rs shows it"),
 ];
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use delayd::command::CommandSpec;
-use delayd::command::action::Shutdown;
+use delayd::command::action::{self, Shutdown};
 use delayd::command::render::render;
 use delayd::config::{Config, Refused};
 use delayd::engine::flow::Flow;
@@ -15,9 +15,10 @@ use delayd::engine::request::{QueueName, Request};
 use delayd::engine::watch::{Stamp, Watched};
 use delayd::engine::{Engine, Outcome, Settings, Turn, number};
 use delayd::error::Error;
-use delayd::ids::ClientId;
+use delayd::ids::{ClientId, Db};
 use delayd::limits::ADVANCE_STEPS_PER_TURN;
 use delayd::observe::{Counters, commands::CommandTotals, errors::ErrorCounts, slowlog};
+use delayd::pubsub::PubSub;
 use delayd::resp::{Arg, Encoder, Frame, Framer, Protocol};
 use delayd::server::clients::Clients;
 use delayd::server::clock::{Clock, Reading};
@@ -25,6 +26,7 @@ use delayd::server::core::Core;
 use delayd::server::logs::LogLevel;
 use delayd::session::acl::Acl;
 use delayd::session::acl::log::Denials;
+use delayd::session::latency::{CallTimes, LatestEvent};
 use delayd::session::world::{
     BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, UNBLOCKED, Unblock,
     WaitDurable, World,
@@ -169,7 +171,9 @@ impl Server {
         let journal = self.journal.as_ref().and_then(Journal::next_event);
         let limit_us = self.core.waits.next_limit_us();
         let limit = limit_us.map(|at| Micros(self.core.now.0 + at - self.core.mono_us));
-        let at = [due, journal, limit].into_iter().flatten().min()?.max(self.core.now);
+        let pause = self.core.pause.map(|pause| pause.until_us);
+        let pause = pause.map(|at| Micros(self.core.now.0 + at - self.core.mono_us));
+        let at = [due, journal, limit, pause].into_iter().flatten().min()?.max(self.core.now);
         (at <= until).then_some(at)
     }
 
@@ -217,6 +221,8 @@ impl Server {
     fn settle(&mut self) {
         loop {
             let mut worked = false;
+            self.core.end_late_pause();
+            self.core.set_flow();
             for client in 0..self.clients.len() {
                 worked |= self.run_frames(client);
             }
@@ -224,6 +230,7 @@ impl Server {
             let (engine, mut turn) = self.core.engine();
             worked |= engine.advance(now, ADVANCE_STEPS_PER_TURN, &mut turn).more;
             self.core.end_late_waits();
+            self.core.deliver();
             if let Some(journal) = &mut self.journal {
                 worked |= journal.step(&mut self.core);
             }
@@ -297,6 +304,9 @@ impl Server {
                 self.core.slow_log.add(entry, self.core.limits.slow_len_max);
             }
             client.session = Some(session);
+            if next == Next::Postponed {
+                break;
+            }
             client.midway = next == Next::Again;
             worked = true;
             if client.midway {
@@ -464,6 +474,24 @@ impl World for ClientWorld<'_> {
         engine.closed(now, client, &mut turn);
     }
 
+    fn pubsub(&mut self) -> &mut PubSub {
+        let slot = self.server.clients[self.running].slot;
+        self.server.core.pubsub_of(slot)
+    }
+
+    fn pubsub_cost(&self, what: &action::PubSub<'_>) -> u64 {
+        self.server.core.pubsub_cost(what)
+    }
+
+    fn is_monitored(&self) -> bool {
+        self.server.core.pubsub.is_monitored()
+    }
+
+    fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]) {
+        let addr = format!("127.0.0.1:{}", 50_000 + self.server.clients[self.running].id.0);
+        self.server.core.show_command(db, &addr, spec, args);
+    }
+
     fn clients(&self) -> Vec<ClientLine> {
         // The running one's session is not at hand; it fills in itself.
         let facts = |client: &Client| match &client.session {
@@ -515,6 +543,18 @@ impl World for ClientWorld<'_> {
         let Some(at) = self.place(client) else { return false };
         self.server.close(at);
         true
+    }
+
+    fn pause(&mut self, ms: u64, writes_only: bool) {
+        self.server.core.pause(ms, writes_only);
+    }
+
+    fn unpause(&mut self) {
+        self.server.core.unpause();
+    }
+
+    fn paused(&self) -> Option<bool> {
+        self.server.core.pause.map(|pause| pause.writes_only)
     }
 
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
@@ -588,6 +628,34 @@ impl World for ClientWorld<'_> {
         self.server.core.slow_log.clear();
     }
 
+    fn latency_latest(&self) -> Vec<LatestEvent> {
+        self.server.core.latency_latest()
+    }
+
+    fn latency_history(&self, event: &[u8]) -> Vec<(u64, u64)> {
+        self.server.core.latency_history(event)
+    }
+
+    fn latency_graph(&self, event: &[u8]) -> Option<String> {
+        self.server.core.latency_graph(event)
+    }
+
+    fn latency_doctor(&self) -> String {
+        self.server.core.latency_doctor()
+    }
+
+    fn latency_reset(&mut self, events: &[&[u8]]) -> u64 {
+        self.server.core.latency.reset(events) as u64
+    }
+
+    fn histograms(&self, names: &[&[u8]]) -> Vec<CallTimes> {
+        self.server.core.histograms(names)
+    }
+
+    fn memory_stats(&self) -> Vec<(&'static str, u64)> {
+        self.server.core.memory_stats()
+    }
+
     fn last_save_s(&self) -> u64 {
         self.server.core.journal.last_base_s
     }
@@ -638,6 +706,7 @@ impl World for ClientWorld<'_> {
         self.server.ran.insert(spec.name);
         core.counters.commands += 1;
         core.commands.ran(spec, COMMAND_NS, failed);
+        core.note_latency("command", COMMAND_NS * 1_000);
         if core.limits.slow_ns.is_some_and(|slow_ns| COMMAND_NS > slow_ns) {
             let client = &self.server.clients[self.running];
             let entry = slowlog::Entry {

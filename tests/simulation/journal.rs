@@ -38,7 +38,7 @@ impl Journal {
         self.note_stall(self.set_at);
         let none = Room { bytes: 0, reserve_bytes: 0, cause: None };
         let room = match flow {
-            Flow::Running { room } | Flow::Held { room } => room,
+            Flow::Running { room } | Flow::Held { room } | Flow::Paused { room } => room,
             Flow::Stopped { .. } => &none,
         };
         (self.bytes, self.reserve_bytes) = (room.bytes, room.reserve_bytes);

@@ -80,6 +80,8 @@ pub struct Shared {
     pub sync_began_us: AtomicU64,
     /// Syncs that took longer than a second.
     pub slow_syncs: AtomicU64,
+    /// The longest sync since this was last asked for, µs.
+    pub longest_sync_us: AtomicU64,
     /// All bytes ever written to the log, and those for which there is room behind them.
     pub capacity_bytes: AtomicU64,
     /// Number of spares.
@@ -112,6 +114,7 @@ impl Shared {
             awaited: AtomicU64::new(u64::MAX),
             sync_began_us: AtomicU64::new(0),
             slow_syncs: AtomicU64::new(0),
+            longest_sync_us: AtomicU64::new(0),
             capacity_bytes: AtomicU64::new(0),
             spares: AtomicU64::new(0),
             segments: AtomicU64::new(0),

@@ -2,9 +2,9 @@
 //! parentheses; what one of them allows is allowed.
 
 use crate::command::CommandSpec;
-use crate::command::spec::Access;
+use crate::command::spec::{Access, Channels as Places};
 use crate::glob;
-use crate::limits::NAME_BYTES_MAX;
+use crate::limits::{CHANNEL_BYTES_MAX, NAME_BYTES_MAX};
 use crate::session::acl::rights::Rights;
 use crate::session::acl::rule::Why;
 
@@ -95,6 +95,21 @@ impl Selector {
                 let need = Need::of(spec.access_of(nth));
                 if !patterns.iter().any(|pattern| pattern.gives(args[at], need)) {
                     return Err(Denied::Key(at));
+                }
+            }
+        }
+        if let Channels::Patterns(patterns) = &self.channels {
+            // Whether all that a pattern matches is allowed is known only of the very same pattern.
+            let as_pattern = matches!(spec.channels, Places::Patterns { .. });
+            for at in spec.find_channels(args) {
+                let gives = |pattern: &Vec<u8>| match as_pattern {
+                    true => pattern == args[at],
+                    false => {
+                        args[at].len() <= CHANNEL_BYTES_MAX && glob::matches(pattern, args[at])
+                    }
+                };
+                if !patterns.iter().any(gives) {
+                    return Err(Denied::Channel(at));
                 }
             }
         }

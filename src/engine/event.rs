@@ -1,0 +1,149 @@
+//! What happened to jobs, collected for those that want to hear of it. Off unless asked for; then a
+//! turn's events follow from its facts, and name the jobs that fell due, which no fact does.
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A job was added.
+    Added,
+    /// A job became ready because its time had come.
+    Due,
+    /// A job was handed to a consumer.
+    Delivered,
+    /// A job was acknowledged.
+    Acked,
+    /// A job was given back.
+    Nacked,
+    /// A job is dead.
+    Dead,
+    /// A job expired.
+    Expired,
+    /// A job was removed by a client.
+    Deleted,
+    /// A queue was removed; no job is named.
+    Removed,
+    /// A queue began to be; no job is named.
+    Begun,
+    /// A queue has this name no more; no job is named.
+    RenamedFrom,
+    /// A queue has this name from now on; no job is named.
+    RenamedTo,
+}
+
+impl Event {
+    const ALL: [Event; 12] = [
+        Event::Added,
+        Event::Due,
+        Event::Delivered,
+        Event::Acked,
+        Event::Nacked,
+        Event::Dead,
+        Event::Expired,
+        Event::Deleted,
+        Event::Removed,
+        Event::Begun,
+        Event::RenamedFrom,
+        Event::RenamedTo,
+    ];
+
+    /// The word users see.
+    pub fn word(self) -> &'static str {
+        match self {
+            Event::Added => "added",
+            Event::Due => "due",
+            Event::Delivered => "delivered",
+            Event::Acked => "acked",
+            Event::Nacked => "nacked",
+            Event::Dead => "dead",
+            Event::Expired => "expired",
+            Event::Deleted => "deleted",
+            Event::Removed => "del",
+            Event::Begun => "new",
+            Event::RenamedFrom => "rename_from",
+            Event::RenamedTo => "rename_to",
+        }
+    }
+}
+
+/// Events in order, packed: a herd of a million is told in slices, but a slice can be large.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// For each: the event, the database, the lengths of queue and id, queue, id.
+    bytes: Vec<u8>,
+    /// Where the next one to be taken begins.
+    at: usize,
+}
+
+/// One event, as it is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told<'a> {
+    /// What happened.
+    pub event: Event,
+    /// The database.
+    pub db: crate::ids::Db,
+    /// The queue.
+    pub queue: &'a [u8],
+    /// The job; empty if the event is about the queue.
+    pub id: &'a [u8],
+}
+
+const HEAD_BYTES: usize = 1 + 1 + 2 + 2;
+
+impl Events {
+    /// Appends one. Names have at most 512 bytes.
+    pub fn push(&mut self, told: Told<'_>) {
+        let Told { event, db, queue, id } = told;
+        self.bytes.reserve(HEAD_BYTES + queue.len() + id.len());
+        self.bytes.extend_from_slice(&[event as u8, db.0]);
+        self.bytes.extend_from_slice(&(queue.len() as u16).to_le_bytes());
+        self.bytes.extend_from_slice(&(id.len() as u16).to_le_bytes());
+        self.bytes.extend_from_slice(queue);
+        self.bytes.extend_from_slice(id);
+    }
+
+    /// Takes the first.
+    pub fn take(&mut self) -> Option<Told<'_>> {
+        let (head, rest) = self.bytes.get(self.at..)?.split_first_chunk::<HEAD_BYTES>()?;
+        let [event, db, queue_low, queue_high, id_low, id_high] = *head;
+        let queue_len = usize::from(u16::from_le_bytes([queue_low, queue_high]));
+        let id_len = usize::from(u16::from_le_bytes([id_low, id_high]));
+        self.at += HEAD_BYTES + queue_len + id_len;
+        let (queue, rest) = rest.split_at(queue_len);
+        let event = Event::ALL[usize::from(event)];
+        Some(Told { event, db: crate::ids::Db(db), queue, id: &rest[..id_len] })
+    }
+
+    /// Whether none is left.
+    pub fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    /// Bytes held for those that are left.
+    pub fn len_bytes(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Db;
+
+    #[test]
+    fn events_come_out_as_they_went_in() {
+        let mut events = Events::default();
+        assert_eq!(events.take(), None);
+        assert!(events.is_empty());
+        let long = vec![b'i'; crate::limits::NAME_BYTES_MAX];
+        for (at, event) in Event::ALL.into_iter().enumerate() {
+            assert_eq!(event as usize, at);
+            events.push(Told { event, db: Db(at as u8), queue: b"q", id: &long[..at * 40] });
+        }
+        for (at, event) in Event::ALL.into_iter().enumerate() {
+            let id = &long[..at * 40];
+            assert_eq!(events.take(), Some(Told { event, db: Db(at as u8), queue: b"q", id }));
+        }
+        assert_eq!(events.take(), None);
+        assert_eq!(events.len_bytes(), 0);
+    }
+}

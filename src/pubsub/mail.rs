@@ -1,0 +1,100 @@
+//! Messages on their way to their receivers.
+
+use super::Kind;
+use crate::ids::ClientId;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a letter takes beside its body, bytes.
+const LETTER_BYTES: usize = 160;
+
+/// A message and whom it goes to.
+#[derive(Debug)]
+pub struct Letter {
+    /// All receivers at the time of publishing.
+    pub to: Arc<[ClientId]>,
+    /// How many of them it has been brought to.
+    pub next: usize,
+    /// Its first byte in RESP2 and in RESP3.
+    pub heads: [u8; 2],
+    /// All bytes behind the first.
+    pub body: Bytes,
+    /// Why the receivers get it.
+    pub subject: Subject,
+    /// It leaves no earlier than the replies of this turn.
+    pub turn: u64,
+    /// How often anybody had unsubscribed when it was posted.
+    pub departures: u64,
+}
+
+/// Why somebody gets a letter.
+#[derive(Debug)]
+pub enum Subject {
+    /// A command that ran, for those that monitor.
+    Command,
+    /// A subscription.
+    Topic(Kind, Box<[u8]>),
+}
+
+impl Letter {
+    /// The next one it goes to.
+    pub fn next_receiver(&mut self) -> Option<ClientId> {
+        let client = self.to.get(self.next).copied()?;
+        self.next += 1;
+        Some(client)
+    }
+
+    /// Whether it has been brought to all.
+    pub fn is_delivered(&self) -> bool {
+        self.next == self.to.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.body.len() + LETTER_BYTES
+    }
+}
+
+/// Letters, oldest first.
+#[derive(Debug, Default)]
+pub struct Mail {
+    letters: VecDeque<Letter>,
+    bytes: usize,
+}
+
+impl Mail {
+    /// Adds a letter, behind all others.
+    pub fn post(&mut self, letter: Letter) {
+        self.bytes += letter.bytes();
+        self.letters.push_back(letter);
+    }
+
+    /// Takes the oldest.
+    pub fn take(&mut self) -> Option<Letter> {
+        let letter = self.letters.pop_front()?;
+        self.bytes -= letter.bytes();
+        Some(letter)
+    }
+
+    /// Puts one back that has receivers left.
+    pub fn put_back(&mut self, letter: Letter) {
+        self.bytes += letter.bytes();
+        self.letters.push_front(letter);
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.letters.is_empty()
+    }
+
+    /// Bytes held for them.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Forgets those that wait for replies of turns behind `turn`.
+    pub fn drop_after(&mut self, turn: u64) {
+        self.letters.retain(|letter| letter.turn <= turn);
+        self.bytes = self.letters.iter().map(Letter::bytes).sum();
+    }
+}

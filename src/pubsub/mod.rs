@@ -1,0 +1,391 @@
+//! Channels: who has subscribed to what, and the messages on their way.
+//!
+//! Publishing finds out whom a message goes to and puts one [`Letter`](mail::Letter) for all of them
+//! into the [`Mail`]. It is encoded once, for both protocols; whoever owns the connections copies it
+//! into their outputs, so many a turn. Who has unsubscribed meanwhile does not get it.
+
+pub mod mail;
+
+use crate::error::{Error, Shown};
+use crate::glob;
+use crate::ids::ClientId;
+use crate::limits::{
+    CHANNEL_BYTES_MAX, CHANNELS_MAX, PATTERNS_MAX, SUBSCRIPTION_BYTES, SUBSCRIPTIONS_PER_CLIENT_MAX,
+};
+use crate::resp::{Encoder, Protocol};
+use bytes::{Buf, BytesMut};
+use mail::{Letter, Mail, Subject};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// What is subscribed to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// SUBSCRIBE: a channel.
+    Channel,
+    /// PSUBSCRIBE: all channels that match.
+    Pattern,
+    /// SSUBSCRIBE: a channel of a space of its own.
+    Shard,
+}
+
+impl Kind {
+    /// Begins the words of its commands and messages.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Kind::Channel => "",
+            Kind::Pattern => "p",
+            Kind::Shard => "s",
+        }
+    }
+}
+
+/// How many subscriptions of each kind: channels, patterns, shard channels.
+pub type Counts = [usize; 3];
+
+/// Everything about channels.
+#[derive(Debug, Default)]
+pub struct PubSub {
+    topics: [BTreeMap<Box<[u8]>, Topic>; 3],
+    subscribers: HashMap<ClientId, Subscriber>,
+    /// Who sees every command, and the same as a list.
+    monitors: Topic,
+    /// Messages on their way.
+    pub mail: Mail,
+    /// What is published from here on leaves no earlier than the replies of this turn; 0 at once.
+    pub turn: u64,
+    /// Grows whenever somebody unsubscribes.
+    departures: u64,
+}
+
+#[derive(Debug, Default)]
+struct Topic {
+    clients: BTreeSet<ClientId>,
+    /// The same as a list that letters share; made when it is needed.
+    list: Option<Arc<[ClientId]>>,
+}
+
+impl Topic {
+    fn list(&mut self) -> Arc<[ClientId]> {
+        let clients = &self.clients;
+        Arc::clone(self.list.get_or_insert_with(|| clients.iter().copied().collect()))
+    }
+
+    fn add(&mut self, client: ClientId) -> bool {
+        self.list = None;
+        self.clients.insert(client)
+    }
+
+    fn remove(&mut self, client: ClientId) -> bool {
+        self.list = None;
+        self.clients.remove(&client)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Subscriber {
+    names: [BTreeSet<Box<[u8]>>; 3],
+    bytes: usize,
+}
+
+impl PubSub {
+    /// Whether `client` may subscribe to all of `names`.
+    ///
+    /// # Errors
+    /// A name is too long, or there would be too many; the text names the limit.
+    pub fn check(&self, client: ClientId, kind: Kind, names: &[&[u8]]) -> Result<(), Error> {
+        names.iter().try_for_each(|name| check_name(kind, name))?;
+        let own: usize = self.counts(client).iter().sum();
+        if own + names.len() > SUBSCRIPTIONS_PER_CLIENT_MAX {
+            return Err(Error::text(format!(
+                "ERR {own} subscriptions and {} more; a client has at most \
+                 {SUBSCRIPTIONS_PER_CLIENT_MAX}",
+                names.len()
+            )));
+        }
+        let (all, max, what) = match kind {
+            Kind::Pattern => (self.topics[kind as usize].len(), PATTERNS_MAX, "patterns"),
+            _ => (self.topics[kind as usize].len(), CHANNELS_MAX, "channels"),
+        };
+        if all + names.len() > max {
+            let more = names.len();
+            return Err(Error::text(format!(
+                "ERR all clients have subscribed to {all} {what} and these are {more} more; the most \
+                 are {max}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Subscribes `client`, unless it has subscribed already. [`PubSub::check`] has passed.
+    pub fn subscribe(&mut self, client: ClientId, kind: Kind, name: &[u8]) {
+        let subscriber = self.subscribers.entry(client).or_default();
+        if subscriber.names[kind as usize].insert(name.into()) {
+            subscriber.bytes += cost(name);
+            self.topics[kind as usize].entry(name.into()).or_default().add(client);
+        }
+    }
+
+    /// Ends a subscription, if there is one.
+    pub fn unsubscribe(&mut self, client: ClientId, kind: Kind, name: &[u8]) {
+        let Some(subscriber) = self.subscribers.get_mut(&client) else { return };
+        if !subscriber.names[kind as usize].remove(name) {
+            return;
+        }
+        subscriber.bytes -= cost(name);
+        if subscriber.names.iter().all(BTreeSet::is_empty) {
+            self.subscribers.remove(&client);
+        }
+        self.leave(client, kind, name);
+    }
+
+    /// Ends all subscriptions of `client`, and its monitoring.
+    pub fn forget(&mut self, client: ClientId) {
+        if self.monitors.clients.contains(&client) {
+            self.monitors.remove(client);
+            self.departures += 1;
+        }
+        let Some(subscriber) = self.subscribers.remove(&client) else { return };
+        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+            for name in &subscriber.names[kind as usize] {
+                self.leave(client, kind, name);
+            }
+        }
+    }
+
+    /// What `client` has subscribed to, in order.
+    pub fn subscriptions(&self, client: ClientId, kind: Kind) -> Vec<Box<[u8]>> {
+        let subscriber = self.subscribers.get(&client);
+        subscriber.map_or_else(Vec::new, |s| s.names[kind as usize].iter().cloned().collect())
+    }
+
+    /// How many subscriptions `client` has.
+    pub fn counts(&self, client: ClientId) -> Counts {
+        self.subscribers.get(&client).map_or([0; 3], |s| s.names.each_ref().map(BTreeSet::len))
+    }
+
+    /// Bytes held for the subscriptions of `client`.
+    pub fn bytes(&self, client: ClientId) -> usize {
+        self.subscribers.get(&client).map_or(0, |subscriber| subscriber.bytes)
+    }
+
+    /// How many clients have a subscription.
+    pub fn client_count(&self) -> usize {
+        self.subscribers.len()
+    }
+
+    /// How many channels, patterns and shard channels somebody has subscribed to.
+    pub fn topic_counts(&self) -> Counts {
+        self.topics.each_ref().map(BTreeMap::len)
+    }
+
+    /// How many have subscribed to a channel by its name.
+    pub fn subscriber_count(&self, kind: Kind, channel: &[u8]) -> usize {
+        self.topics[kind as usize].get(channel).map_or(0, |topic| topic.clients.len())
+    }
+
+    /// The channels that somebody has subscribed to by name, in order; those that match only.
+    pub fn channels(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<&[u8]> {
+        let fits = |name: &&[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        self.topics[kind as usize].keys().map(|name| &**name).filter(fits).collect()
+    }
+
+    /// Whether anybody could get a message.
+    pub fn has_subscribers(&self) -> bool {
+        !self.subscribers.is_empty()
+    }
+
+    /// Sends `message` to all that have subscribed to `channel`; returns how often it is sent. Costs a
+    /// comparison with every pattern.
+    pub fn publish(&mut self, kind: Kind, channel: &[u8], message: &[u8]) -> usize {
+        let mut count = 0;
+        if let Some(topic) = self.topics[kind as usize].get_mut(channel) {
+            let to = topic.list();
+            count += to.len();
+            let words: [&[u8]; 3] =
+                [if kind == Kind::Shard { b"smessage" } else { b"message" }, channel, message];
+            let letter = self.letter(to, kind, channel, &words);
+            self.mail.post(letter);
+        }
+        if kind != Kind::Channel || self.topics[Kind::Pattern as usize].is_empty() {
+            return count;
+        }
+        let patterns = &mut self.topics[Kind::Pattern as usize];
+        let fitting: Vec<_> = patterns
+            .iter_mut()
+            .filter(|(pattern, _)| glob::matches(pattern, channel))
+            .map(|(pattern, topic)| (pattern.clone(), topic.list()))
+            .collect();
+        for (pattern, to) in fitting {
+            count += to.len();
+            let letter = self.letter(
+                to,
+                Kind::Pattern,
+                &pattern,
+                &[b"pmessage", &pattern, channel, message],
+            );
+            self.mail.post(letter);
+        }
+        count
+    }
+
+    /// From here on `client` sees every command.
+    pub fn monitor(&mut self, client: ClientId) {
+        self.monitors.add(client);
+    }
+
+    /// Whether somebody sees every command.
+    pub fn is_monitored(&self) -> bool {
+        !self.monitors.clients.is_empty()
+    }
+
+    /// Shows a line to all that monitor.
+    pub fn show(&mut self, line: &str) {
+        let body = format!("{line}\r\n").into_bytes().into();
+        let to = self.monitors.list();
+        let letter = Letter {
+            to,
+            next: 0,
+            heads: [b'+'; 2],
+            body,
+            subject: Subject::Command,
+            turn: 0,
+            departures: self.departures,
+        };
+        self.mail.post(letter);
+    }
+
+    /// Whether the next receiver of `letter` still wants it.
+    pub fn is_wanted(&self, letter: &Letter, client: ClientId) -> bool {
+        if letter.departures == self.departures {
+            return true;
+        }
+        match &letter.subject {
+            Subject::Command => self.monitors.clients.contains(&client),
+            Subject::Topic(kind, name) => self.topics[*kind as usize]
+                .get(&**name)
+                .is_some_and(|topic| topic.clients.contains(&client)),
+        }
+    }
+
+    fn letter(&self, to: Arc<[ClientId]>, kind: Kind, topic: &[u8], words: &[&[u8]]) -> Letter {
+        let bytes = words.iter().map(|word| word.len() + 16).sum::<usize>() + 16;
+        let mut body = BytesMut::with_capacity(bytes);
+        let mut out = Encoder::new(&mut body, Protocol::Resp3);
+        out.push(words.len());
+        words.iter().for_each(|word| out.bulk(word));
+        // All but the first byte is the same in both protocols.
+        body.advance(1);
+        Letter {
+            to,
+            next: 0,
+            heads: [b'*', b'>'],
+            body: body.freeze(),
+            subject: Subject::Topic(kind, topic.into()),
+            turn: self.turn,
+            departures: self.departures,
+        }
+    }
+
+    fn leave(&mut self, client: ClientId, kind: Kind, name: &[u8]) {
+        let topics = &mut self.topics[kind as usize];
+        let topic = topics.get_mut(name).expect("a subscription's topic is there");
+        topic.remove(client);
+        if topic.clients.is_empty() {
+            topics.remove(name);
+        }
+        self.departures += 1;
+    }
+}
+
+/// Bytes that a subscription holds.
+fn cost(name: &[u8]) -> usize {
+    2 * name.len() + SUBSCRIPTION_BYTES
+}
+
+/// Whether a channel, or a pattern, may have this name.
+pub fn check_name(kind: Kind, name: &[u8]) -> Result<(), Error> {
+    if name.len() <= CHANNEL_BYTES_MAX {
+        return Ok(());
+    }
+    let what = if kind == Kind::Pattern { "pattern" } else { "channel" };
+    let (shown, bytes) = (Shown::new(name), name.len());
+    Err(Error::text(format!(
+        "ERR {what} {shown} has {bytes} bytes; the most are {CHANNEL_BYTES_MAX}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ClientId = ClientId(1);
+    const B: ClientId = ClientId(2);
+
+    /// Whom the mail goes to, with the first word of each message; what is not wanted any more is left
+    /// out.
+    fn delivered(pubsub: &mut PubSub) -> Vec<(u64, String)> {
+        let mut all = Vec::new();
+        while let Some(mut letter) = pubsub.mail.take() {
+            while let Some(client) = letter.next_receiver() {
+                if pubsub.is_wanted(&letter, client) {
+                    let text = String::from_utf8_lossy(&letter.body).into_owned();
+                    all.push((client.0, text.split("\r\n").nth(2).unwrap_or(&text).to_owned()));
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn messages_go_to_names_then_to_patterns() {
+        let mut pubsub = PubSub::default();
+        pubsub.subscribe(A, Kind::Channel, b"news");
+        pubsub.subscribe(B, Kind::Pattern, b"n*");
+        pubsub.subscribe(B, Kind::Shard, b"news");
+        assert_eq!(pubsub.publish(Kind::Channel, b"news", b"x"), 2);
+        assert_eq!(pubsub.publish(Kind::Shard, b"news", b"x"), 1);
+        assert_eq!(pubsub.publish(Kind::Channel, b"other", b"x"), 0);
+        let words = |client: u64, word: &str| (client, word.to_owned());
+        let expected = [words(1, "message"), words(2, "pmessage"), words(2, "smessage")];
+        assert_eq!(delivered(&mut pubsub), expected);
+        assert_eq!(pubsub.mail.bytes(), 0);
+    }
+
+    #[test]
+    fn who_left_gets_nothing_that_was_under_way() {
+        let mut pubsub = PubSub::default();
+        for client in [A, B] {
+            pubsub.subscribe(client, Kind::Channel, b"c");
+            pubsub.monitor(client);
+        }
+        pubsub.publish(Kind::Channel, b"c", b"x");
+        pubsub.show("line");
+        pubsub.unsubscribe(A, Kind::Channel, b"c");
+        assert_eq!(delivered(&mut pubsub).iter().map(|(c, _)| *c).collect::<Vec<_>>(), [2, 1, 2]);
+        pubsub.publish(Kind::Channel, b"c", b"x");
+        pubsub.forget(B);
+        pubsub.forget(A);
+        assert_eq!(delivered(&mut pubsub), []);
+        assert_eq!((pubsub.topic_counts(), pubsub.client_count()), ([0; 3], 0));
+        assert!(!pubsub.is_monitored());
+    }
+
+    #[test]
+    fn subscriptions_are_counted_once_and_limited() {
+        let mut pubsub = PubSub::default();
+        for _ in 0..2 {
+            pubsub.subscribe(A, Kind::Channel, b"c");
+        }
+        assert_eq!((pubsub.counts(A), pubsub.bytes(A)), ([1, 0, 0], cost(b"c")));
+        let long = vec![b'x'; CHANNEL_BYTES_MAX + 1];
+        assert!(pubsub.check(A, Kind::Channel, &[&long]).is_err());
+        assert!(pubsub.check(A, Kind::Channel, &[&long[1..]]).is_ok());
+        let many = vec![&b"d"[..]; SUBSCRIPTIONS_PER_CLIENT_MAX];
+        assert!(pubsub.check(A, Kind::Shard, &many).is_err());
+        assert!(pubsub.check(B, Kind::Shard, &many).is_ok());
+        pubsub.unsubscribe(A, Kind::Channel, b"c");
+        pubsub.unsubscribe(A, Kind::Channel, b"c");
+        assert_eq!((pubsub.bytes(A), pubsub.client_count()), (0, 0));
+    }
+}

@@ -1,0 +1,128 @@
+//! Channels: what a connection has subscribed to, and what it publishes.
+
+use crate::command::CommandSpec;
+use crate::command::action::PubSub;
+use crate::command::spec::{Flag, Group};
+use crate::pubsub::{Counts, Kind};
+use crate::resp::Protocol;
+use crate::session::world::World;
+use crate::session::{Place, Session, Step};
+
+impl Session {
+    pub(super) fn pubsub(&mut self, what: PubSub<'_>, place: Place, world: &mut dyn World) -> Step {
+        match what {
+            PubSub::Subscribe(kind, names) => return self.subscribe(kind, names, world),
+            PubSub::Unsubscribe(kind, names) => self.unsubscribe(kind, names, world),
+            PubSub::Publish { sharded, channel, message } => {
+                let kind = if sharded { Kind::Shard } else { Kind::Channel };
+                let count = world.pubsub().publish(kind, channel, message);
+                world.encoder(self.id).integer(count as i64);
+            }
+            PubSub::Channels { sharded, pattern } => {
+                let kind = if sharded { Kind::Shard } else { Kind::Channel };
+                let names: Vec<Box<[u8]>> =
+                    world.pubsub().channels(kind, pattern).into_iter().map(Box::from).collect();
+                let mut out = world.encoder(self.id);
+                out.array(names.len());
+                names.iter().for_each(|name| out.bulk(name));
+            }
+            PubSub::Counts { sharded, channels } => {
+                let kind = if sharded { Kind::Shard } else { Kind::Channel };
+                let pubsub = world.pubsub();
+                let counts: Vec<usize> =
+                    channels.iter().map(|name| pubsub.subscriber_count(kind, name)).collect();
+                let mut out = world.encoder(self.id);
+                out.array(2 * channels.len());
+                for (name, count) in channels.iter().zip(counts) {
+                    out.bulk(name);
+                    out.integer(count as i64);
+                }
+            }
+            PubSub::PatternCount => {
+                let count = world.pubsub().topic_counts()[Kind::Pattern as usize];
+                world.encoder(self.id).integer(count as i64);
+            }
+            PubSub::Monitor if place == Place::InExec => {
+                return self.fail("ERR MONITOR isn't allowed for DENY BLOCKING client", world);
+            }
+            PubSub::Monitor => {
+                world.pubsub().monitor(self.id);
+                self.monitors = true;
+                return self.ok(world);
+            }
+        }
+        Step::Done
+    }
+
+    /// Whether `spec` is not allowed because RESP2 could not tell its reply from a message.
+    pub(super) fn is_barred(&self, spec: &CommandSpec) -> bool {
+        self.protocol == Protocol::Resp2
+            && self.subscriptions != [0; 3]
+            && !(spec.group == Group::PubSub && spec.has(Flag::NoScript) && !spec.is_subcommand())
+            && !matches!(spec.name, "ping" | "quit" | "reset")
+    }
+
+    /// Whether a PING is answered as a message would be.
+    pub(super) fn pongs_as_message(&self) -> bool {
+        self.protocol == Protocol::Resp2 && self.subscriptions != [0; 3]
+    }
+
+    /// RESET: nothing is subscribed to, nothing monitored.
+    pub(super) fn forget_subscriptions(&mut self, world: &mut dyn World) {
+        if self.monitors || self.subscriptions != [0; 3] {
+            world.pubsub().forget(self.id);
+            (self.monitors, self.subscriptions) = (false, [0; 3]);
+        }
+    }
+
+    fn subscribe(&mut self, kind: Kind, names: &[&[u8]], world: &mut dyn World) -> Step {
+        if let Err(error) = world.pubsub().check(self.id, kind, names) {
+            return self.fail(&error.to_string(), world);
+        }
+        for name in names {
+            world.pubsub().subscribe(self.id, kind, name);
+            self.subscriptions = world.pubsub().counts(self.id);
+            self.confirm("subscribe", kind, Some(name), world);
+        }
+        Step::Done
+    }
+
+    fn unsubscribe(&mut self, kind: Kind, names: &[&[u8]], world: &mut dyn World) {
+        let all;
+        let mut every = Vec::new();
+        let mut names = names;
+        if names.is_empty() {
+            all = world.pubsub().subscriptions(self.id, kind);
+            every.extend(all.iter().map(|name| &**name));
+            names = &every;
+        }
+        for name in names {
+            world.pubsub().unsubscribe(self.id, kind, name);
+            self.subscriptions = world.pubsub().counts(self.id);
+            self.confirm("unsubscribe", kind, Some(name), world);
+        }
+        if names.is_empty() {
+            self.confirm("unsubscribe", kind, None, world);
+        }
+    }
+
+    fn confirm(&self, word: &str, kind: Kind, name: Option<&[u8]>, world: &mut dyn World) {
+        let count = shown_count(kind, self.subscriptions);
+        let mut out = world.encoder(self.id);
+        out.push(3);
+        out.bulk(format!("{}{word}", kind.prefix()).as_bytes());
+        match name {
+            Some(name) => out.bulk(name),
+            None => out.null(),
+        }
+        out.integer(count as i64);
+    }
+}
+
+/// How many subscriptions a confirmation tells of: shard channels count by themselves.
+fn shown_count(kind: Kind, [channels, patterns, shards]: Counts) -> usize {
+    match kind {
+        Kind::Shard => shards,
+        Kind::Channel | Kind::Pattern => channels + patterns,
+    }
+}
