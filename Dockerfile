@@ -18,6 +18,7 @@ COPY redis-tests /redis-tests
 ENV DELAYD_CACHE=/cache DELAYD_RUST_TESTS=/rust-tests
 RUN /redis-tests/install --clients && rm -rf /var/lib/apt/lists/*
 COPY README.md /README.md
+COPY docs/clients.md /docs/clients.md
 COPY --from=build /rust-tests/debug/redis-rs /rust-tests/debug/consumer /rust-tests/
 CMD ["/redis-tests/run"]
 
