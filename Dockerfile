@@ -34,7 +34,7 @@ COPY --from=build /src/target/release/delayd /usr/local/bin/delayd
 USER delayd
 VOLUME /data
 WORKDIR /data
-EXPOSE 9248
+EXPOSE 9248 9249
 HEALTHCHECK --interval=5s --timeout=2s --start-period=60s --retries=3 \
     CMD ["sh", "-c", "[ \"$(redis-cli -p 9248 PING)\" = PONG ]"]
 ENTRYPOINT ["delayd"]

@@ -59,6 +59,7 @@ compose-check: deps
 	$(call step,docker-compose.yml)
 	docker-compose config --quiet
 	docker-compose --profile test config --quiet
+	docker-compose --profile watch config --quiet
 
 bench: ## the benchmarks
 	cargo bench --locked

@@ -34,7 +34,7 @@ fn run(config: Config) -> ExitCode {
         tracing::error!("delayd stops: a bug of its own: {panic}");
     }));
     let server = match Server::bind(config) {
-        Ok(server) => server.with_log(log_level).with_signals(),
+        Ok(server) => server.with_log(log_level).with_signals().with_supervisor(),
         Err(error) => return fail(&error.to_string()),
     };
     greet(&server);
@@ -59,6 +59,9 @@ fn greet(server: &Server) {
         server.places().join(" and "),
         std::process::id(),
     );
+    for address in server.http_addresses() {
+        tracing::info!("metrics on http://{address}/metrics, health on /healthz and /readyz");
+    }
 }
 
 fn print(text: &str) -> ExitCode {

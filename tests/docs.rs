@@ -18,3 +18,19 @@ fn the_reference_is_not_stale() {
         "docs/commands.md is stale from line {line}; DELAYD_UPDATE=1 cargo test --test docs"
     );
 }
+
+/// What stands between these marks of `docs/metrics.md` is made.
+const MARKS: [&str; 2] = ["<!-- from the table -->\n", "<!-- end -->\n"];
+
+#[test]
+fn the_metrics_of_the_reference_are_those_of_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let have = std::fs::read_to_string(&path).expect("docs/metrics.md is there");
+    let [begin, end] = MARKS.map(|mark| have.find(mark).expect("both marks stand in it"));
+    let table = delayd::observe::metrics::reference::markdown();
+    let want = [&have[..begin + MARKS[0].len()], "\n", &table, &have[end..]].concat();
+    if std::env::var_os("DELAYD_UPDATE").is_some() {
+        return std::fs::write(&path, &want).expect("docs/metrics.md is written");
+    }
+    assert!(have == want, "docs/metrics.md is stale; DELAYD_UPDATE=1 cargo test --test docs");
+}

@@ -26,3 +26,5 @@ mod regressions;
 mod rename;
 #[path = "engine/waiting.rs"]
 mod waiting;
+#[path = "engine/watching.rs"]
+mod watching;

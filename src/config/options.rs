@@ -15,6 +15,9 @@ pub enum Name {
     TcpKeepalive,
     Timeout,
     MaxClients,
+    MetricsPort,
+    MetricsBind,
+    MetricsQueuesMax,
     Databases,
     MaxMemory,
     MaxMemoryPolicy,
@@ -112,6 +115,11 @@ impl Spec {
     }
 }
 
+/// The line of the table for an option.
+pub fn spec(name: Name) -> &'static Spec {
+    &OPTIONS[name as usize]
+}
+
 /// Finds an option by its word, in any case.
 pub fn find(word: &str) -> Option<&'static Spec> {
     OPTIONS.iter().find(|spec| spec.words.iter().any(|w| w.eq_ignore_ascii_case(word)))
@@ -143,7 +151,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 62] = [
+pub static OPTIONS: [Spec; 65] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -158,6 +166,12 @@ pub static OPTIONS: [Spec; 62] = [
         "Close a client that has been idle for so many seconds; 0 for never. Blocked clients and subscribers are not idle."),
     live(Name::MaxClients, &["maxclients"], Kind::Count(1, 1_000_000), &["10000"],
         "Connections at a time; further ones get an error and are closed."),
+    fixed(Name::MetricsPort, &["metrics-port"], Kind::Count(0, 65_535), &["0"],
+        "TCP port for HTTP: /metrics for Prometheus, /healthz and /readyz for probes; 0 for none. There is no password on it."),
+    fixed(Name::MetricsBind, &["metrics-bind"], Kind::Words, &["127.0.0.1"],
+        "Addresses to listen on for HTTP, written as for bind."),
+    live(Name::MetricsQueuesMax, &["metrics-queues-max"], Kind::Count(0, 100_000), &["1000"],
+        "Queues with lines of their own in /metrics: those with the most jobs. The others are told together, with an empty queue label."),
     fixed(Name::Databases, &["databases"], Kind::Only(&["16"], "there are always 16 databases"), &["16"],
         "Number of databases."),
     live(Name::MaxMemory, &["maxmemory"], Kind::Memory, &["80%"],

@@ -82,7 +82,7 @@ impl Store {
                 }
             }
             Fact::Leased { queue, token, lease_end, bound, prompt, .. } => {
-                self.lease(queue, found(at), token, lease_end, bound);
+                self.lease(queue, found(at), token, lease_end, bound, now);
                 self.note_delivery(queue, found(at), prompt, now);
             }
             Fact::Popped { queue, window_end, prompt, .. } => {
@@ -274,12 +274,21 @@ impl Store {
         self.make_ready(queue, index, enters, due);
     }
 
-    fn lease(&mut self, queue: QueueNo, index: JobIndex, token: Token, end: Millis, bound: bool) {
+    fn lease(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        token: Token,
+        end: Millis,
+        bound: bool,
+        now: Micros,
+    ) {
         let due = self.due(index);
         self.detach(queue, index);
         let (history, made) = self.jobs.history_mut(index);
         history.due = due;
         history.token = token.0;
+        history.begun = now;
         history.attempt += 1;
         history.deliveries += 1;
         history.bound = bound;
@@ -288,6 +297,7 @@ impl Store {
         }
         self.number = self.number.max(token.0);
         self.jobs.get_mut(index).stage = Stage::Leased;
+        self.ages.begin(now);
         self.arm_lease(queue, index, end);
         self.count(queue, Stage::Leased, 1);
     }
@@ -480,6 +490,10 @@ impl Store {
                 jobs.history_mut(index).0.death = None;
             }
             Stage::Window => queue_ref.windows -= 1,
+            Stage::Leased => {
+                let begun = self.jobs.history(index).map_or(Micros(0), |history| history.begun);
+                self.ages.end(begun);
+            }
             _ => {}
         }
         self.count(queue, stage, -1);

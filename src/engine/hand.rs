@@ -124,6 +124,7 @@ impl Engine {
         }
         let (id, at) = (self.id_of(index), self.located(index));
         self.commit(now, turn, &Fact::Unleased { queue, id: &id }, at);
+        self.store.queue_mut(queue).returned += 1;
         self.touch(queue, None);
         true
     }
@@ -161,6 +162,7 @@ impl Engine {
         };
         self.commit(now, turn, &Fact::Unpopped { queue, image }, at);
         self.note_untaken(queue, taken_at);
+        self.store.queue_mut(queue).returned += 1;
         self.touch(queue, None);
     }
 

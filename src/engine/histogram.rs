@@ -59,6 +59,14 @@ impl Histogram {
         self.counts[at] == 1
     }
 
+    /// Counts all that another counted.
+    pub fn add(&mut self, other: &Histogram) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count = count.saturating_add(more);
+        }
+        self.max = self.max.max(other.max);
+    }
+
     /// The buckets that have counts, by number.
     pub fn filled(&self) -> impl Iterator<Item = (u8, u32)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);

@@ -8,7 +8,7 @@ use crate::engine::reply::Reason;
 use crate::engine::request::State;
 use crate::ids::PolicyNo;
 use crate::pool::Pool;
-use crate::time::Millis;
+use crate::time::{Micros, Millis};
 
 /// The slab number of a job inside a partition; also the key of its timer.
 pub type JobIndex = u32;
@@ -117,6 +117,9 @@ pub struct History {
     pub due: Millis,
     /// Leased: the sequence in which the lease was armed, the order among equal ends.
     pub armed: i64,
+    /// When the newest delivery was decided; 0 when nobody knows, as after loading a base file.
+    /// Volatile: it is shown and counted, and decides nothing.
+    pub begun: Micros,
     /// Deliveries that count.
     pub attempt: u32,
     /// All deliveries.
@@ -135,6 +138,13 @@ pub struct History {
     pub death: Option<(Reason, Millis)>,
     /// The text of the last `NACK … ERROR`.
     pub error: Option<Box<[u8]>>,
+}
+
+impl History {
+    /// When the newest delivery was decided, if that is known.
+    pub fn delivered(&self) -> Option<Micros> {
+        (self.begun.0 > 0).then_some(self.begun)
+    }
 }
 
 /// Jobs and histories by number, in blocks that never move.

@@ -22,7 +22,7 @@ use crate::engine::weight::Weight;
 use crate::engine::{Engine, Settings};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo};
 use crate::limits::{PRIORITY_MAX, RATE_MAX};
-use crate::time::Millis;
+use crate::time::{Micros, Millis};
 use crate::wheel::{Timers, Wheel};
 
 /// Bound of all that only counts up: far beyond what is ever counted, and far from overflowing.
@@ -239,6 +239,7 @@ impl Loader {
                 standing.note_earliest(0, timer);
             }
             Stage::Leased => {
+                store.ages.begin(Micros(0));
                 standing.leased.push((armed, index));
                 standing.note_earliest(1, timer);
             }

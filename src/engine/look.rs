@@ -8,6 +8,7 @@ use crate::engine::{Engine, Outcome, Step};
 use crate::glob;
 use crate::ids::{QueueNo, Token};
 use crate::limits;
+use crate::time::Micros;
 
 /// Timers moved per turn to bring the next ones into order before PEEK or STATS can answer: about
 /// 100 µs. A queue of 10 M jobs due in one slot takes some thousand turns, between which others
@@ -27,7 +28,39 @@ impl Engine {
         self.open(number, state, count, OPEN_STEPS)
     }
 
-    fn open(&mut self, number: QueueNo, state: Option<State>, count: u32, mut steps: u32) -> bool {
+    /// A queue's statistics. Unless it was opened, the next due time is a lower bound.
+    pub(super) fn stats_of(&self, number: QueueNo, now: Micros) -> StatsView {
+        let store = &self.store;
+        let queue = store.queue(number);
+        let first = queue.delayed.iter_front(&store.timers).next();
+        let first = first.map(|index| store.timers.due(index));
+        let oldest = store.oldest_ready_due(queue);
+        let lateness = queue.lateness.as_deref();
+        StatsView {
+            delayed: queue.count(State::Delayed),
+            ready: queue.count(State::Ready),
+            leased: queue.count(State::Leased),
+            dead: queue.count(State::Dead),
+            bytes: queue.bytes,
+            waiters: self.waiters.count(queue.db, &queue.name) as u64,
+            paused: queue.pauses.word(now),
+            next_due: first.or_else(|| queue.delayed.next_wakeup(&store.timers)),
+            oldest_ready_age_ms: oldest.map(|due| now.floor().0.saturating_sub(due.0)),
+            lateness_us: lateness.map_or([0; 4], |lateness| {
+                let [p50, p99, p999] = [500, 990, 999].map(|share| lateness.percentile(share));
+                [p50, p99, p999, lateness.max()]
+            }),
+            totals: queue.totals,
+        }
+    }
+
+    pub(super) fn open(
+        &mut self,
+        number: QueueNo,
+        state: Option<State>,
+        count: u32,
+        mut steps: u32,
+    ) -> bool {
         let (queue, _, timers, _) = self.store.parts(number);
         let wheel = match state {
             None | Some(State::Delayed) => &mut queue.delayed,
@@ -115,29 +148,7 @@ impl Step<'_, '_> {
         if !self.engine.open(number, None, 1, self.open_steps()) {
             return Outcome::Again;
         }
-        let store = &self.engine.store;
-        let queue = store.queue(number);
-        let first = queue.delayed.iter_front(&store.timers).next();
-        // Jobs become ready in the order of their due times (but for pushes amid a sweep, which are in
-        // nobody's way for long), so the oldest is among those that entered first: at most forty.
-        let oldest = queue.ready.earliest(&store.chunks).map(|index| store.due(index)).min();
-        let lateness = queue.lateness.as_deref();
-        let view = StatsView {
-            delayed: queue.count(State::Delayed),
-            ready: queue.count(State::Ready),
-            leased: queue.count(State::Leased),
-            dead: queue.count(State::Dead),
-            bytes: queue.bytes,
-            waiters: self.engine.waiters.count(name.db, name.name) as u64,
-            paused: queue.pauses.word(self.now),
-            next_due: first.map(|index| store.timers.due(index)),
-            oldest_ready_age_ms: oldest.map(|due| self.now.floor().0.saturating_sub(due.0)),
-            lateness_us: lateness.map_or([0; 4], |lateness| {
-                let [p50, p99, p999] = [500, 990, 999].map(|share| lateness.percentile(share));
-                [p50, p99, p999, lateness.max()]
-            }),
-            totals: queue.totals,
-        };
+        let view = self.engine.stats_of(number, self.now);
         self.reply(Reply::Stats(&view))
     }
 

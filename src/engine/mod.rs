@@ -5,9 +5,11 @@
 //! `lease`, `change`, `look`, `keyspace`, and `passing` for time) into [`Fact`](fact::Fact)s, which
 //! are *applied* by one function (`apply`), the same that recovery uses.
 
+mod ages;
 mod allowance;
 mod apply;
 mod base;
+pub mod census;
 mod change;
 mod configure;
 mod digest;
@@ -39,10 +41,12 @@ pub mod reply;
 pub mod request;
 mod retry;
 mod search;
+pub mod spread;
 pub mod stats;
 mod store;
 mod table;
 mod take;
+pub mod tally;
 mod telling;
 mod waiters;
 pub mod watch;
@@ -175,6 +179,8 @@ pub struct Engine {
     gate: Gate,
     /// What happened to jobs since it was last taken; none while nobody wants to hear of it.
     events: Option<Box<event::Events>>,
+    /// What has happened since the start.
+    tally: tally::Tally,
 }
 
 impl Engine {
@@ -204,6 +210,7 @@ impl Engine {
             ending: VecDeque::new(),
             gate: Gate::default(),
             events: None,
+            tally: tally::Tally::default(),
         }
     }
 
@@ -490,6 +497,7 @@ impl Engine {
         if self.events.is_some() {
             self.tell(fact, at);
         }
+        self.count(now, fact, at);
         self.store.apply_at(now, fact, at)
     }
 

@@ -237,6 +237,7 @@ impl Engine {
         if count > 0 {
             let left = enters == Side::Left;
             self.record(turn, &Fact::Due { queue, place, count, left });
+            self.tally.due += u64::from(count);
         }
     }
 

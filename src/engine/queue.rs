@@ -97,6 +97,8 @@ pub struct Queue {
     pub stale: Stale,
     /// What its deliveries have used up of its rate.
     pub pace: Pace,
+    /// Hand-offs since the start that went back.
+    pub returned: u64,
 }
 
 /// Places that were given in earlier steps.
@@ -168,6 +170,7 @@ impl Queue {
             sweeping: false,
             stale: Stale::ALL,
             pace: Pace::default(),
+            returned: 0,
         }
     }
 

@@ -13,6 +13,10 @@ use crate::time::Millis;
 pub trait Outbox {
     /// Takes the reply to `client`'s request.
     fn reply(&mut self, client: ClientId, reply: Reply<'_>);
+
+    /// The reply that comes next hands `client` jobs for which it was waiting when they fell due, at
+    /// these times: how late they are shows when it leaves.
+    fn prompt(&mut self, _client: ClientId, _due: &[Millis]) {}
 }
 
 /// One delivered job.

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use crate::engine::ages::Ages;
 use crate::engine::base::{Bases, image};
 use crate::engine::forecast::Forecast;
 use crate::engine::graveyard::Graveyard;
@@ -18,7 +19,7 @@ use crate::engine::table::Table;
 use crate::engine::weight::job_bytes;
 use crate::ids::{DATABASES, Db, QueueNo};
 use crate::pool::Pool;
-use crate::time::Millis;
+use crate::time::{Micros, Millis};
 use crate::wheel::list::Chunks;
 use crate::wheel::{Timers, Wheel};
 
@@ -55,6 +56,8 @@ pub struct Store {
     pub(super) births: u64,
     /// The forecast that is being made. Volatile.
     pub(super) forecast: Option<Box<Forecast>>,
+    /// When the running leases began. Volatile.
+    pub(super) ages: Ages,
 }
 
 /// The queues of a database. All that names or times them is here, so that a flush takes it out in
@@ -100,7 +103,7 @@ pub(super) fn place_of(number: QueueNo) -> (usize, u32) {
     ((number.0 % databases) as usize, number.0 / databases)
 }
 
-fn number_at(db: usize, place: u32) -> QueueNo {
+pub(super) fn number_at(db: usize, place: u32) -> QueueNo {
     let number = place as usize * usize::from(DATABASES) + db;
     QueueNo(number.try_into().expect("a database has less than 2^28 queues"))
 }
@@ -133,6 +136,7 @@ impl Store {
             policy_image_bytes: 0,
             births: 0,
             forecast: None,
+            ages: Ages::default(),
         }
     }
 
@@ -265,6 +269,13 @@ impl Store {
         let ttl_ms = self.policy(index).ttl_ms;
         let delivered = self.jobs.history(index).is_some_and(|history| history.deliveries > 0);
         (ttl_ms > 0 && !delivered).then(|| self.due(index).plus(ttl_ms))
+    }
+
+    /// The earliest due time among a queue's ready jobs. Jobs become ready in the order of their due
+    /// times (but for pushes amid a sweep, which are in nobody's way for long), so the oldest is among
+    /// those that entered first: at most forty.
+    pub fn oldest_ready_due(&self, queue: &Queue) -> Option<Millis> {
+        queue.ready.earliest(&self.chunks).map(|index| self.due(index)).min()
     }
 
     /// When the next queue has something to do.
@@ -411,13 +422,21 @@ impl Store {
         !self.graveyard.is_empty()
     }
 
+    /// Whether jobs of removed queues are still there, those included that a base file may need.
+    pub fn has_removed(&self) -> bool {
+        self.has_graves() || !self.kept.is_empty()
+    }
+
     /// Frees removed queues, about `budget` jobs; true when none is left but those that are kept for
     /// a base file.
     pub fn bury_slice(&mut self, budget: &mut u32) -> bool {
         while let Some(mut grave) = self.graveyard.next() {
-            let (policies, bytes) = (&mut self.policies, &mut self.bytes);
+            let (policies, bytes, ages) = (&mut self.policies, &mut self.bytes, &mut self.ages);
             let free = |jobs: &mut Jobs, index| {
                 let (job, history) = jobs.take(index);
+                if job.stage == Stage::Leased {
+                    ages.end(history.as_ref().map_or(Micros(0), |history| history.begun));
+                }
                 *bytes -= job_bytes(&job, history.as_ref());
                 policies.release(job.policy());
             };

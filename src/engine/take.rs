@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::ids::{ClientId, Db, QueueNo, Token};
 use crate::limits;
 use crate::time::{Micros, Millis};
+use smallvec::SmallVec;
 
 /// Jobs taken for one reply. Its bytes are bounded: COUNT 10,000 of 16 MiB each would be 160 GB.
 pub(super) struct Haul {
@@ -30,12 +31,22 @@ pub(super) struct Haul {
     taken: Vec<Taken>,
     /// The job that was moved, where it is now; or why it stays.
     moved: Option<Result<JobIndex, Error>>,
+    /// When those fell due for which the client was waiting then.
+    prompt: SmallVec<[Millis; 2]>,
     bytes: usize,
 }
 
 impl Haul {
     fn new(taking: Taking, client: ClientId, stale: Option<Stale>) -> Haul {
-        Haul { taking, client, stale, taken: Vec::new(), moved: None, bytes: 0 }
+        Haul {
+            taking,
+            client,
+            stale,
+            taken: Vec::new(),
+            prompt: SmallVec::new(),
+            moved: None,
+            bytes: 0,
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -248,6 +259,10 @@ impl Engine {
             }
             let job = self.store.jobs.get(index);
             haul.bytes += job.data_bytes();
+            let moves = matches!(haul.taking, Taking::Move { .. });
+            if haul.is_prompt(job.order) && !moves {
+                haul.prompt.push(self.store.due(index));
+            }
             match haul.taking {
                 Taking::Reserve { terms: Some(terms), .. } => {
                     let taken = self.lease_job(queue, index, terms, haul, now, turn);
@@ -329,7 +344,7 @@ impl Engine {
 
     /// Replies with taken jobs and keeps them in hand until the reply is on its way.
     fn deliver(&mut self, haul: Haul, turn: &mut Turn<'_>) {
-        let Haul { client, taken, moved, bytes, taking, .. } = haul;
+        let Haul { client, taken, prompt, moved, bytes, taking, .. } = haul;
         self.handed_bytes += bytes;
         let store = &self.store;
         match moved {
@@ -346,6 +361,9 @@ impl Engine {
             Taking::List { shape, .. } => Reply::Listed(shape, delivered.as_slice()),
             _ => Reply::Reserved(delivered.as_slice()),
         };
+        if !prompt.is_empty() {
+            turn.outbox.prompt(client, &prompt);
+        }
         turn.outbox.reply(client, reply);
         self.in_hand.entry(client).or_default().push_back(taken);
     }

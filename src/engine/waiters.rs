@@ -158,6 +158,16 @@ impl Waiters {
         self.by_client.len()
     }
 
+    /// How many names are waited for.
+    pub fn line_total(&self) -> usize {
+        self.lines.len() - self.free_lines.len()
+    }
+
+    /// How many clients wait that have a deadline.
+    pub fn deadline_total(&self) -> usize {
+        self.deadlines.len()
+    }
+
     /// How many wait for this queue.
     pub fn count(&self, db: Db, name: &[u8]) -> usize {
         self.line(db, name).map_or(0, |line| self.line_at(line).waiters.len())

@@ -5,6 +5,7 @@ use super::commands::CommandTotals;
 use super::errors::ErrorCounts;
 use super::persistence::Persistence;
 use super::rates;
+use crate::engine::tally::Tally;
 use std::fmt::Write;
 
 /// Everything INFO tells, gathered when it is asked for.
@@ -28,6 +29,10 @@ pub struct Facts<'a> {
     pub watching_count: usize,
     /// Clients whose commands CLIENT PAUSE keeps back.
     pub postponed_count: usize,
+    /// Of them, those that have a deadline.
+    pub deadlines_count: usize,
+    /// Queue names that are waited for.
+    pub awaited_count: usize,
     /// Clients that wait for the journal.
     pub journal_waiters_count: usize,
     pub engine_bytes: u64,
@@ -47,6 +52,15 @@ pub struct Facts<'a> {
     pub topics: [usize; 3],
     pub commands: &'a CommandTotals,
     pub processor_s: (f64, f64),
+    /// Of the thread that runs the turns.
+    pub thread_processor_s: (f64, f64),
+    /// A service manager started it and waits to hear from it.
+    pub supervised: bool,
+    pub lateness_ever_us: [u64; 4],
+    pub lateness_minute_us: [u64; 4],
+    pub tally: &'a Tally,
+    pub oldest_ready_age_ms: Option<u64>,
+    pub oldest_lease_age_ms: Option<u64>,
     /// Delayed, ready, leased, dead.
     pub jobs: [u64; 4],
     pub queues: [u64; 16],
@@ -129,7 +143,7 @@ fn server(facts: &Facts<'_>, text: &mut Text) {
         ("monotonic_clock", &"POSIX clock_gettime"),
         ("multiplexing_api", &"epoll"),
         ("process_id", &facts.process_id),
-        ("process_supervised", &"no"),
+        ("process_supervised", &if facts.supervised { "systemd" } else { "no" }),
         ("run_id", &facts.run_id),
         ("tcp_port", &facts.tcp_port),
         ("server_time_usec", &facts.server_time_us),
@@ -155,8 +169,8 @@ fn clients(facts: &Facts<'_>, text: &mut Text) {
         ("tracking_clients", &0),
         ("pubsub_clients", &facts.subscribers_count),
         ("watching_clients", &facts.watching_count),
-        ("clients_in_timeout_table", &0),
-        ("total_blocking_keys", &0),
+        ("clients_in_timeout_table", &facts.deadlines_count),
+        ("total_blocking_keys", &facts.awaited_count),
         ("total_watched_keys", &0),
     ]);
 }
@@ -172,9 +186,11 @@ fn memory(facts: &Facts<'_>, text: &mut Text) {
         ("used_memory_rss_human", &Human(facts.memory_bytes_resident)),
         ("used_memory_peak", &peak),
         ("used_memory_peak_human", &Human(peak)),
+        ("used_memory_peak_perc", &format_args!("{:.2}%", percent(used, peak))),
         ("used_memory_overhead", &facts.clients_bytes),
         ("used_memory_startup", &0),
         ("used_memory_dataset", &facts.engine_bytes),
+        ("used_memory_dataset_perc", &format_args!("{:.2}%", percent(facts.engine_bytes, used))),
         ("total_system_memory", &facts.memory_bytes_machine),
         ("total_system_memory_human", &Human(facts.memory_bytes_machine)),
         ("used_memory_lua", &0),
@@ -189,12 +205,16 @@ fn memory(facts: &Facts<'_>, text: &mut Text) {
         ("mem_not_counted_for_evict", &0),
         ("mem_clients_slaves", &0),
         ("mem_clients_normal", &facts.clients_bytes),
-        ("mem_aof_buffer", &0),
+        ("mem_aof_buffer", &facts.journal.buffer_bytes),
         ("mem_allocator", &"libc"),
         ("active_defrag_running", &0),
         ("lazyfree_pending_objects", &0),
         ("lazyfreed_objects", &0),
     ]);
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
 }
 
 fn persistence(facts: &Facts<'_>, text: &mut Text) {
@@ -255,11 +275,14 @@ fn replication(facts: &Facts<'_>, text: &mut Text) {
 
 fn processor(facts: &Facts<'_>, text: &mut Text) {
     let (system_s, user_s) = facts.processor_s;
+    let (main_system_s, main_user_s) = facts.thread_processor_s;
     text.lines(&[
         ("used_cpu_sys", &format_args!("{system_s:.6}")),
         ("used_cpu_user", &format_args!("{user_s:.6}")),
         ("used_cpu_sys_children", &"0.000000"),
         ("used_cpu_user_children", &"0.000000"),
+        ("used_cpu_sys_main_thread", &format_args!("{main_system_s:.6}")),
+        ("used_cpu_user_main_thread", &format_args!("{main_user_s:.6}")),
     ]);
 }
 
@@ -299,6 +322,9 @@ fn keyspace(facts: &Facts<'_>, text: &mut Text) {
 fn delay(facts: &Facts<'_>, text: &mut Text) {
     let [delayed, ready, leased, dead] = facts.jobs;
     let next = facts.next_wakeup_ms.map_or(-1, |ms| i64::try_from(ms).unwrap_or(i64::MAX));
+    let [ever_p50, ever_p99, ever_p999, ever_max] = facts.lateness_ever_us;
+    let [p50, p99, p999, max] = facts.lateness_minute_us;
+    let (tally, rates) = (facts.tally, facts.rates);
     text.lines(&[
         ("queues", &facts.queues.iter().sum::<u64>()),
         ("jobs_delayed", &delayed),
@@ -307,6 +333,33 @@ fn delay(facts: &Facts<'_>, text: &mut Text) {
         ("jobs_dead", &dead),
         ("job_bytes", &facts.engine_bytes),
         ("waiters", &facts.waiters_count),
+        ("oldest_ready_age_ms", &facts.oldest_ready_age_ms.unwrap_or(0)),
+        ("oldest_lease_age_ms", &facts.oldest_lease_age_ms.unwrap_or(0)),
+        ("lateness_minute_p50_us", &p50),
+        ("lateness_minute_p99_us", &p99),
+        ("lateness_minute_p999_us", &p999),
+        ("lateness_minute_max_us", &max),
+        ("lateness_p50_us", &ever_p50),
+        ("lateness_p99_us", &ever_p99),
+        ("lateness_p999_us", &ever_p999),
+        ("lateness_max_us", &ever_max),
+        ("due_per_sec", &rates.due),
+        ("delivered_per_sec", &rates.delivered),
+        ("acked_per_sec", &rates.acked),
+        ("total_added", &tally.added),
+        ("total_due", &tally.due),
+        ("total_delivered", &tally.delivered),
+        ("total_returned", &tally.returned),
+        ("total_acked", &tally.acked),
+        ("total_nacked", &tally.nacked),
+        ("total_timeouts", &tally.timeouts),
+        ("total_lost", &tally.lost),
+        ("total_expired", &tally.expired),
+        ("total_deleted", &tally.deleted),
+        ("total_removed", &tally.removed),
+        ("total_died", &tally.died),
+        ("total_dropped", &tally.dropped),
+        ("total_redriven", &tally.redriven),
         ("next_wakeup_ms", &next),
         ("clock_steps", &facts.clock_steps),
         ("clock_ahead_us", &facts.clock_ahead_us),
@@ -336,7 +389,17 @@ mod tests {
     fn rendered(asked: &[&[u8]]) -> String {
         let (counters, errors, commands) = Default::default();
         let journal = Persistence::default();
+        let tally = Tally::default();
         let facts = Facts {
+            deadlines_count: 0,
+            awaited_count: 0,
+            thread_processor_s: (0.0, 0.0),
+            supervised: false,
+            lateness_ever_us: [0; 4],
+            lateness_minute_us: [0; 4],
+            tally: &tally,
+            oldest_ready_age_ms: None,
+            oldest_lease_age_ms: None,
             os: "Linux".to_owned(),
             process_id: 1,
             run_id: "0123",

@@ -5,10 +5,13 @@ pub mod commands;
 pub mod errors;
 pub mod info;
 pub mod latency;
+pub mod lateness;
+pub mod metrics;
 pub mod monitor;
 pub mod persistence;
 pub mod rates;
 pub mod slowlog;
+pub mod window;
 
 /// Counts since the start or the last CONFIG RESETSTAT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

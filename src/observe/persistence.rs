@@ -55,6 +55,12 @@ pub struct Persistence {
     pub base_written_bytes: u64,
     /// Bytes proposed that are not written yet.
     pub buffer_bytes: u64,
+    /// Bytes proposed that are not synced yet.
+    pub unsynced_bytes: u64,
+    /// Since when the oldest byte that is written waits for its sync, µs; 0 when none does.
+    pub unsynced_us: u64,
+    /// When the last sync was over, unix µs; at first, when the journal was opened.
+    pub last_sync_us: u64,
     /// Syncs that were asked for and are not over.
     pub syncs_pending: u64,
     /// Syncs under `everysec` that came later than they should, as the one before took long.
@@ -167,6 +173,9 @@ impl Persistence {
             ("journal_committed_index", &self.committed),
             ("journal_durable_index", &self.durable),
             ("journal_base_index", &self.base_index),
+            ("journal_unsynced_bytes", &self.unsynced_bytes),
+            ("journal_unsynced_ms", &(self.unsynced_us / 1_000)),
+            ("journal_last_sync_time", &(self.last_sync_us / 1_000_000)),
             ("journal_log_bytes", &self.log_bytes),
             ("journal_segments", &self.segments),
             ("journal_spares", &self.spares),

@@ -17,6 +17,12 @@ pub struct Totals {
     pub input_bytes: u64,
     /// Bytes written.
     pub output_bytes: u64,
+    /// Jobs that fell due.
+    pub due: u64,
+    /// Jobs handed over.
+    pub delivered: u64,
+    /// Jobs acknowledged.
+    pub acked: u64,
 }
 
 /// The latest samples.
@@ -52,6 +58,9 @@ impl Rates {
             commands: rate(last.commands, first.commands),
             input_bytes: rate(last.input_bytes, first.input_bytes),
             output_bytes: rate(last.output_bytes, first.output_bytes),
+            due: rate(last.due, first.due),
+            delivered: rate(last.delivered, first.delivered),
+            acked: rate(last.acked, first.acked),
         }
     }
 }

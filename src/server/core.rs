@@ -5,9 +5,11 @@ use super::buffers::Buffers;
 use super::channels::News;
 use super::clients::Clients;
 use super::clock::Clock;
+use super::eldest::Eldest;
 use super::journaling::{self, Home, Journaling};
 use super::loading::Loading;
 use super::logs::LogLevel;
+use super::observers::Observers;
 use super::output::Outputs;
 use super::pause::Pause;
 use super::waits::Waits;
@@ -25,6 +27,7 @@ use crate::journal::{Disk, Lock};
 use crate::observe::Counters;
 use crate::observe::commands::CommandTotals;
 use crate::observe::latency::Latency;
+use crate::observe::lateness::Lateness;
 use crate::observe::persistence::Persistence;
 use crate::observe::rates::Rates;
 use crate::observe::slowlog::SlowLog;
@@ -100,6 +103,10 @@ pub struct Core {
     pub rates: Rates,
     /// Clients that watch queues.
     pub watching: HashSet<ClientId>,
+    /// How late jobs are.
+    pub lateness: Lateness,
+    /// Since when the oldest ready job is ready, as far as is known.
+    pub eldest: Eldest,
     /// Everything the clients hold, bytes.
     pub clients_bytes: usize,
     /// The most memory ever used, bytes.
@@ -114,6 +121,10 @@ pub struct Core {
     pub start_mono_us: u64,
     /// When the server started; engine's clock.
     pub start: Micros,
+    /// A service manager wants to hear of the server's state.
+    pub supervised: bool,
+    /// Who watches the server.
+    pub(super) observers: Option<Box<Observers>>,
     /// SHUTDOWN was asked for; with NOW it waits for nothing.
     pub shutdown: Option<bool>,
     /// State of the generator behind RANDOMKEY.
@@ -187,6 +198,8 @@ impl Core {
             latency: Latency::default(),
             rates: Rates::default(),
             watching: HashSet::new(),
+            lateness: Lateness::default(),
+            eldest: Eldest::default(),
             clients_bytes: 0,
             memory_bytes_peak: 0,
             turns: 0,
@@ -194,6 +207,8 @@ impl Core {
             port,
             start_mono_us: reading.mono_us,
             start: now,
+            supervised: false,
+            observers: None,
             shutdown: None,
             chance: machine::random(),
         };
@@ -265,6 +280,18 @@ impl Core {
             engine.unsent(now, id, &mut turn);
         }
         engine.closed(now, id, &mut turn);
+    }
+
+    /// Counts how late the jobs are that have just left.
+    pub(super) fn note_lateness(&mut self) {
+        if self.outputs.left.is_empty() {
+            return;
+        }
+        let mono_us = timer::mono_us();
+        let now = self.clock.at(mono_us);
+        for due in self.outputs.left.drain(..) {
+            self.lateness.record(mono_us, now.0.saturating_sub(due.start().0));
+        }
     }
 
     /// Any number.

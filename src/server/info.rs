@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::{machine, timer};
 use crate::config::options::Name;
+use crate::engine::census::Oldest;
 use crate::observe::info::{self, Facts};
 
 impl Core {
@@ -32,6 +33,8 @@ impl Core {
             watching_count: self.watching.len(),
             waiters_count: self.engine.waiter_count(),
             postponed_count: self.postponed_count,
+            deadlines_count: self.engine.deadline_count(),
+            awaited_count: self.engine.awaited_count(),
             journal_waiters_count: self.waits.count(),
             engine_bytes: self.engine.memory_bytes(),
             memory_bytes_peak: self.memory_bytes_peak,
@@ -47,6 +50,13 @@ impl Core {
             topics: self.pubsub.topic_counts(),
             commands: &self.commands,
             processor_s: machine::processor_s(),
+            thread_processor_s: machine::thread_processor_s(),
+            supervised: self.supervised,
+            lateness_ever_us: self.lateness.ever_us(),
+            lateness_minute_us: self.lateness.minute_us(self.mono_us),
+            tally: self.engine.tally(),
+            oldest_ready_age_ms: self.oldest_ready_age_ms(),
+            oldest_lease_age_ms: self.oldest_lease_age_us().map(|us| us / 1_000),
             jobs: self.engine.job_counts(),
             queues: self.engine.queue_counts(),
             clock_ahead_us: self.clock.ahead_us(timer::mono_us()),
@@ -56,5 +66,22 @@ impl Core {
             denials: [denials.auth, denials.commands, denials.keys, denials.channels],
         };
         info::render(&facts, sections)
+    }
+
+    /// How long ago the oldest ready job fell due.
+    pub(super) fn oldest_ready_age_ms(&self) -> Option<u64> {
+        let due = self.eldest.due(&self.engine)?;
+        Some(self.now.floor().0.saturating_sub(due.0))
+    }
+
+    /// How long ago the oldest lease began. Of one whose beginning is not known: at least so long.
+    pub(super) fn oldest_lease_age_us(&self) -> Option<u64> {
+        let since_us = match self.engine.oldest_lease() {
+            Oldest::None => return None,
+            Oldest::Since(second) => second * 1_000_000,
+            Oldest::Before(second) if second > 0 => (second * 1_000_000).min(self.start.0),
+            Oldest::Before(_) => self.start.0,
+        };
+        Some(self.now.0.saturating_sub(since_us))
     }
 }

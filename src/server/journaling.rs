@@ -20,6 +20,7 @@ use crate::journal::record::HEAD_BYTES;
 use crate::journal::recovery::Recovered;
 use crate::journal::{Disk, Lock, LogOptions};
 use crate::observe::persistence::{Persistence, Trouble};
+use crate::time::Micros;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -143,7 +144,8 @@ impl Running {
         (2 * TURN_BYTES).min(self.segment_bytes / 2)
     }
 
-    fn show(&self, shown: &mut Persistence) {
+    /// What is shown of it as of `now`, which is `mono_us` on the monotonic clock.
+    fn show(&self, shown: &mut Persistence, now: Micros, mono_us: u64) {
         let Running { journal, compaction, .. } = self;
         let shared = journal.shared();
         let number = |of: &AtomicU64| of.load(Ordering::Relaxed);
@@ -161,6 +163,13 @@ impl Running {
         shown.base_written_bytes = number(&shared.base_written_bytes);
         shown.disk_bytes = journal.disk_bytes() + compaction.base_bytes;
         shown.buffer_bytes = journal.unwritten_bytes();
+        shown.unsynced_bytes = journal.proposed_bytes() - number(&shared.synced_bytes);
+        let ago_us = |at_us: u64| mono_us.saturating_sub(at_us);
+        shown.unsynced_us = match number(&shared.unsynced_since_us) {
+            0 => 0,
+            since_us => ago_us(since_us),
+        };
+        shown.last_sync_us = now.0.saturating_sub(ago_us(number(&shared.synced_us)));
         shown.syncs_pending = u64::from(number(&shared.sync_began_us) > 0);
         shown.syncs_delayed = number(&shared.slow_syncs);
         if self.failure().is_none() {
@@ -395,6 +404,7 @@ impl Core {
 
     /// Brings up to date what INFO and those who wait for the journal see of it.
     pub fn show_journal(&mut self) {
+        let (now, mono_us) = (self.now, self.mono_us);
         let durable = match &self.journaling {
             Journaling::Absent => return,
             Journaling::Loading(loading) => {
@@ -404,7 +414,7 @@ impl Core {
             }
             Journaling::Running(running) => {
                 self.journal.loading = None;
-                running.show(&mut self.journal);
+                running.show(&mut self.journal, now, mono_us);
                 running.journal.shared().durable()
             }
         };

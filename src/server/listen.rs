@@ -2,7 +2,7 @@
 
 use super::stream::{Accepted, Peer, Stream};
 use crate::config::Config;
-use crate::config::options::Name;
+use crate::config::options::{self, Name};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -104,10 +104,10 @@ pub fn listen(config: &Config) -> io::Result<Vec<Listener>> {
     let path = config.text(Name::UnixSocket);
     let mut listeners = Vec::new();
     if port > 0 || (tls_port == 0 && path.is_empty()) {
-        listeners.extend(listen_on(config, port)?.into_iter().map(Listener::Tcp));
+        listeners.extend(listen_on(config, Name::Bind, port)?.into_iter().map(Listener::Tcp));
     }
     if tls_port > 0 {
-        listeners.extend(listen_on(config, tls_port)?.into_iter().map(Listener::Tls));
+        listeners.extend(listen_on(config, Name::Bind, tls_port)?.into_iter().map(Listener::Tls));
     }
     if !path.is_empty() {
         let mode = config.number(Name::UnixSocketPerm) as u32;
@@ -118,10 +118,18 @@ pub fn listen(config: &Config) -> io::Result<Vec<Listener>> {
     Ok(listeners)
 }
 
-fn listen_on(config: &Config, mut port: u16) -> io::Result<Vec<TcpListener>> {
+/// Opens the listeners for metrics and health; none without a port for them.
+pub fn listen_for_metrics(config: &Config) -> io::Result<Vec<TcpListener>> {
+    match config.number(Name::MetricsPort) {
+        0 => Ok(Vec::new()),
+        port => listen_on(config, Name::MetricsBind, port as u16),
+    }
+}
+
+fn listen_on(config: &Config, bind: Name, mut port: u16) -> io::Result<Vec<TcpListener>> {
     let backlog = config.size(Name::TcpBacklog) as i32;
     let mut listeners = Vec::new();
-    for word in config.text(Name::Bind).split_ascii_whitespace() {
+    for word in config.text(bind).split_ascii_whitespace() {
         let (word, optional) = match word.strip_prefix('-') {
             Some(word) => (word, true),
             None => (word, false),
@@ -144,7 +152,7 @@ fn listen_on(config: &Config, mut port: u16) -> io::Result<Vec<TcpListener>> {
     if listeners.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::AddrNotAvailable,
-            "bind names no address of this machine",
+            format!("{} names no address of this machine", options::spec(bind).word()),
         ));
     }
     Ok(listeners)

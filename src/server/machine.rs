@@ -3,8 +3,8 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 
-/// Descriptors that are not clients: listeners, timers, log, journal.
-const DESCRIPTORS_RESERVED: u64 = 32;
+/// Descriptors that are not clients: listeners, timers, log, journal, and connections for metrics.
+const DESCRIPTORS_RESERVED: u64 = 128;
 
 /// Bytes of memory this process may use: the machine's, or its control group's limit if that is
 /// less.
@@ -41,7 +41,16 @@ pub fn resident_bytes() -> u64 {
 
 /// Processor time used so far, s: in the system, in the program.
 pub fn processor_s() -> (f64, f64) {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    processor_of("/proc/self/stat")
+}
+
+/// The same of the calling thread.
+pub fn thread_processor_s() -> (f64, f64) {
+    processor_of("/proc/thread-self/stat")
+}
+
+fn processor_of(path: &str) -> (f64, f64) {
+    let stat = fs::read_to_string(path).unwrap_or_default();
     // The second field is the program's name in parentheses and may hold spaces.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();

@@ -5,6 +5,7 @@
 //! No client has a task of its own; a client is a slot that its socket's waker puts on a list.
 
 mod accept;
+mod board;
 pub mod buffers;
 mod channels;
 pub mod client;
@@ -13,8 +14,10 @@ pub mod clock;
 pub mod commit;
 pub mod compaction;
 pub mod core;
+mod eldest;
 mod handshake;
 pub mod held;
+mod http;
 mod info;
 pub mod journaling;
 mod latency;
@@ -23,12 +26,14 @@ pub mod listen;
 pub mod loading;
 pub mod logs;
 pub mod machine;
+mod observers;
 pub mod output;
 mod pause;
 mod release;
 mod requests;
 mod serve;
 pub mod stream;
+mod supervisor;
 pub mod timer;
 pub mod tls;
 pub mod turn;
@@ -44,7 +49,7 @@ use journaling::Home;
 use listen::Listener;
 use logs::LogLevel;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use wake::Bell;
 
@@ -72,6 +77,10 @@ pub struct Server {
     tls: Option<Arc<rustls::ServerConfig>>,
     listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
+    /// For metrics and health; empty when there is no port for them.
+    http: Vec<TcpListener>,
+    http_addresses: Vec<SocketAddr>,
+    supervised: bool,
     bell: Arc<Bell>,
     log_level: LogLevel,
     signals: bool,
@@ -105,7 +114,9 @@ impl Server {
         let tls = tls::server_config(&config).map_err(io::Error::other)?;
         let listeners = listen::listen(&config)?;
         let addresses = listeners.iter().filter_map(Listener::address).collect();
-        let (bell, log_level) = (Arc::default(), LogLevel::default());
+        let http = listen::listen_for_metrics(&config)?;
+        let local = http.iter().map(TcpListener::local_addr);
+        let http_addresses = local.collect::<io::Result<_>>()?;
         Ok(Server {
             config,
             acl,
@@ -114,8 +125,11 @@ impl Server {
             tls,
             listeners,
             addresses,
-            bell,
-            log_level,
+            http,
+            http_addresses,
+            supervised: false,
+            bell: Arc::default(),
+            log_level: LogLevel::default(),
             signals: false,
         })
     }
@@ -128,6 +142,16 @@ impl Server {
     /// Lets SIGTERM and SIGINT stop the server.
     pub fn with_signals(self) -> Server {
         Server { signals: true, ..self }
+    }
+
+    /// Tells the service manager that the environment names how the server stands.
+    pub fn with_supervisor(self) -> Server {
+        Server { supervised: true, ..self }
+    }
+
+    /// Where metrics and health are told; empty without `metrics-port`.
+    pub fn http_addresses(&self) -> &[SocketAddr] {
+        &self.http_addresses
     }
 
     /// Where it listens, as its log says it: addresses, then the Unix socket.

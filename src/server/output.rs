@@ -9,6 +9,7 @@ use crate::ids::ClientId;
 use crate::observe::errors::ErrorCounts;
 use crate::pubsub::mail::Letter;
 use crate::resp::{Encoder, Protocol};
+use crate::time::Millis;
 use bytes::{Buf, BytesMut};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -40,6 +41,8 @@ pub struct Outputs {
     pub turn: TurnNo,
     /// A reply of this turn waits for the journal.
     gated_in_turn: bool,
+    /// When the jobs fell due that have just left, of those for which somebody was waiting then.
+    pub left: Vec<Millis>,
     /// Replies of turns up to this one may leave.
     released: TurnNo,
     /// Slots with replies that wait for the journal, by the turn the first of them waits for.
@@ -56,6 +59,8 @@ pub struct Output {
     /// Where the replies begin that hand over jobs and have not begun to leave: positions in all that
     /// was ever written to the client.
     handed_at: VecDeque<u64>,
+    /// When jobs in them fell due for which the client was waiting then, and where their reply begins.
+    prompt: VecDeque<(u64, Millis)>,
     /// How much the kernel has taken.
     sent_bytes: u64,
     /// The first of those replies goes to a client that had been waiting, perhaps for long: its
@@ -87,6 +92,7 @@ impl Outputs {
             errors: ErrorCounts::default(),
             turn: 0,
             gated_in_turn: false,
+            left: Vec::new(),
             released: 0,
             gated: BTreeMap::new(),
         }
@@ -265,6 +271,7 @@ impl Outputs {
             }
             if output.handed_at.iter().any(|at| *at >= first) {
                 output.handed_at.retain(|at| *at < first);
+                output.prompt.retain(|(at, _)| *at < first);
                 unhanded.push(client);
             }
             self.mark_dirty(slot);
@@ -362,6 +369,12 @@ impl Outputs {
         output.sent_bytes += count as u64;
         let begun = output.handed_at.iter().take_while(|at| **at < output.sent_bytes).count();
         output.handed_at.drain(..begun);
+        while let Some((at, due)) = output.prompt.front().copied()
+            && at < output.sent_bytes
+        {
+            output.prompt.pop_front();
+            self.left.push(due);
+        }
         begun
     }
 
@@ -427,6 +440,7 @@ impl Output {
             bytes: BytesMut::new(),
             waiting: false,
             handed_at: VecDeque::new(),
+            prompt: VecDeque::new(),
             sent_bytes: 0,
             waited: false,
             held: Held::default(),
@@ -443,6 +457,18 @@ impl Output {
 }
 
 impl Outbox for Outputs {
+    fn prompt(&mut self, client: ClientId, due: &[Millis]) {
+        let Some(slot) = self.slot(client) else { return };
+        let output = &mut self.by_slot[slot as usize];
+        if output.muted {
+            // Nothing of it leaves; it is as late as it will be.
+            self.left.extend_from_slice(due);
+            return;
+        }
+        let at = output.end();
+        output.prompt.extend(due.iter().map(|due| (at, *due)));
+    }
+
     fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
         let Some(slot) = self.slot(client) else { return };
         let output = &mut self.by_slot[slot as usize];
@@ -523,6 +549,27 @@ mod tests {
         hand(&mut outputs);
         let left = outputs.unsent_bytes(SLOT);
         assert_eq!(outputs.sent(SLOT, left), 1);
+    }
+
+    #[test]
+    fn a_job_is_as_late_as_its_first_byte_leaves() {
+        let mut outputs = outputs();
+        outputs.encoder(CLIENT).ok();
+        for due in [7, 9] {
+            outputs.prompt(CLIENT, &[Millis(due), Millis(due)]);
+            hand(&mut outputs);
+        }
+        outputs.sent(SLOT, "+OK\r\n".len());
+        assert!(outputs.left.is_empty());
+        outputs.sent(SLOT, 1);
+        assert_eq!(outputs.left, [Millis(7), Millis(7)]);
+        // What leaves nothing behind on the wire is as late as it will be.
+        outputs.set_muted(CLIENT, true);
+        outputs.prompt(CLIENT, &[Millis(8)]);
+        assert_eq!(outputs.left[2..], [Millis(8)]);
+        let left = outputs.unsent_bytes(SLOT);
+        outputs.sent(SLOT, left);
+        assert_eq!(outputs.left[3..], [Millis(9), Millis(9)]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ impl Turns {
             let Some(slot) = self.core.outputs.next_dirty(write % 2 == 0) else { break };
             bytes_left = bytes_left.saturating_sub(self.write(slot, bytes_left));
             self.hear_unheard();
+            self.core.note_lateness();
             if bytes_left == 0 {
                 break;
             }

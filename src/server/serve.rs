@@ -1,9 +1,13 @@
 //! The loop around the turns: what wakes it, and how it ends.
 
 use super::Server;
+use super::board::Board;
 use super::core::Core;
 use super::handshake::Handshakes;
+use super::http::Http;
 use super::listen::Door;
+use super::observers::Observers;
+use super::supervisor::Supervisor;
 use super::timer::{self, Alarm, StepWatch};
 use super::turn::{TICK_US, Turns};
 use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX};
@@ -32,6 +36,8 @@ struct Loop {
     signals: Vec<Signal>,
     bell: Arc<Bell>,
     woken: Vec<u32>,
+    /// Ends with the loop.
+    http: Option<Http>,
     /// How often a stop was asked for.
     stops: u32,
     /// A listener failed, as it does when there are no file descriptors: left alone until then.
@@ -51,10 +57,23 @@ impl Loop {
             bell,
             log_level,
             signals,
+            ..
         } = server;
         let port = addresses.first().map_or(0, |address| address.port());
         let mut core = Core::new(config, port, log_level, Arc::clone(&bell));
         (core.acl, core.names, core.tls) = (acl, names, tls);
+        // Before the journal is loaded: whoever asks is told that it is.
+        let http = match server.http.is_empty() {
+            true => None,
+            false => {
+                let board = Arc::new(Board::new(Arc::clone(&bell), core.mono_us));
+                Some((Http::start(server.http, Arc::clone(&board))?, board))
+            }
+        };
+        let supervisor = server.supervised.then(Supervisor::from_environment).flatten();
+        core.supervised = supervisor.is_some();
+        let (http, board) = http.unzip();
+        core.observers = Observers::new(board, supervisor);
         if let Some(home) = home {
             core.load(home)?;
         }
@@ -75,6 +94,7 @@ impl Loop {
             bell,
             woken: Vec::new(),
             stops: 0,
+            http,
             accept_from_us: 0,
         })
     }
@@ -97,6 +117,8 @@ impl Loop {
         tracing::info!("stopping: no new commands are taken");
         self.listeners.clear();
         self.turns.drain();
+        // There may be nothing to drain, and no turn any more.
+        self.turns.tell_standing();
         let until_us = timer::mono_us() + SHUTDOWN_MS_MAX * 1_000;
         while !self.turns.is_drained() && timer::mono_us() < until_us && self.stops < 2 {
             self.wait().await?;
@@ -104,6 +126,7 @@ impl Loop {
         }
         self.turns.end_bound()?;
         self.turns.core.close_journal()?;
+        drop(self.http.take());
         tracing::info!("stopped");
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::handshake::Handshakes;
 use super::stream::Accepted;
 use super::timer;
 use super::wake::Bell;
+use crate::engine::tally::Tally;
 use crate::limits::ADVANCE_STEPS_PER_TURN;
 use crate::observe::{Counters, rates};
 use std::io;
@@ -71,6 +72,7 @@ impl Turns {
     /// One turn. Before it, the loop has waited for sockets, the alarm, the journal or a signal. An
     /// error is a journal that cannot be loaded.
     pub fn turn(&mut self) -> io::Result<()> {
+        let begun_us = self.begun_us();
         // First: what the journal's threads have done decides what this turn may do.
         self.core.hear_journal()?;
         self.list_answered();
@@ -104,8 +106,10 @@ impl Turns {
         // Behind all that proposes: who waits for what is durable by now is answered.
         self.core.show_journal();
         self.list_answered();
-        // Last: the counters show whole turns.
+        // The counters show whole turns.
         self.count();
+        // Last: what is told is as of the end of the turn.
+        self.tell(begun_us);
         Ok(())
     }
 
@@ -127,6 +131,8 @@ impl Turns {
             || self.core.outputs.is_behind()
             || self.core.has_mail()
             || self.core.is_journal_behind()
+            || self.core.eldest.is_looking()
+            || self.core.observers.as_ref().is_some_and(|observers| observers.is_collecting())
     }
 
     /// When the next turn must begin at the latest; monotonic, µs.
@@ -220,8 +226,14 @@ impl Turns {
         }
         core.memory_bytes_peak = core.memory_bytes_peak.max(core.memory_bytes());
         let Counters { commands, input_bytes, output_bytes, .. } = core.counters;
-        core.rates.sample(core.mono_us, rates::Totals { commands, input_bytes, output_bytes });
+        let &Tally { due, delivered, acked, .. } = core.engine.tally();
+        core.rates.sample(
+            core.mono_us,
+            rates::Totals { commands, input_bytes, output_bytes, due, delivered, acked },
+        );
+        core.eldest.look(&core.engine);
         if core.mono_us >= self.tick_us {
+            core.eldest.begin(&core.engine);
             self.tick_us = core.mono_us + TICK_US;
             self.close_overdue();
         }

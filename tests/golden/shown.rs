@@ -12,7 +12,7 @@ const RUN_MAX: usize = 40;
 const LINES_MAX: usize = 4;
 
 /// INFO's lines that say something about the machine and not about delayd.
-const MACHINE_FIELDS: [&str; 10] = [
+const MACHINE_FIELDS: [&str; 12] = [
     "delayd_version",
     "os",
     "arch_bits",
@@ -23,6 +23,8 @@ const MACHINE_FIELDS: [&str; 10] = [
     "mem_fragmentation_ratio",
     "used_cpu_sys",
     "used_cpu_user",
+    "used_cpu_sys_main_thread",
+    "used_cpu_user_main_thread",
 ];
 
 /// Bytes as ASCII: unprintable ones and a blank at the end as `\xNN`, long runs as `{x*99}`.

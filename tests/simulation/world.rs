@@ -383,6 +383,9 @@ impl World {
         let digest = self.engine.digest();
         assert_eq!(digest, self.replica.digest(), "digests of the engine and its replica");
         assert_eq!(self.engine.job_counts(), self.replica.job_counts());
+        for engine in [&self.engine, &self.replica] {
+            assert!(engine.knows_its_leases(), "running leases are told apart by age");
+        }
         assert_eq!(self.engine.queue_counts(), self.replica.queue_counts());
         self.record.digests.push(digest);
     }

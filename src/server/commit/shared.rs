@@ -1,8 +1,11 @@
 //! What the turn, the writer and the keeper share.
 
+use crate::engine::spread::Spread;
 use crate::ids::Index;
 use crate::journal::commit_log::EPOCH;
 use crate::journal::{Disk, Entry, Log, Spare};
+use crate::observe::metrics::SYNC_US;
+use crate::server::timer::mono_us;
 use crate::server::wake::Bell;
 use crate::time::Micros;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -82,6 +85,14 @@ pub struct Shared {
     pub slow_syncs: AtomicU64,
     /// The longest sync since this was last asked for, µs.
     pub longest_sync_us: AtomicU64,
+    /// How long syncs took.
+    syncs: Mutex<Spread>,
+    /// When the last one was over; monotonic, µs.
+    pub synced_us: AtomicU64,
+    /// Since when something is written and not synced; monotonic, µs; 0 for none.
+    pub unsynced_since_us: AtomicU64,
+    /// Of `written_bytes`, those that are synced.
+    pub synced_bytes: AtomicU64,
     /// All bytes ever written to the log, and those for which there is room behind them.
     pub capacity_bytes: AtomicU64,
     /// Number of spares.
@@ -115,6 +126,10 @@ impl Shared {
             sync_began_us: AtomicU64::new(0),
             slow_syncs: AtomicU64::new(0),
             longest_sync_us: AtomicU64::new(0),
+            syncs: Mutex::new(Spread::new(&SYNC_US)),
+            synced_us: AtomicU64::new(mono_us()),
+            unsynced_since_us: AtomicU64::new(0),
+            synced_bytes: AtomicU64::new(0),
             capacity_bytes: AtomicU64::new(0),
             spares: AtomicU64::new(0),
             segments: AtomicU64::new(0),
@@ -167,6 +182,20 @@ impl Shared {
         self.spares.store(log.spares() as u64, Ordering::Release);
         self.segments.store(log.segments(), Ordering::Release);
         self.disk_bytes.store(log.disk_bytes(), Ordering::Release);
+    }
+
+    /// A sync of all that is written took so long, and is over.
+    pub fn synced(&self, over_us: u64, took_us: u64) {
+        self.lock_syncs().record(took_us);
+        self.synced_us.store(over_us, Ordering::Relaxed);
+        self.unsynced_since_us.store(0, Ordering::Relaxed);
+        let written = self.written_bytes.load(Ordering::Relaxed);
+        self.synced_bytes.store(written, Ordering::Relaxed);
+    }
+
+    /// How long syncs took so far.
+    pub fn syncs(&self) -> Spread {
+        self.lock_syncs().clone()
     }
 
     /// Gives the writer a spare.
@@ -240,6 +269,11 @@ impl Shared {
     /// Why the log failed, if it did.
     pub fn failure(&self) -> Option<&Arc<str>> {
         self.failure.get()
+    }
+
+    /// Nobody holds it for longer than it takes to count.
+    fn lock_syncs(&self) -> MutexGuard<'_, Spread> {
+        self.syncs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the loop.

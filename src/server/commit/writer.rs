@@ -199,7 +199,8 @@ impl Writer {
         });
         self.shared.set_written(last.index);
         self.written_us = mono_us();
-        self.unsynced_since_us.get_or_insert(self.written_us);
+        let since_us = *self.unsynced_since_us.get_or_insert(self.written_us);
+        self.shared.unsynced_since_us.store(since_us, Ordering::Relaxed);
         self.give_back(batches);
         Ok(())
     }
@@ -211,6 +212,7 @@ impl Writer {
         self.shared.sync_began_us.store(0, Ordering::Release);
         self.synced_us = mono_us();
         self.shared.longest_sync_us.fetch_max(self.synced_us - began_us, Ordering::Relaxed);
+        self.shared.synced(self.synced_us, self.synced_us - began_us);
         if self.synced_us - began_us > SLOW_US {
             self.shared.slow_syncs.fetch_add(1, Ordering::Relaxed);
             // What was held back goes on.

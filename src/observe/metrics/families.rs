@@ -1,0 +1,274 @@
+//! The table of metrics: all there is to know about each, stated once. It feeds the text of a scrape
+//! and the written reference.
+
+use super::Snapshot;
+use super::text::{Page, Value};
+use super::top::{Row, sides};
+use crate::observe::persistence::Trouble;
+use Value::{Count, Float, Us};
+
+/// What a metric is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Only grows, from 0 at the start of the server unless it says otherwise.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts below bounds, a sum and a count.
+    Histogram,
+}
+
+impl Kind {
+    /// As the text format names it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// Metrics that belong together have a part of the reference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Are jobs on time, and how many are there?
+    Jobs,
+    /// One queue.
+    Queues,
+    /// Is what was acknowledged safe?
+    Journal,
+    /// Who is connected, and what do they ask?
+    Clients,
+    /// The process.
+    Server,
+}
+
+/// A metric with all its samples.
+pub struct Family {
+    /// Its part of the reference.
+    pub part: Part,
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its labels; empty for none.
+    pub labels: &'static str,
+    /// What it tells.
+    pub help: &'static str,
+    pub(super) write: fn(&Snapshot, &mut Page<'_>),
+}
+
+const STATE_LABELS: [&str; 4] =
+    [r#"state="delayed""#, r#"state="ready""#, r#"state="leased""#, r#"state="dead""#];
+
+const fn gauge(
+    part: Part,
+    name: &'static str,
+    labels: &'static str,
+    help: &'static str,
+    write: fn(&Snapshot, &mut Page<'_>),
+) -> Family {
+    Family { part, name, kind: Kind::Gauge, labels, help, write }
+}
+
+const fn counter(
+    part: Part,
+    name: &'static str,
+    labels: &'static str,
+    help: &'static str,
+    write: fn(&Snapshot, &mut Page<'_>),
+) -> Family {
+    Family { part, name, kind: Kind::Counter, labels, help, write }
+}
+
+const fn histogram(
+    part: Part,
+    name: &'static str,
+    help: &'static str,
+    write: fn(&Snapshot, &mut Page<'_>),
+) -> Family {
+    Family { part, name, kind: Kind::Histogram, labels: "", help, write }
+}
+
+/// All metrics, in the order of the text and of the reference.
+#[rustfmt::skip]
+pub static FAMILIES: [Family; 85] = [
+    gauge(Part::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
+        |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
+    gauge(Part::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
+        |s, page| for (db, count) in s.queues.iter().enumerate().filter(|(db, count)| *db == 0 || **count > 0) {
+            page.of("db", &db.to_string(), Count(*count));
+        }),
+    gauge(Part::Jobs, "delayd_waiters", "", "Clients that wait for a job.", |s, page| page.value(Count(s.waiters))),
+    gauge(Part::Jobs, "delayd_oldest_ready_age_seconds", "", "How long ago the oldest ready job of all queues fell due; 0 when no job is ready. Jobs whose time has not come do not count.",
+        |s, page| page.value(Us(s.oldest_ready_age_ms().unwrap_or(0) * 1_000))),
+    gauge(Part::Jobs, "delayd_oldest_lease_age_seconds", "", "How long ago the oldest running lease began, to the second, up to a day; 0 when none runs. For a lease from before the last start: at least so long.",
+        |s, page| page.value(Us(s.oldest_lease_age_us.unwrap_or(0)))),
+    gauge(Part::Jobs, "delayd_next_wakeup_timestamp_seconds", "", "When the server has something to do next, unix time; a lower bound. Absent when nothing is planned.",
+        |s, page| s.next_wakeup_ms.into_iter().for_each(|ms| page.value(Us(ms.saturating_mul(1_000))))),
+    histogram(Part::Jobs, "delayd_lateness_seconds", "From the due time to the release of the reply, for jobs for which a consumer was waiting when they fell due.",
+        |s, page| page.spread(&s.lateness)),
+    gauge(Part::Jobs, "delayd_lateness_last_minute_max_seconds", "", "The greatest lateness of the last minute.",
+        |s, page| page.value(Us(s.lateness_minute_us[3]))),
+    histogram(Part::Jobs, "delayd_lease_duration_seconds", "From the delivery of a job to its acknowledgement.",
+        |s, page| page.spread(&s.tally.held)),
+    counter(Part::Jobs, "delayd_jobs_added_total", "", "Jobs added.", |s, page| page.value(Count(s.tally.added))),
+    counter(Part::Jobs, "delayd_jobs_due_total", "", "Jobs whose time came while they were delayed. Those added for now are not among them.",
+        |s, page| page.value(Count(s.tally.due))),
+    counter(Part::Jobs, "delayd_jobs_delivered_total", "", "Jobs handed to consumers, retries and those that came back unsent included.",
+        |s, page| page.value(Count(s.tally.delivered))),
+    counter(Part::Jobs, "delayd_jobs_returned_total", "", "Hand-offs to connections that were closed before the first byte of the reply left; such a job goes back to its place, uncounted.",
+        |s, page| page.value(Count(s.tally.returned))),
+    counter(Part::Jobs, "delayd_jobs_acked_total", "", "Jobs acknowledged.", |s, page| page.value(Count(s.tally.acked))),
+    counter(Part::Jobs, "delayd_jobs_nacked_total", "", "NACKs, counted and uncounted ones.", |s, page| page.value(Count(s.tally.nacked))),
+    counter(Part::Jobs, "delayd_lease_timeouts_total", "", "Leases that ran out.", |s, page| page.value(Count(s.tally.timeouts))),
+    counter(Part::Jobs, "delayd_leases_lost_total", "", "BOUND leases that ended with their connection.", |s, page| page.value(Count(s.tally.lost))),
+    counter(Part::Jobs, "delayd_jobs_died_total", "", "Jobs that became dead letters.", |s, page| page.value(Count(s.tally.died))),
+    counter(Part::Jobs, "delayd_jobs_dropped_total", "", "Dead letters that left by age or number.", |s, page| page.value(Count(s.tally.dropped))),
+    counter(Part::Jobs, "delayd_jobs_redriven_total", "", "Dead letters that DELAY.REDRIVE gave another try.", |s, page| page.value(Count(s.tally.redriven))),
+    counter(Part::Jobs, "delayd_jobs_expired_total", "", "Jobs whose TTL passed before they were delivered.", |s, page| page.value(Count(s.tally.expired))),
+    counter(Part::Jobs, "delayd_jobs_deleted_total", "", "Jobs removed by DELAY.DEL, CANCEL, PURGE or REPLACE.", |s, page| page.value(Count(s.tally.deleted))),
+    counter(Part::Jobs, "delayd_jobs_removed_total", "", "Jobs removed with their queue by DEL, UNLINK, FLUSHDB, FLUSHALL or RENAME.", |s, page| page.value(Count(s.tally.removed))),
+
+    gauge(Part::Queues, "delayd_queue_jobs", "db, queue, state", "A queue's jobs by state.", |s, page| {
+        for (at, row) in s.rows.iter().enumerate() {
+            let stats = &row.stats;
+            let counts = [stats.delayed, stats.ready, stats.leased, stats.dead];
+            STATE_LABELS.iter().zip(counts).for_each(|(state, count)| page.row(at, state, Count(count)));
+        }
+        STATE_LABELS.iter().zip(s.rest.jobs).for_each(|(state, count)| page.rest(state, Count(count)));
+    }),
+    gauge(Part::Queues, "delayd_queue_oldest_ready_age_seconds", "db, queue", "How long ago a queue's oldest ready job fell due; 0 when none is ready.",
+        |s, page| {
+            each(s, page, |row| Some(Us(row.stats.oldest_ready_age_ms.unwrap_or(0) * 1_000)));
+            page.rest("", Us(s.rest.oldest_ready_age_ms.unwrap_or(0) * 1_000));
+        }),
+    gauge(Part::Queues, "delayd_queue_next_due_timestamp_seconds", "db, queue", "When a queue's next delayed job falls due, unix time; a lower bound for a queue whose next jobs are not in order yet. Absent without delayed jobs.",
+        |s, page| {
+            each(s, page, |row| row.stats.next_due.map(|due| Us(due.0.saturating_mul(1_000))));
+            s.rest.next_due_ms.into_iter().for_each(|ms| page.rest("", Us(ms.saturating_mul(1_000))));
+        }),
+    gauge(Part::Queues, "delayd_queue_waiters", "db, queue", "Clients that wait for a job of a queue.",
+        |s, page| { each(s, page, |row| Some(Count(row.stats.waiters))); page.rest("", Count(s.rest.waiters)); }),
+    gauge(Part::Queues, "delayd_queue_paused", "db, queue, side", "Whether a queue takes jobs in (side in) and gives them out (side out): 1 while it is paused. For the queues without lines of their own: how many are.",
+        |s, page| {
+            for (at, row) in s.rows.iter().enumerate() {
+                let (paused_in, paused_out) = sides(row.stats.paused);
+                page.row(at, r#"side="in""#, Count(paused_in.into()));
+                page.row(at, r#"side="out""#, Count(paused_out.into()));
+            }
+            page.rest(r#"side="in""#, Count(s.rest.paused_in));
+            page.rest(r#"side="out""#, Count(s.rest.paused_out));
+        }),
+    gauge(Part::Queues, "delayd_queue_memory_bytes", "db, queue", "Memory held for a queue's jobs.",
+        |s, page| { each(s, page, |row| Some(Count(row.stats.bytes))); page.rest("", Count(s.rest.bytes)); }),
+    gauge(Part::Queues, "delayd_queue_lateness_p99_seconds", "db, queue", "99 of 100 deliveries of a queue were not later than this, of all since the queue was made; at the moment of the decision, before the reply's way through journal and socket.",
+        |s, page| each(s, page, |row| Some(Us(row.stats.lateness_us[1])))),
+    gauge(Part::Queues, "delayd_queue_lateness_max_seconds", "db, queue", "The greatest lateness of a queue since it was made.",
+        |s, page| each(s, page, |row| Some(Us(row.stats.lateness_us[3])))),
+    counter(Part::Queues, "delayd_queue_added_total", "db, queue", "Jobs added to a queue. As all of a queue's totals it survives restarts and begins at 0 again when the queue is removed.",
+        |s, page| each(s, page, |row| Some(Count(row.stats.totals.added)))),
+    counter(Part::Queues, "delayd_queue_delivered_total", "db, queue", "Jobs of a queue handed to consumers, those that came back unsent since the start included.",
+        |s, page| each(s, page, |row| Some(Count(row.stats.totals.delivered + row.returned)))),
+    counter(Part::Queues, "delayd_queue_acked_total", "db, queue", "Jobs of a queue acknowledged.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.acked)))),
+    counter(Part::Queues, "delayd_queue_nacked_total", "db, queue", "NACKs of a queue's jobs.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.nacked)))),
+    counter(Part::Queues, "delayd_queue_timeouts_total", "db, queue", "Leases of a queue's jobs that ran out.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.timeouts)))),
+    counter(Part::Queues, "delayd_queue_lost_total", "db, queue", "Leases of a queue's jobs that ended with their connection.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.lost)))),
+    counter(Part::Queues, "delayd_queue_expired_total", "db, queue", "Jobs of a queue whose TTL passed.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.expired)))),
+    counter(Part::Queues, "delayd_queue_deleted_total", "db, queue", "Jobs of a queue removed by DELAY.DEL, CANCEL, PURGE or REPLACE.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.deleted)))),
+    counter(Part::Queues, "delayd_queue_died_total", "db, queue", "Jobs of a queue that became dead letters.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.died)))),
+    counter(Part::Queues, "delayd_queue_dropped_total", "db, queue", "Dead letters of a queue that left by age or number.", |s, page| each(s, page, |row| Some(Count(row.stats.totals.dropped)))),
+    gauge(Part::Queues, "delayd_queues_unlisted", "", "Queues beyond metrics-queues-max: they are told together, with an empty queue label, and without totals.",
+        |s, page| page.value(Count(s.rest.queues))),
+
+    gauge(Part::Journal, "delayd_journal_enabled", "", "1 if changes are written to a journal (appendonly yes).", |s, page| page.value(Count(s.journal.enabled.into()))),
+    gauge(Part::Journal, "delayd_journal_state", "state", "1 for the state the journal is in: ok, full (no room on the disk; it goes on by itself), failed (until a restart), loading.",
+        |s, page| if s.journal.enabled {
+            let is = journal_state(s);
+            for state in ["ok", "full", "failed", "loading"] {
+                page.of("state", state, Count(u64::from(state == is)));
+            }
+        }),
+    gauge(Part::Journal, "delayd_journal_unsynced_bytes", "", "Bytes of the journal decided and not yet synced.", |s, page| journal(s, page, Count(s.journal.unsynced_bytes))),
+    gauge(Part::Journal, "delayd_journal_unsynced_seconds", "", "Since when the oldest written byte of the journal waits for its sync.", |s, page| journal(s, page, Us(s.journal.unsynced_us))),
+    gauge(Part::Journal, "delayd_journal_last_sync_timestamp_seconds", "", "When the journal was last synced, unix time.", |s, page| journal(s, page, Us(s.journal.last_sync_us))),
+    histogram(Part::Journal, "delayd_journal_sync_seconds", "How long syncs of the journal took.", |s, page| if s.journal.enabled { page.spread(&s.syncs) }),
+    counter(Part::Journal, "delayd_journal_slow_syncs_total", "", "Syncs of the journal that took longer than a second; while one does, no job is handed out.", |s, page| journal(s, page, Count(s.journal.syncs_delayed))),
+    counter(Part::Journal, "delayd_journal_written_bytes_total", "", "Bytes written to the log.", |s, page| journal(s, page, Count(s.journal.written_bytes))),
+    counter(Part::Journal, "delayd_journal_base_written_bytes_total", "", "Bytes written for base files.", |s, page| journal(s, page, Count(s.journal.base_written_bytes))),
+    gauge(Part::Journal, "delayd_journal_disk_bytes", "", "Size of the journal's files.", |s, page| journal(s, page, Count(s.journal.disk_bytes))),
+    gauge(Part::Journal, "delayd_journal_log_bytes", "", "Bytes of log since the newest base file: what a restart reads beside it.", |s, page| journal(s, page, Count(s.journal.log_bytes))),
+    gauge(Part::Journal, "delayd_journal_base_bytes", "", "Size of the newest base file.", |s, page| journal(s, page, Count(s.journal.base_bytes))),
+    gauge(Part::Journal, "delayd_journal_room_bytes", "", "Bytes reserved on the disk that can still be written to.", |s, page| journal(s, page, Count(s.journal.room_bytes))),
+    counter(Part::Journal, "delayd_journal_bases_total", "", "Base files that became complete.", |s, page| journal(s, page, Count(s.journal.bases_complete))),
+    gauge(Part::Journal, "delayd_journal_base_failed", "", "1 if the last base file could not be written; the log is kept, and grows.", |s, page| journal(s, page, Count(s.journal.last_base_failure.is_some().into()))),
+    gauge(Part::Journal, "delayd_journal_last_base_timestamp_seconds", "", "When the newest base file became complete, unix time; at first, when the server started.", |s, page| journal(s, page, Count(s.journal.last_base_s))),
+
+    gauge(Part::Clients, "delayd_clients", "", "Connections.", |s, page| page.value(Count(s.clients))),
+    gauge(Part::Clients, "delayd_clients_max", "", "Connections there may be (maxclients).", |s, page| page.value(Count(s.clients_max))),
+    gauge(Part::Clients, "delayd_clients_blocked", "on", "Clients that wait: for a job, or for the journal (WAITAOF, SAVE).",
+        |s, page| { page.of("on", "job", Count(s.waiters)); page.of("on", "journal", Count(s.journal_waiters)); }),
+    counter(Part::Clients, "delayd_connections_total", "", "Connections accepted. This and what follows begins at 0 again with CONFIG RESETSTAT.", |s, page| page.value(Count(s.counters.connections))),
+    counter(Part::Clients, "delayd_connections_rejected_total", "", "Connections refused, for maxclients or by protected mode.", |s, page| page.value(Count(s.counters.connections_rejected))),
+    counter(Part::Clients, "delayd_clients_closed_total", "reason", "Clients closed for what they held: input (a request too large, or the most memory of all), output (unread replies).",
+        |s, page| { page.of("reason", "input", Count(s.counters.closed_for_input)); page.of("reason", "output", Count(s.counters.closed_for_output)); }),
+    counter(Part::Clients, "delayd_network_received_bytes_total", "", "Bytes read from clients.", |s, page| page.value(Count(s.counters.input_bytes))),
+    counter(Part::Clients, "delayd_network_sent_bytes_total", "", "Bytes written to clients.", |s, page| page.value(Count(s.counters.output_bytes))),
+    counter(Part::Clients, "delayd_commands_total", "command", "Commands that ran.",
+        |s, page| s.commands.iter().for_each(|(name, counts)| page.of("command", name, Count(counts.calls)))),
+    counter(Part::Clients, "delayd_command_seconds_total", "command", "Time that commands ran.",
+        |s, page| s.commands.iter().for_each(|(name, counts)| page.of("command", name, Us(counts.took_ns / 1_000)))),
+    counter(Part::Clients, "delayd_commands_failed_total", "command", "Commands that ran and were answered with an error.",
+        |s, page| s.commands.iter().for_each(|(name, counts)| page.of("command", name, Count(counts.failed)))),
+    counter(Part::Clients, "delayd_commands_rejected_total", "command", "Commands refused before they ran.",
+        |s, page| s.commands.iter().for_each(|(name, counts)| page.of("command", name, Count(counts.rejected)))),
+    counter(Part::Clients, "delayd_errors_total", "class", "Error replies by the first word of their text.",
+        |s, page| s.errors.iter().for_each(|(class, count)| page.of("class", class, Count(*count)))),
+
+    gauge(Part::Server, "delayd_build_info", "version, redis_version", "1; the labels tell the versions of delayd and of the Redis that it stands for.",
+        |s, page| page.labelled(&format!("version=\"{}\",redis_version=\"{}\"", s.version, s.redis_version), Count(1))),
+    gauge(Part::Server, "delayd_ready", "", "1 when /readyz says so: the journal is loaded and has not failed, and no stop was asked for.", |s, page| page.value(Count(s.ready.into()))),
+    gauge(Part::Server, "delayd_start_time_seconds", "", "When the server started, unix time.", |s, page| page.value(Us(s.start_us))),
+    gauge(Part::Server, "delayd_memory_jobs_bytes", "", "Memory held for jobs and queues.", |s, page| page.value(Count(s.engine_bytes))),
+    gauge(Part::Server, "delayd_memory_jobs_max_bytes", "", "Memory there may be for jobs (maxmemory); 0 without a limit. Beyond it commands that add answer OOM.", |s, page| page.value(Count(s.memory_bytes_max))),
+    gauge(Part::Server, "delayd_memory_clients_bytes", "", "Memory held for requests, replies and places in lines.", |s, page| page.value(Count(s.clients_bytes))),
+    gauge(Part::Server, "delayd_memory_clients_max_bytes", "", "Memory there may be for clients (max-clients-memory).", |s, page| page.value(Count(s.clients_bytes_max))),
+    gauge(Part::Server, "delayd_memory_peak_bytes", "", "The most memory ever held for jobs and clients.", |s, page| page.value(Count(s.memory_bytes_peak))),
+    gauge(Part::Server, "delayd_memory_resident_bytes", "", "Resident memory of the process.", |s, page| page.value(Count(s.memory_bytes_resident))),
+    counter(Part::Server, "delayd_cpu_seconds_total", "mode", "Processor time of the process: system, user.",
+        |s, page| { page.of("mode", "system", Float(s.processor_s.0)); page.of("mode", "user", Float(s.processor_s.1)); }),
+    histogram(Part::Server, "delayd_turn_seconds", "How long the turns of the loop took, waiting not included. No client waits longer than one or two of them.", |s, page| page.spread(&s.turns)),
+    counter(Part::Server, "delayd_clock_steps_total", "", "Steps of the wall clock.", |s, page| page.value(Count(s.clock_steps))),
+    gauge(Part::Server, "delayd_clock_ahead_seconds", "", "How far the server's clock is ahead of the wall clock, after that was set back: it runs at half speed until the wall clock has caught up.", |s, page| page.value(Us(s.clock_ahead_us))),
+    gauge(Part::Server, "delayd_time_seconds", "", "The server's clock, unix time.", |s, page| page.value(Us(s.now_us))),
+];
+
+/// A sample for each row that has a value.
+fn each(snapshot: &Snapshot, page: &mut Page<'_>, value: impl Fn(&Row) -> Option<Value>) {
+    for (at, row) in snapshot.rows.iter().enumerate() {
+        value(row).into_iter().for_each(|value| page.row(at, "", value));
+    }
+}
+
+/// A sample that there is only with a journal.
+fn journal(snapshot: &Snapshot, page: &mut Page<'_>, value: Value) {
+    if snapshot.journal.enabled {
+        page.value(value);
+    }
+}
+
+fn journal_state(snapshot: &Snapshot) -> &'static str {
+    match snapshot.journal.trouble {
+        _ if snapshot.journal.loading.is_some() => "loading",
+        Trouble::None => "ok",
+        Trouble::Full(_) => "full",
+        Trouble::Failed(_) => "failed",
+    }
+}
+
+impl std::fmt::Debug for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Family").field("name", &self.name).finish_non_exhaustive()
+    }
+}

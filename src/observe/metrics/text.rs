@@ -1,0 +1,171 @@
+//! The text that Prometheus reads: the text format 0.0.4, and OpenMetrics 1.0 for those who ask for it.
+
+use super::Snapshot;
+use super::families::{Family, Kind};
+use super::label::escape_into;
+use crate::engine::spread::Spread;
+use std::fmt::Write;
+
+/// Which text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// The text format 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// As HTTP names it.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// A number of a sample.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Value {
+    /// A count, or bytes.
+    Count(u64),
+    /// µs, told in seconds.
+    Us(u64),
+    /// Any.
+    Float(f64),
+}
+
+/// The text as it grows.
+pub(super) struct Page<'a> {
+    snapshot: &'a Snapshot,
+    format: Format,
+    text: String,
+    /// The family whose samples are written.
+    name: &'static str,
+    /// The labels of each row, which all of its lines have.
+    rows: Vec<String>,
+}
+
+/// The labels of the queues without lines of their own. No queue's name is empty.
+const REST: &str = r#"db="",queue="""#;
+
+impl<'a> Page<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, format: Format) -> Page<'a> {
+        let labels = |row: &super::Row| {
+            let mut labels = format!("db=\"{}\",queue=\"", row.db);
+            escape_into(&mut labels, &row.name);
+            labels.push('"');
+            labels
+        };
+        let rows: Vec<String> = snapshot.rows.iter().map(labels).collect();
+        // About 25 lines a queue.
+        let bytes = 16_384 + rows.iter().map(|row| 25 * (row.len() + 48)).sum::<usize>();
+        Page { snapshot, format, text: String::with_capacity(bytes), name: "", rows }
+    }
+
+    /// A family with its samples; nothing if it has none.
+    pub(super) fn family(&mut self, family: &'static Family) {
+        let begin = self.text.len();
+        let (name, kind) = (family.name, family.kind.word());
+        let named = match (self.format, family.kind) {
+            // Only the samples have the suffix there.
+            (Format::OpenMetrics, Kind::Counter) => name.strip_suffix("_total").unwrap_or(name),
+            _ => name,
+        };
+        let help = family.help;
+        write!(self.text, "# HELP {named} {help}\n# TYPE {named} {kind}\n")
+            .expect("a String takes all");
+        let samples = self.text.len();
+        self.name = name;
+        (family.write)(self.snapshot, self);
+        if self.text.len() == samples {
+            self.text.truncate(begin);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        if self.format == Format::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.text
+    }
+
+    /// A sample without labels.
+    pub(super) fn value(&mut self, value: Value) {
+        self.line("", "", value);
+    }
+
+    /// A sample with labels, written as they stand within the braces.
+    pub(super) fn labelled(&mut self, labels: &str, value: Value) {
+        self.line("", labels, value);
+    }
+
+    /// A sample with one label, of a value that may be anything.
+    pub(super) fn of(&mut self, label: &str, is: &str, value: Value) {
+        let mut labels = format!("{label}=\"");
+        escape_into(&mut labels, is.as_bytes());
+        labels.push('"');
+        self.line("", &labels, value);
+    }
+
+    /// A sample of the row numbered `row`; `more` are labels beside the queue's.
+    pub(super) fn row(&mut self, row: usize, more: &str, value: Value) {
+        let labels = std::mem::take(&mut self.rows[row]);
+        self.joined(&labels, more, value);
+        self.rows[row] = labels;
+    }
+
+    /// A sample of the queues without lines of their own; nothing if there are none.
+    pub(super) fn rest(&mut self, more: &str, value: Value) {
+        if self.snapshot.rest.queues > 0 {
+            self.joined(REST, more, value);
+        }
+    }
+
+    /// The samples of a histogram, in seconds.
+    pub(super) fn spread(&mut self, spread: &Spread) {
+        for (bound_us, count) in spread.below() {
+            let labels = format!("le=\"{:?}\"", bound_us as f64 / 1e6);
+            self.line("_bucket", &labels, Value::Count(count));
+        }
+        let count = Value::Count(spread.count());
+        self.line("_bucket", "le=\"+Inf\"", count);
+        self.line("_sum", "", Value::Us(spread.sum_us()));
+        self.line("_count", "", count);
+    }
+
+    fn joined(&mut self, labels: &str, more: &str, value: Value) {
+        self.text.push_str(self.name);
+        self.text.push('{');
+        self.text.push_str(labels);
+        if !more.is_empty() {
+            self.text.push(',');
+            self.text.push_str(more);
+        }
+        self.text.push('}');
+        self.number(value);
+    }
+
+    fn line(&mut self, suffix: &str, labels: &str, value: Value) {
+        self.text.push_str(self.name);
+        self.text.push_str(suffix);
+        if !labels.is_empty() {
+            self.text.push('{');
+            self.text.push_str(labels);
+            self.text.push('}');
+        }
+        self.number(value);
+    }
+
+    fn number(&mut self, value: Value) {
+        let written = match value {
+            Value::Count(count) => writeln!(self.text, " {count}"),
+            Value::Us(us) => {
+                writeln!(self.text, " {}.{:06}", us / 1_000_000, us % 1_000_000)
+            }
+            Value::Float(number) => writeln!(self.text, " {number}"),
+        };
+        written.expect("a String takes all");
+    }
+}

@@ -1,0 +1,71 @@
+//! The age of the oldest ready job of all queues, without ever looking at all queues at once.
+//!
+//! With few queues whoever asks has them all looked at. With many a walk goes round, some queues a
+//! turn and so many a second, and what is told is what it found last time round: with a million
+//! queues it is up to two minutes old.
+
+use crate::engine::Engine;
+use crate::engine::census::Walk;
+use crate::time::Millis;
+
+/// Queues that are looked at in one go.
+const SLICE: u32 = 256;
+/// So many are looked at when somebody asks.
+const AT_ONCE: usize = 1_024;
+/// Slices in a second.
+const SLICES_PER_TICK: u32 = 64;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Eldest {
+    /// Where the walk goes on; none when it has come round.
+    walk: Option<Walk>,
+    /// Slices left in this second.
+    slices: u32,
+    /// The earliest due time met on this round, and on the last whole one.
+    met: Option<Millis>,
+    found: Option<Millis>,
+}
+
+impl Eldest {
+    /// Once a second: the walk may go on, or begin again.
+    pub fn begin(&mut self, engine: &Engine) {
+        if engine.named_count() <= AT_ONCE {
+            *self = Eldest::default();
+            return;
+        }
+        self.slices = SLICES_PER_TICK;
+        if self.walk.is_none() {
+            (self.walk, self.met) = (Some(Walk::default()), None);
+        }
+    }
+
+    /// A turn's slice of the walk, if there is anything to look at.
+    pub fn look(&mut self, engine: &Engine) {
+        let Some(walk) = self.walk.filter(|_| self.slices > 0) else { return };
+        self.slices -= 1;
+        let (due, next) = engine.oldest_ready(walk, SLICE);
+        self.met = self.met.into_iter().chain(due).min();
+        self.walk = next;
+        if next.is_none() {
+            (self.found, self.slices) = (self.met, 0);
+        }
+    }
+
+    /// Whether the walk wants another turn.
+    pub fn is_looking(&self) -> bool {
+        self.walk.is_some() && self.slices > 0
+    }
+
+    /// When the oldest ready job fell due; none if no job is ready.
+    pub fn due(&self, engine: &Engine) -> Option<Millis> {
+        let [_, ready, _, _] = engine.job_counts();
+        if ready == 0 {
+            return None;
+        }
+        if engine.named_count() <= AT_ONCE {
+            return engine.oldest_ready(Walk::default(), AT_ONCE as u32).0;
+        }
+        self.found
+    }
+}

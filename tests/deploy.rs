@@ -1,0 +1,124 @@
+//! The files under `deploy/`: dashboards and alerts ask for what there is.
+
+use delayd::observe::metrics::families::{FAMILIES, Family, Kind};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn file(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Names of metrics in an expression.
+fn names(expr: &str) -> Vec<String> {
+    let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    expr.split(word).filter(|word| word.starts_with("delayd_")).map(str::to_owned).collect()
+}
+
+/// The family whose samples have this name.
+fn family(name: &str) -> Option<&'static Family> {
+    let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+    FAMILIES.iter().find(|family| match family.kind {
+        Kind::Histogram => base == Some(family.name),
+        _ => family.name == name,
+    })
+}
+
+/// Labels that a selector of an expression names: `name{a="x",b=~"y"}`.
+fn check_selectors(expr: &str) {
+    let from_prometheus = ["instance", "job"];
+    for (at, _) in expr.match_indices('{') {
+        let name = names(&expr[..at]).pop();
+        let Some(name) = name.filter(|name| expr[..at].ends_with(name.as_str())) else { continue };
+        let labels = family(&name).unwrap_or_else(|| panic!("no {name}")).labels;
+        let within = expr[at + 1..].split('}').next().unwrap();
+        for pair in within.split(',').filter(|pair| !pair.is_empty()) {
+            let label = pair.split(['=', '!']).next().unwrap();
+            let own = labels.split(", ").any(|own| own == label);
+            assert!(own || from_prometheus.contains(&label), "{name} has no {label}: {expr}");
+        }
+    }
+}
+
+fn check(expr: &str) {
+    let named = names(expr);
+    assert!(!named.is_empty() || expr.starts_with("up{"), "it asks for nothing of ours: {expr}");
+    for name in named {
+        let family = family(&name).unwrap_or_else(|| panic!("no metric {name}: {expr}"));
+        let counted = family.kind != Kind::Gauge;
+        let rated = ["rate(", "increase("].iter().any(|of| expr.contains(&format!("{of}{name}")));
+        let rated = rated || (expr.contains("rate(") && counted);
+        assert!(!counted || rated, "{name} only grows: {expr}");
+    }
+    check_selectors(expr);
+    let open = |c: char| expr.matches(c).count();
+    assert!(open('(') == open(')') && open('{') == open('}'), "{expr}");
+}
+
+/// Values of the key `expr` anywhere in the JSON.
+fn exprs(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            found.extend(fields.get("expr").and_then(|expr| expr.as_str()).map(str::to_owned));
+            fields.values().for_each(|value| exprs(value, found));
+        }
+        serde_json::Value::Array(values) => values.iter().for_each(|value| exprs(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_panel_of_the_dashboard_asks_for_what_there_is() {
+    let board: serde_json::Value =
+        serde_json::from_str(&file("deploy/grafana/dashboards/delayd.json")).expect("JSON");
+    let panels = board["panels"].as_array().expect("panels");
+    let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
+    for panel in panels {
+        assert!(ids.insert(panel["id"].as_u64()), "{} has an id of its own", panel["title"]);
+        let at = &panel["gridPos"];
+        assert!(places.insert((at["y"].as_u64(), at["x"].as_u64())), "{}", panel["title"]);
+        let row = panel["type"] == "row";
+        assert!(row || !panel["description"].as_str().expect("a description").is_empty());
+        assert_eq!(row, panel["targets"].as_array().is_none(), "{}", panel["title"]);
+    }
+    let mut found = Vec::new();
+    exprs(&board, &mut found);
+    assert!(found.len() > panels.len(), "each panel asks for something");
+    found.iter().for_each(|expr| check(expr));
+}
+
+#[test]
+fn every_alert_asks_for_what_there_is_and_is_explained() {
+    let (rules, guide) = (file("deploy/prometheus/alerts.yml"), file("docs/metrics.md"));
+    let value = |line: &str, key: &str| line.trim().strip_prefix(key).map(str::to_owned);
+    let alerts: Vec<String> = rules.lines().filter_map(|line| value(line, "- alert: ")).collect();
+    let asked: Vec<String> = rules.lines().filter_map(|line| value(line, "expr: ")).collect();
+    assert!(!alerts.is_empty() && alerts.len() == asked.len(), "an expression for each");
+    asked.iter().for_each(|expr| check(expr));
+    for alert in alerts {
+        assert!(guide.contains(&format!("`{alert}`")), "docs/metrics.md does not name {alert}");
+    }
+    let about = |of: &str| asked.iter().any(|expr| expr.contains(of));
+    for of in ["lateness", "oldest_ready", "died", "journal_state", "delayd_ready", "memory_jobs"] {
+        assert!(about(of), "no alert on {of}");
+    }
+}
+
+/// Compose, the unit and Prometheus speak of the same port, and of files that are there.
+#[test]
+fn the_files_fit_together() {
+    let (compose, unit) = (file("docker-compose.yml"), file("deploy/delayd.service"));
+    assert!(compose.contains("--metrics-port 9249") && unit.contains("--metrics-port 9249"));
+    assert!(file("deploy/prometheus/prometheus.yml").contains(r#"["delayd:9249"]"#));
+    for volume in compose.lines().filter_map(|line| line.trim().strip_prefix("- ./")) {
+        let path = volume.split(':').next().unwrap();
+        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(path).exists(), "{path}");
+    }
+    for line in ["Type=notify", "NoNewPrivileges=yes", "ProtectSystem=strict"] {
+        assert!(unit.lines().any(|other| other == line), "{line}");
+    }
+    // The unit's options are options.
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    let args: Vec<String> = start.split(' ').skip(1).map(str::to_owned).collect();
+    delayd::config::args::read(&args, Path::new("/")).expect("the command line of the unit");
+}
