@@ -122,6 +122,8 @@ pub const HEAVY_TURNS: u32 = 2;
 pub const SLACK_STEPS_PER_TURN: u32 = 4096;
 /// Queues that KEYS looks at in a turn, 0.3 µs each.
 pub const KEYS_PER_TURN: usize = 8192;
+/// Purges of one queue whose memory is not freed yet; a further PURGE waits for the next turn.
+pub const PURGES_MAX: usize = 64;
 /// Dead jobs that REDRIVE moves in a turn, 0.5 µs each.
 pub const REDRIVEN_PER_TURN: u32 = 1_024;
 /// Jobs that FORECAST counts in a turn, two cache misses each: about 250 µs.

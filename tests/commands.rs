@@ -96,10 +96,13 @@ fn keys_stand_where_the_tree_says() {
             continue;
         }
         let counted = at > 0 && spec.arguments[at - 1].name == "numqueues";
+        // RENAME names two.
+        let keys = spec.arguments[at..].iter().take_while(|argument| argument.kind == Kind::Key);
+        let last = first + keys.count() as i64 - 1;
         let want = match spec.arguments[at].multiple {
             true if counted => Keys::Counted { at: first - 1 },
             true => Keys::Range { first, last: -1 - behind },
-            false => Keys::Range { first, last: first },
+            false => Keys::Range { first, last },
         };
         assert_eq!(spec.keys, want, "{}", spec.name);
     }

@@ -18,6 +18,8 @@ mod limits;
 mod lists;
 #[path = "engine/policies.rs"]
 mod policies;
+#[path = "engine/purge.rs"]
+mod purge;
 #[path = "engine/redrive.rs"]
 mod redrive;
 #[path = "engine/regressions.rs"]

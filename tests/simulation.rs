@@ -82,6 +82,7 @@ fn random_runs_are_as_specified() {
         "pause over",
         "paused",
         "refused: paused",
+        "purged",
         "rescheduled",
         "redriven",
         "renamed",

@@ -4,7 +4,9 @@ use crate::command::action::Action;
 use crate::command::args::Args;
 use crate::command::argument::{Argument, Kind};
 use crate::command::produce::QUEUE;
+use crate::command::queue::{STATES, state_of};
 use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::engine::purge::Purge;
 use crate::engine::request::{Redrive, Request, When, Which};
 use crate::error::Error;
 
@@ -36,6 +38,27 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     parse: Some(parse_forecast),
     ..CommandSpec::BASE
 },
+    CommandSpec {
+        name: "delay.purge",
+        summary: "Removes all jobs of a queue that are in some states",
+        complexity: "O(1); memory is freed in slices afterwards and counts until then",
+        arguments: &[QUEUE, Argument::one_of("state", STATES).optional().multiple()],
+        flags: &[Flag::Write],
+        keys: KEY,
+        access: Access::Delete,
+        reply: "Integer: how many were removed.",
+        notes: "Without a state: delayed, ready and dead jobs, and the queue's UNIQUE windows end. Leased \
+                jobs go only if LEASED is named; their tokens are void then. It takes effect at once, \
+                however many jobs there are, and their ids are free. Settings, pauses and totals stay; \
+                the jobs count as `deleted`.",
+        example: &[
+            ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
+            ("DELAY.PURGE orders READY DEAD", "(integer) 0"),
+            ("DELAY.PURGE orders", "(integer) 1"),
+        ],
+        parse: Some(parse_purge),
+        ..CommandSpec::BASE
+    },
     CommandSpec {
         name: "delay.redrive",
         summary: "Gives dead jobs another chance",
@@ -109,4 +132,17 @@ fn parse_redrive<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         }
     }
     Ok(Action::Engine(Request::Redrive(redrive)))
+}
+
+fn parse_purge<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = args.queue()?;
+    let mut purge = Purge { states: [false; 4], windows: false };
+    while let Some(option) = args.option()? {
+        let state = state_of(option).ok_or_else(|| args.unknown_option())?;
+        purge.states[state as usize] = true;
+    }
+    if purge.states == [false; 4] {
+        purge = Purge::DEFAULT;
+    }
+    Ok(Action::Engine(Request::Purge { queue, purge }))
 }

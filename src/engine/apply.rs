@@ -132,6 +132,9 @@ impl Store {
                 history.unanswered = 0;
                 self.reschedule(queue, found(at), ready.then_some(side_of(left)), due);
             }
+            Fact::Purged { queue, purge, count } => {
+                assert_eq!(self.purge(queue, purge), count, "what was counted is purged");
+            }
             Fact::Renamed { queue, name, over } => {
                 over.into_iter().for_each(|over| self.unbind_queue(over));
                 self.rename_queue(queue, name);
@@ -217,7 +220,7 @@ impl Store {
         job.order = queue_ref.sequence;
         queue_ref.sequence += 1;
         queue_ref.delayed.insert(timers, index, due);
-        self.count(queue, Stage::Delayed, 1);
+        self.count(queue, Stage::Delayed, index, 1);
         self.wake_by(queue, due);
     }
 
@@ -241,7 +244,7 @@ impl Store {
         if jobs.history(index).is_none() {
             timers.set_due(index, due);
         }
-        self.count(queue, Stage::Ready, 1);
+        self.count(queue, Stage::Ready, index, 1);
         self.arm_expiry(queue, index);
     }
 
@@ -269,7 +272,7 @@ impl Store {
         let (queue_ref, _, timers, _) = self.parts(queue);
         queue_ref.delayed.take(timers, index);
         queue_ref.version += 1;
-        self.count(queue, Stage::Delayed, -1);
+        self.count(queue, Stage::Delayed, index, -1);
         let due = self.timers.due(index);
         self.make_ready(queue, index, enters, due);
     }
@@ -299,7 +302,7 @@ impl Store {
         self.jobs.get_mut(index).stage = Stage::Leased;
         self.ages.begin(now);
         self.arm_lease(queue, index, end);
-        self.count(queue, Stage::Leased, 1);
+        self.count(queue, Stage::Leased, index, 1);
     }
 
     /// Sets the end of a lease, last among those of its time. The order is kept with the job, so that
@@ -438,7 +441,7 @@ impl Store {
         });
         queue_ref.ends.insert(timers, index, until);
         queue_ref.totals.died += 1;
-        self.count(queue, Stage::Dead, 1);
+        self.count(queue, Stage::Dead, index, 1);
         self.wake_by(queue, until);
     }
 
@@ -447,7 +450,7 @@ impl Store {
         let (queue_ref, jobs, _, _) = self.parts(queue);
         jobs.get_mut(index).stage = Stage::Ready;
         queue_ref.ready.put_back(jobs, index);
-        self.count(queue, Stage::Ready, 1);
+        self.count(queue, Stage::Ready, index, 1);
     }
 
     /// Delayed anew, or ready where it enters.
@@ -496,7 +499,7 @@ impl Store {
             }
             _ => {}
         }
-        self.count(queue, stage, -1);
+        self.count(queue, stage, index, -1);
     }
 
     /// The job is gone; its id stays taken until `window_end`, unless that is 0.
@@ -514,21 +517,31 @@ impl Store {
             self.policies.release(job.policy());
             return (job, history);
         }
+        let sequence = self.queue(queue).sequence;
         let history = self.jobs.forget_history(index);
         let job = self.jobs.get_mut(index);
         let mut window = Job::with(job.id(), &[], job.policy());
-        (window.stage, window.hash) = (Stage::Window, job.hash);
+        (window.stage, window.hash, window.order) = (Stage::Window, job.hash, sequence);
         let job = std::mem::replace(job, window);
         self.release(queue, Weight::of(&job, history.as_ref()));
         self.hold(queue, Weight::of(self.jobs.get(index), None));
         let (queue_ref, _, timers, _) = self.parts(queue);
         queue_ref.windows += 1;
         queue_ref.ends.insert(timers, index, window_end);
+        self.count(queue, Stage::Window, index, 1);
         self.wake_by(queue, window_end);
         (job, history)
     }
 
-    fn count(&mut self, queue: QueueNo, stage: Stage, by: i64) {
+    /// A job has come to a stage or leaves it.
+    fn count(&mut self, queue: QueueNo, stage: Stage, index: JobIndex, by: i64) {
+        let weight = Weight::of(self.jobs.get(index), self.jobs.history(index));
+        let weights = &mut self.queue_mut(queue).weights;
+        if by > 0 {
+            weights.of(stage).add(weight);
+        } else {
+            weights.of(stage).remove(weight);
+        }
         let Some(state) = stage.state() else { return };
         let queue_ref = self.queue_mut(queue);
         let add = |count: &mut u64| {
@@ -602,6 +615,7 @@ pub(super) fn queue_of(fact: &Fact<'_>) -> Option<QueueNo> {
         | Fact::Due { queue, .. }
         | Fact::Configured { queue, .. }
         | Fact::Paused { queue, .. }
+        | Fact::Purged { queue, .. }
         | Fact::Renamed { queue, .. }
         | Fact::Added { queue, id: FactId::Made(_), .. } => Some(queue),
         _ => subject(fact).map(|(queue, _)| queue),

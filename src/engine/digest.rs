@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use ahash::AHasher;
 
 use crate::engine::Engine;
-use crate::engine::job::JobIndex;
+use crate::engine::job::{JobIndex, Stage};
 use crate::engine::queue::Queue;
 
 /// Hashes with fixed keys, so that digests of two engines with different seeds compare.
@@ -26,8 +26,10 @@ impl Engine {
     }
 
     fn digest_queue(&self, queue: &Queue) -> u64 {
-        let jobs = queue.table.iter().map(|index| self.digest_job(index));
-        let jobs = jobs.fold(0, u64::wrapping_add);
+        // What was purged is not there, however much of it is freed.
+        let jobs = &self.store.jobs;
+        let there = queue.table.iter().filter(|index| !queue.has_purged(jobs, *index));
+        let jobs = there.map(|index| self.digest_job(index)).fold(0, u64::wrapping_add);
         let named = (queue.db, &queue.name, queue.sequence, queue.last_place, queue.used);
         let counted = (queue.counts, queue.windows, queue.totals, &queue.lateness, queue.bytes);
         let own = (&queue.settings, queue.pauses, queue.first_place);
@@ -43,7 +45,9 @@ impl Engine {
                 (history.lost, history.unanswered, history.bound, history.death, history.armed);
             (history.token, history.due, counts, more, &history.error)
         });
-        let own = (job.id(), job.body(), job.added, job.order, job.priority, job.stage as u8);
+        // Of a window the order is volatile: it is only compared with that of a purge.
+        let order = if job.stage == Stage::Window { 0 } else { job.order };
+        let own = (job.id(), job.body(), job.added, order, job.priority, job.stage as u8);
         let armed = timers.is_armed(index).then(|| timers.due(index));
         let timed = (self.store.due(index), armed);
         hashed((own, timed, self.store.policy(index), history))

@@ -5,6 +5,7 @@
 mod codec;
 
 use crate::engine::policy::Policy;
+use crate::engine::purge::Purge;
 use crate::engine::queue_settings::{Pauses, QueueSettings};
 use crate::engine::reply::Reason;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
@@ -275,6 +276,15 @@ pub enum Fact<'a> {
         keep_attempts: bool,
         /// When it falls due.
         due: Millis,
+    },
+    /// All jobs of some states are gone.
+    Purged {
+        /// The queue.
+        queue: QueueNo,
+        /// Which ones.
+        purge: Purge,
+        /// How many there were, windows not counted.
+        count: u64,
     },
     /// The queue has another name.
     Renamed {

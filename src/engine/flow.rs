@@ -20,7 +20,7 @@ use crate::time::{Micros, Millis};
 pub struct Room {
     /// For everything.
     pub bytes: u64,
-    /// Beyond these, for what ends jobs alone: ACK, DEL, CANCEL, DEL and FLUSH of queues.
+    /// Beyond these, for what ends jobs alone: ACK, DEL, CANCEL, PURGE, DEL and FLUSH of queues.
     pub reserve_bytes: u64,
     /// Why there is no more, such as `No space left on device`, if it is known.
     pub cause: Option<Arc<str>>,
@@ -176,6 +176,8 @@ impl Bound {
                 let count = count.map_or(TRANSACTION_COST_MAX, u64::from);
                 Bound { bytes: count * REDRIVEN_BYTES_MAX, needed: REDRIVEN_BYTES_MAX, ends: false }
             }
+            // Which jobs, and how many.
+            Request::Purge { .. } => Bound::ending(HEAD + 1 + 8),
             Request::Rename { to, .. } => Bound::whole(HEAD_ID + len(to) + 4),
             Request::Remove { queues, .. } => Bound::ending(HEAD * queues.len() as u64),
             Request::Flush { .. } => Bound::ending(1 + 1),

@@ -44,6 +44,11 @@ pub struct Forecast {
 }
 
 impl Forecast {
+    /// Whether it is of this queue.
+    pub fn is_of(&self, queue: QueueNo) -> bool {
+        self.queue == queue
+    }
+
     fn count(&mut self, jobs: &Jobs, timers: &Timers, index: JobIndex) {
         let (job, due) = (jobs.get(index), timers.due(index));
         if job.stage != Stage::Delayed || job.order >= self.sequence || due <= self.now {

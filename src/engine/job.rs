@@ -52,7 +52,7 @@ pub struct Job {
     /// When it was added.
     pub added: Millis,
     /// Delayed: the sequence in which it was armed. Ready and leased: its place. Dead: the sequence
-    /// of its death.
+    /// of its death. Window: the queue's sequence when it began, or 0.
     pub order: i64,
     /// The low half of the id's hash: growing the index then touches no id.
     pub hash: u32,

@@ -18,7 +18,7 @@ use crate::engine::order::TAIL_PLACE_MIN;
 use crate::engine::policy::Policy;
 use crate::engine::queue::{NEVER, Queue};
 use crate::engine::store::{Store, place_of};
-use crate::engine::weight::Weight;
+use crate::engine::weight::{Weight, Weights};
 use crate::engine::{Engine, Settings};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo};
 use crate::limits::{PRIORITY_MAX, RATE_MAX};
@@ -57,6 +57,7 @@ struct Standing {
     last_place: i64,
     first_place: i64,
     weight: Weight,
+    weights: Weights,
     delayed: Vec<(i64, JobIndex)>,
     ready: Vec<(i64, JobIndex)>,
     leased: Vec<(i64, JobIndex)>,
@@ -232,7 +233,9 @@ impl Loader {
         }
         store.timers.set_due(index, timer);
         let standing = &mut self.standings[at];
-        standing.weight.add(Weight::of(store.jobs.get(index), store.jobs.history(index)));
+        let weight = Weight::of(store.jobs.get(index), store.jobs.history(index));
+        standing.weight.add(weight);
+        standing.weights.of(stage).add(weight);
         match stage {
             Stage::Delayed => {
                 standing.delayed.push((order, index));
@@ -265,7 +268,9 @@ impl Loader {
         let index = store.enter(queue, job)?;
         self.counts.jobs += 1;
         let standing = &mut self.standings[at];
-        standing.weight.add(Weight::of(store.jobs.get(index), None));
+        let weight = Weight::of(store.jobs.get(index), None);
+        standing.weight.add(weight);
+        standing.weights.of(Stage::Window).add(weight);
         standing.windows += 1;
         standing.end_at(end, index);
         Some(())
@@ -280,6 +285,7 @@ impl Standing {
             last_place: queue.last_place,
             first_place: queue.first_place,
             weight: Weight::default(),
+            weights: Weights::default(),
             delayed: Vec::new(),
             ready: Vec::new(),
             leased: Vec::new(),
@@ -353,7 +359,7 @@ impl Standing {
         for (end, index) in &self.ends {
             queue.ends.insert(timers, *index, *end);
         }
-        queue.windows = self.windows;
+        (queue.windows, queue.weights) = (self.windows, self.weights);
         let lists = [&self.delayed, &self.ready, &self.leased, &self.dead];
         let counts = lists.map(|list| list.len() as u64);
         store.restore_counts(self.queue, counts);

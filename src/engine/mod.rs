@@ -34,6 +34,7 @@ mod passing;
 mod policies;
 pub mod policy;
 mod produce;
+pub mod purge;
 mod queue;
 pub mod queue_settings;
 mod redrive;
@@ -394,6 +395,7 @@ impl Step<'_, '_> {
             Request::Cancel { queue, id, force } => self.cancel(queue, id, force),
             Request::Reschedule { queue, id, when, only } => self.reschedule(queue, id, when, only),
             Request::Redrive(ref redrive) => self.redrive(redrive),
+            Request::Purge { queue, purge } => self.purge(queue, purge),
             Request::Get { queue, id } => self.get(queue, id),
             Request::Settings { queue, only } => self.show_settings(queue, only),
             Request::Configure { queue, ref changes } => self.configure(queue, changes),

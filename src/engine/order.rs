@@ -12,7 +12,7 @@ mod walk;
 
 use std::collections::BTreeMap;
 
-use crate::engine::job::{JobIndex, Jobs};
+use crate::engine::job::{JobIndex, Jobs, Stage};
 use crate::engine::request::Side;
 use crate::ids::ClientId;
 use crate::wheel::list::{Chunks, List, Place};
@@ -114,6 +114,21 @@ impl ReadyOrder {
             // nearly always empty.
             self.lines.occupied &= !(1 << priority);
         }
+    }
+
+    /// Whether a ready job stands among those that came back to their old places.
+    pub fn has_returned(&self, jobs: &Jobs, index: JobIndex) -> bool {
+        let job = jobs.get(index);
+        let line = self.lines.lines[usize::from(job.priority)].as_ref();
+        job.stage == Stage::Ready
+            && job.spot == RETURNED
+            && line.is_some_and(|line| line.returned.get(&job.order) == Some(&index))
+    }
+
+    /// Takes all jobs out in one piece, as they stand. Walks through them are at their end. O(1).
+    pub fn take_all(&mut self) -> ReadyOrder {
+        self.walks = None;
+        std::mem::take(self)
     }
 
     /// The job at an end.

@@ -285,6 +285,10 @@ impl Engine {
                 Peek::Due(index) => index,
                 none => return none == Peek::Empty,
             };
+            if self.store.queue(number).has_purged(&self.store.jobs, index) {
+                self.store.pass_purged(number, index);
+                continue;
+            }
             match self.store.jobs.get(index).stage {
                 Stage::Ready => self.expire(number, index, now, turn),
                 stage => {

@@ -4,10 +4,12 @@ use crate::engine::allowance::Pace;
 use crate::engine::histogram::Histogram;
 use crate::engine::job::{JobIndex, Stage};
 use crate::engine::order::{ReadyOrder, TAIL_PLACE_MIN};
+use crate::engine::purge::Purging;
 use crate::engine::queue_settings::{Pauses, QueueSettings, Side};
 use crate::engine::request::State;
 use crate::engine::stats::Totals;
 use crate::engine::table::Table;
+use crate::engine::weight::Weights;
 use crate::ids::{Db, QueueNo};
 use crate::time::Millis;
 use crate::wheel::Wheel;
@@ -65,8 +67,12 @@ pub struct Queue {
     /// A client has chosen an id of the length of server-made ones, so that a new number's id may
     /// be taken. Without it there is nothing to look up.
     pub lookalikes: bool,
+    /// What was purged and is not freed yet.
+    pub purging: Option<Box<Purging>>,
     /// Bytes counted for jobs and windows.
     pub bytes: u64,
+    /// What they take, by stage.
+    pub weights: Weights,
     /// The queue's timer in the partition's wheel; none is `NEVER`.
     pub wake: Millis,
     /// A setting or a pause may keep its ready jobs from being taken.
@@ -154,8 +160,10 @@ impl Queue {
             ends: Wheel::new(),
             ready: ReadyOrder::default(),
             dead: List::new(),
+            purging: None,
             lookalikes: false,
             bytes: 0,
+            weights: Weights::default(),
             wake: NEVER,
             holds_back: false,
             born,
@@ -256,10 +264,14 @@ impl Grave {
                 queue.ready.remove(jobs, chunks, index);
                 free(jobs, index);
             } else {
-                return true;
+                break;
             }
             *budget -= 1;
         }
-        false
+        if *budget == 0 {
+            return false;
+        }
+        let Some(purging) = &mut queue.purging else { return true };
+        purging.clear_slice(timers, chunks, jobs, budget, &mut free)
     }
 }

@@ -2,6 +2,7 @@
 //! nothing in it depends on the state. Slices borrow from the connection's read buffer.
 
 use crate::engine::policy::Backoff;
+use crate::engine::purge::Purge;
 pub use crate::engine::queue_settings::Side;
 use crate::engine::queue_settings::{QueueSettings, Setting};
 use crate::ids::{Db, Token};
@@ -346,6 +347,13 @@ pub enum Request<'a> {
     },
     /// `DELAY.REDRIVE` → count.
     Redrive(Redrive<'a>),
+    /// `DELAY.PURGE` → count.
+    Purge {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// Which jobs.
+        purge: Purge,
+    },
     /// `DELAY.GET` → a job's view or a nil array.
     Get {
         /// The queue.

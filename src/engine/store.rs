@@ -54,6 +54,9 @@ pub struct Store {
     pub(super) policy_image_bytes: u64,
     /// Queues bound so far.
     pub(super) births: u64,
+    /// Queues of which something was purged that is not freed yet, by number and birth; some may be
+    /// removed.
+    pub(super) purging: VecDeque<(QueueNo, u64)>,
     /// The forecast that is being made. Volatile.
     pub(super) forecast: Option<Box<Forecast>>,
     /// When the running leases began. Volatile.
@@ -135,6 +138,7 @@ impl Store {
             bases: Bases::default(),
             policy_image_bytes: 0,
             births: 0,
+            purging: VecDeque::new(),
             forecast: None,
             ages: Ages::default(),
         }
@@ -219,9 +223,14 @@ impl Store {
         queue: &Queue,
         cursor: u64,
         count: usize,
-        visit: impl FnMut(JobIndex),
+        mut visit: impl FnMut(JobIndex),
     ) -> u64 {
-        queue.table.scan(cursor, count, |index| wide(self.jobs.get(index).hash), visit)
+        let hash_of = |index| wide(self.jobs.get(index).hash);
+        queue.table.scan(cursor, count, hash_of, |index| {
+            if !queue.has_purged(&self.jobs, index) {
+                visit(index);
+            }
+        })
     }
 
     /// How ids and names are hashed.
@@ -232,9 +241,10 @@ impl Store {
     /// Looks an id up. Cost: one hash, three cache misses when it is there.
     pub fn locate(&self, queue: QueueNo, id: &[u8]) -> Located {
         let hash = self.hasher.id(id);
-        let index = self.queue(queue).table.find(wide(hash), |index| {
+        let of_queue = self.queue(queue);
+        let index = of_queue.table.find(wide(hash), |index| {
             let job = self.jobs.get(index);
-            job.hash == hash && job.id() == id
+            job.hash == hash && job.id() == id && !of_queue.has_purged(&self.jobs, index)
         });
         Located { hash, index }
     }
@@ -242,7 +252,8 @@ impl Store {
     /// Whether the number stands in the queue's index.
     pub fn is_indexed(&self, queue: &Queue, index: JobIndex) -> bool {
         let hash = wide(self.jobs.get(index).hash);
-        queue.table.find(hash, |other| other == index).is_some()
+        let found = queue.table.find(hash, |other| other == index);
+        found.is_some() && !queue.has_purged(&self.jobs, index)
     }
 
     /// The job's policy.
@@ -417,9 +428,9 @@ impl Store {
         graveyard.put_all(queues);
     }
 
-    /// Whether removed queues are still to be freed.
+    /// Whether removed queues or purged jobs are still to be freed.
     pub fn has_graves(&self) -> bool {
-        !self.graveyard.is_empty()
+        !self.graveyard.is_empty() || !self.purging.is_empty()
     }
 
     /// Whether jobs of removed queues are still there, those included that a base file may need.
@@ -427,9 +438,12 @@ impl Store {
         self.has_graves() || !self.kept.is_empty()
     }
 
-    /// Frees removed queues, about `budget` jobs; true when none is left but those that are kept for
+    /// Frees purged jobs and removed queues, about `budget` jobs; true when none is left but those that are kept for
     /// a base file.
     pub fn bury_slice(&mut self, budget: &mut u32) -> bool {
+        if !self.free_purged(budget) {
+            return false;
+        }
         while let Some(mut grave) = self.graveyard.next() {
             let (policies, bytes, ages) = (&mut self.policies, &mut self.bytes, &mut self.ages);
             let free = |jobs: &mut Jobs, index| {

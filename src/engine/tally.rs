@@ -51,7 +51,7 @@ pub struct Tally {
     pub lost: u64,
     /// Jobs whose TTL passed.
     pub expired: u64,
-    /// Jobs removed one by one.
+    /// Jobs removed by DEL, CANCEL, REPLACE and PURGE.
     pub deleted: u64,
     /// Jobs removed with their queue.
     pub removed: u64,
@@ -124,6 +124,7 @@ impl Engine {
                 let job = at.index.map(|index| store.jobs.get(index));
                 tally.deleted += u64::from(job.is_some_and(|job| job.stage != Stage::Window));
             }
+            Fact::Purged { count, .. } => tally.deleted += count,
             Fact::Dropped { .. } => tally.dropped += 1,
             Fact::Redriven { .. } => tally.redriven += 1,
             Fact::QueueRemoved { queue } | Fact::Renamed { over: Some(queue), .. } => {

@@ -56,6 +56,10 @@ impl Engine {
             Fact::Deleted { queue, id } if self.is_job(at) => {
                 self.tell_of(Event::Deleted, queue, id);
             }
+            // At once, whatever their number: the ids are not looked at.
+            Fact::Purged { queue, count, .. } if count > 0 => {
+                self.tell_of(Event::Deleted, queue, b"");
+            }
             Fact::QueueRemoved { queue } if self.store.queue(queue).exists() => {
                 self.tell_of(Event::Removed, queue, b"");
             }

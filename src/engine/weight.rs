@@ -1,7 +1,8 @@
 //! What jobs take: memory, and room in a base file.
 
 use crate::engine::base::image;
-use crate::engine::job::{HISTORY_BYTES, History, JOB_BYTES, Job};
+use crate::engine::job::{HISTORY_BYTES, History, JOB_BYTES, Job, Stage};
+use crate::engine::request::State;
 
 /// What a job takes: bytes counted as memory, and bytes of its image in a base file.
 #[derive(Clone, Copy, Default, Debug)]
@@ -22,6 +23,12 @@ impl Weight {
         self.image_bytes += other.image_bytes;
     }
 
+    /// Takes another away that was added.
+    pub fn remove(&mut self, other: Weight) {
+        self.bytes -= other.bytes;
+        self.image_bytes -= other.image_bytes;
+    }
+
     /// By how much a queue's lateness makes its image longer.
     pub fn of_lateness(image_bytes: u64) -> Weight {
         Weight { bytes: 0, image_bytes }
@@ -30,6 +37,18 @@ impl Weight {
     /// What a job takes more once it has a history.
     pub fn of_history() -> Weight {
         Weight { bytes: HISTORY_BYTES as u64, image_bytes: image::HISTORY_IMAGE_BYTES }
+    }
+}
+
+/// What the jobs and windows of a queue take, by stage: all of one can then go at once.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Weights([Weight; 5]);
+
+impl Weights {
+    /// Of the jobs in this stage, or of the windows.
+    pub fn of(&mut self, stage: Stage) -> &mut Weight {
+        let at = stage.state().map_or(State::ALL.len(), |state| state as usize);
+        &mut self.0[at]
     }
 }
 

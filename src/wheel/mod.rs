@@ -226,6 +226,13 @@ impl Wheel {
         self.len == 0
     }
 
+    /// Takes all timers out in one piece, armed as they are; what is left is empty, with the same cursor.
+    /// From then on each must be cancelled in the wheel that is returned. O(1).
+    pub fn take_all(&mut self) -> Wheel {
+        let empty = Wheel { cursor: self.cursor, ..Wheel::new() };
+        std::mem::replace(self, empty)
+    }
+
     /// Opens slots ahead of time until at least the first `count` timers can be told in order by
     /// [`Wheel::iter_front`]; false if the budget ended before. Takes 1 from `budget` for each timer
     /// moved, and besides looks at O(`count`) slots each time it is called.

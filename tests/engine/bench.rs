@@ -4,6 +4,7 @@
 use delayd::engine::fact::Fact;
 use delayd::engine::flow::Flow;
 use delayd::engine::policy::{Backoff, Steps};
+use delayd::engine::purge::Purge;
 use delayd::engine::queue_settings::QueueSettings;
 use delayd::engine::reply::{Outbox, Reply};
 use delayd::engine::request::{
@@ -194,6 +195,16 @@ pub fn redrive(name: &'static str, which: Which<'static>) -> Redrive<'static> {
 
 pub fn rename(from: &'static str, to: &'static str) -> Request<'static> {
     Request::Rename { db: Db(0), queue: from.as_bytes(), to: to.as_bytes(), only_new: false }
+}
+
+pub fn purge(name: &'static str) -> Request<'static> {
+    Request::Purge { queue: queue(name), purge: Purge::DEFAULT }
+}
+
+/// Purges one state.
+pub fn purge_state(name: &'static str, state: State) -> Request<'static> {
+    let states = State::ALL.map(|one| one == state);
+    Request::Purge { queue: queue(name), purge: Purge { states, windows: false } }
 }
 
 pub fn len(name: &'static str, state: State) -> Request<'static> {

@@ -141,6 +141,7 @@ impl<'c> Check<'c> {
                 }
                 self.begin_redrive(client);
             }
+            Request::Purge { queue, purge } => self.purge(key(queue), purge),
             Request::Rename { db, queue, to, only_new } => {
                 self.rename((db.0, queue), (db.0, to), only_new);
             }

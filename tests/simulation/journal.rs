@@ -121,6 +121,7 @@ fn is_own(request: &Request<'static>, fact: &Fact<'_>) -> bool {
         Request::Delete { .. } | Request::Cancel { .. } => matches!(fact, Fact::Deleted { .. }),
         Request::Reschedule { .. } => matches!(fact, Fact::Rescheduled { .. }),
         Request::Redrive(_) => matches!(fact, Fact::Redriven { .. }),
+        Request::Purge { .. } => matches!(fact, Fact::Purged { .. }),
         Request::Rename { .. } => matches!(fact, Fact::Renamed { .. }),
         Request::Configure { .. } | Request::Unconfigure { .. } => {
             matches!(fact, Fact::QueueBound { .. } | Fact::Configured { .. })
@@ -138,6 +139,7 @@ fn ends_jobs(request: &Request<'static>) -> bool {
         Request::Ack { .. }
             | Request::Delete { .. }
             | Request::Cancel { .. }
+            | Request::Purge { .. }
             | Request::Remove { .. }
             | Request::Flush { .. }
     )

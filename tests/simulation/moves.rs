@@ -1,6 +1,7 @@
-//! What moves many jobs at once: REDRIVE, RENAME.
+//! What moves or removes many jobs at once: REDRIVE, PURGE, RENAME.
 
 use delayd::engine::fact::Fact;
+use delayd::engine::purge::Purge;
 use delayd::engine::request::{Redrive, Request, State, Which};
 use delayd::ids::{ClientId, QueueNo};
 use delayd::time::Micros;
@@ -98,6 +99,31 @@ impl Check<'_> {
             }
         };
         assert!(!left || self.auditor.journal.is_short(), "dead jobs were left by {redrive:?}");
+    }
+
+    pub fn purge(&mut self, key: QueueKey, purge: Purge) {
+        let (now, mut count) = (self.now().0, 0);
+        self.reply = Some(Said::Integer(0));
+        let Some(queue) = self.auditor.model.queues.get_mut(&key) else { return };
+        let purged = |job: &&ModelJob| purge.states[job.state as usize];
+        let ids: Vec<Kept> = queue.jobs.values().filter(purged).map(|job| job.id).collect();
+        for id in ids {
+            queue.take(id);
+            count += 1;
+        }
+        let windows: Vec<Kept> = queue.windows.keys().copied().filter(|_| purge.windows).collect();
+        if count == 0 && windows.is_empty() {
+            return;
+        }
+        for id in windows {
+            queue.close_window(id);
+        }
+        queue.totals.deleted += count;
+        queue.used = now;
+        let queue = QueueNo(queue.number);
+        self.expected.push_back(Fact::Purged { queue, purge, count });
+        self.reply = Some(Said::Integer(count as i64));
+        self.auditor.note("purged");
     }
 
     pub fn rename(&mut self, from: QueueKey, to: QueueKey, only_new: bool) {

@@ -2,6 +2,7 @@
 //! model; all it remembers are tokens that replies told.
 
 use delayd::engine::policy::{Backoff, Steps};
+use delayd::engine::purge::Purge;
 use delayd::engine::queue_settings::{QueueSettings, Setting};
 use delayd::engine::request::{
     Add, Direction, Nack, Only, QueueName, Redrive, Request, Reserve, State, Taken, Wait, When,
@@ -28,6 +29,7 @@ pub enum Op {
     Cancel,
     Reschedule,
     Redrive,
+    Purge,
     Rename,
     Look,
     Scan,
@@ -41,7 +43,7 @@ pub enum Op {
     Policies,
 }
 
-pub const OPS: [Op; 22] = [
+pub const OPS: [Op; 23] = [
     Op::Add,
     Op::AddHerd,
     Op::Pop,
@@ -53,6 +55,7 @@ pub const OPS: [Op; 22] = [
     Op::Cancel,
     Op::Reschedule,
     Op::Redrive,
+    Op::Purge,
     Op::Rename,
     Op::Look,
     Op::Scan,
@@ -111,6 +114,7 @@ impl Options {
         weights[Op::Remove as usize] /= 3;
         weights[Op::Rename as usize] /= 3;
         weights[Op::Policies as usize] /= 2;
+        weights[Op::Purge as usize] /= 3;
         let pick = |rng: &mut SmallRng, from: &[u64]| from[rng.random_range(0..from.len())];
         Options {
             turns: rng.random_range(100..600),
@@ -392,6 +396,13 @@ impl Workload {
                 };
                 let when = if self.one_in(2) { When::In(0) } else { self.when(now_ms) };
                 Request::Redrive(Redrive { queue, which, when, keep_attempts: self.one_in(2) })
+            }
+            Op::Purge => {
+                let mut purge = Purge::DEFAULT;
+                if self.one_in(2) {
+                    purge = Purge { states: self.rng.random(), windows: false };
+                }
+                Request::Purge { queue: self.queue(), purge }
             }
             Op::Rename => {
                 let QueueName { db, name } = self.queue();

@@ -306,6 +306,7 @@ impl World {
             Op::Look,
             Op::Remove,
             Op::Redrive,
+            Op::Purge,
             Op::Rename,
             Op::Policies,
         ];

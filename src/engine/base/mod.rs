@@ -298,11 +298,17 @@ impl Store {
 impl Bases {
     /// Notes the queue's next jobs as pending.
     fn scan(&mut self, jobs: &Jobs, queue: &Queue, cursor: u64) -> Scan {
+        let number = self.number;
         let running = self.running();
         running.pending_of = queue.number;
         let pending = &mut running.pending;
         let hash_of = |index| crate::engine::hash::wide(jobs.get(index).hash);
-        match queue.table.scan(cursor, PENDING, hash_of, |index| pending.push(index)) {
+        let visit = |index| {
+            if !queue.purged_before(jobs, index, number) {
+                pending.push(index);
+            }
+        };
+        match queue.table.scan(cursor, PENDING, hash_of, visit) {
             0 => Scan::Done,
             next => Scan::From(next),
         }

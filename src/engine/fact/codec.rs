@@ -6,6 +6,7 @@
 
 use super::{Destination, Fact, FactId, Image};
 use crate::engine::policy::{Backoff, Policy, Steps};
+use crate::engine::purge::Purge;
 use crate::engine::queue_settings::{Pause, Pauses, QueueSettings, Setting, Side};
 use crate::engine::reply::Reason;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
@@ -26,11 +27,14 @@ tags! {
     QUEUE_BOUND = 1, QUEUE_REMOVED = 2, QUEUE_FORGOTTEN = 3, POLICY_BOUND = 4, ADDED = 5, ADDED_MADE = 6,
     DUE = 7, LEASED = 8, POPPED = 9, UNLEASED = 10, UNPOPPED = 11, ACKED = 12, NACKED = 13, EXTENDED = 14,
     LEASE_OVER = 15, DELETED = 16, EXPIRED = 17, DROPPED = 18, RESCHEDULED = 19, WINDOW_OVER = 20, POLICY_FORGOTTEN = 21, FLUSHED = 22,
-    CONFIGURED = 23, PAUSED = 24, DUE_LEFT = 25, RENAMED = 27, REDRIVEN = 28,
+    CONFIGURED = 23, PAUSED = 24, DUE_LEFT = 25, PURGED = 26, RENAMED = 27, REDRIVEN = 28,
 }
 
 // The database of a FLUSHED that names none.
 const ALL_DATABASES: u8 = u8::MAX;
+
+// The flag of PURGED behind those of the states, a bit each in their order.
+const WINDOWS: u8 = 16;
 
 // The queue that a RENAMED removes, if there is none.
 const NO_QUEUE: u32 = u32::MAX;
@@ -109,6 +113,10 @@ impl<'a> Fact<'a> {
                 let kept = u8::from(keep_attempts) * KEEP_ATTEMPTS;
                 let flags = flags(absolute, ready, left) | kept;
                 w.head(REDRIVEN, queue).bytes(id).u8(flags).u64(due.0)
+            }
+            Fact::Purged { queue, purge: Purge { states, windows }, count } => {
+                let states = (0..4).map(|at| u8::from(states[at]) << at).sum::<u8>();
+                w.head(PURGED, queue).u8(states | (u8::from(windows) * WINDOWS)).u64(count)
             }
             Fact::Renamed { queue, name, over } => {
                 w.head(RENAMED, queue).bytes(name).u32(over.map_or(NO_QUEUE, |over| over.0))
@@ -193,6 +201,15 @@ impl<'a> Fact<'a> {
                 let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
                 let (left, keep_attempts) = (flags & LEFT != 0, flags & KEEP_ATTEMPTS != 0);
                 Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due }
+            }
+            PURGED => {
+                let flags = r.u8()?;
+                if flags >= 2 * WINDOWS {
+                    return Err(r.malformed());
+                }
+                let states = std::array::from_fn(|at| flags & (1 << at) != 0);
+                let purge = Purge { states, windows: flags & WINDOWS != 0 };
+                Fact::Purged { queue, purge, count: r.u64()? }
             }
             RENAMED => {
                 let (name, over) = (r.bytes()?, r.u32()?);
@@ -573,6 +590,12 @@ mod tests {
             redriven(true, false, false, true),
             redriven(false, true, false, false),
             redriven(false, true, true, false),
+            Fact::Purged { queue, purge: Purge::DEFAULT, count: 3 },
+            Fact::Purged {
+                queue,
+                purge: Purge { states: [false, false, true, false], windows: false },
+                count: 1 << 40,
+            },
             Fact::Renamed { queue, name: b"new", over: None },
             Fact::Renamed { queue, name: b"new", over: Some(QueueNo(9)) },
             Fact::WindowOver { queue, id },

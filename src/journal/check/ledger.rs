@@ -93,6 +93,7 @@ impl Ledger {
             Fact::Due { queue, .. }
             | Fact::Configured { queue, .. }
             | Fact::Paused { queue, .. } => self.tell_queue(queue),
+            Fact::Purged { queue, count, .. } => self.purge(queue, count),
             Fact::Renamed { queue, over, .. } => {
                 over.map(|over| self.queues.remove(&over));
                 self.tell_queue(queue);
@@ -125,6 +126,17 @@ impl Ledger {
             Fact::Deleted { queue, id }
             | Fact::Dropped { queue, id }
             | Fact::WindowOver { queue, id } => self.end(queue, id, Millis(0)),
+        }
+    }
+
+    /// Which jobs are in which state is not known here: unless all are gone, those that were purged
+    /// count as live until a base covers them.
+    fn purge(&mut self, queue: QueueNo, count: u64) {
+        self.tell_queue(queue);
+        if let Some(queue) = self.queues.get_mut(&queue)
+            && queue.jobs.len() as u64 <= count
+        {
+            queue.jobs.clear();
         }
     }
 

@@ -109,6 +109,12 @@ impl<'a> Fields<'a> {
                 self.put("left", Flag(left)).put("keep_attempts", Flag(keep_attempts));
                 self.put("due", At(due))
             }
+            Fact::Purged { queue, purge, count } => {
+                let states = State::ALL.into_iter().zip(purge.states);
+                let words = states.filter(|(_, purged)| *purged).map(|(state, _)| state.word());
+                self.queue(queue).text("states", words.collect::<Vec<_>>().join(" "));
+                self.put("windows", Flag(purge.windows)).put("count", Count(count))
+            }
             Fact::Renamed { queue, name, over } => {
                 self.queue(queue).put("to", Bytes(name));
                 self.put("over", over.map_or(Value::Null, |over| Count(over.0.into())))
@@ -302,6 +308,7 @@ pub fn told<'f>(fact: &Fact<'f>) -> Option<(QueueNo, Cow<'f, [u8]>)> {
         | Fact::WindowOver { queue, id } => Some((queue, id.into())),
         Fact::QueueBound { .. }
         | Fact::Renamed { .. }
+        | Fact::Purged { .. }
         | Fact::QueueRemoved { .. }
         | Fact::QueueForgotten { .. }
         | Fact::PolicyBound { .. }
@@ -338,6 +345,7 @@ pub fn word_of(fact: &Fact<'_>) -> &'static str {
         Fact::Rescheduled { .. } => "rescheduled",
         Fact::Redriven { .. } => "redriven",
         Fact::Renamed { .. } => "renamed",
+        Fact::Purged { .. } => "purged",
         Fact::WindowOver { .. } => "window_over",
         Fact::Configured { .. } => "configured",
         Fact::Paused { .. } => "paused",
