@@ -435,7 +435,7 @@ impl Store {
 
     /// Whether jobs of removed queues are still there, those included that a base file may need.
     pub fn has_removed(&self) -> bool {
-        self.has_graves() || !self.kept.is_empty()
+        self.has_graves() || self.keeps_removed()
     }
 
     /// Frees purged jobs and removed queues, about `budget` jobs; true when none is left but those that are kept for

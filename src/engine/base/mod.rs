@@ -182,13 +182,15 @@ impl Store {
 
     /// Writes all that is kept of removed queues.
     pub(super) fn image_kept(&mut self) {
-        let kept = |store: &Store| {
-            let running = store.bases.running.as_ref();
-            running.is_some_and(|running| running.grave.is_some()) || !store.kept.is_empty()
-        };
-        while kept(self) {
+        while self.keeps_removed() {
             self.base_step();
         }
+    }
+
+    /// Whether a base file that is being written still needs a removed queue.
+    pub(super) fn keeps_removed(&self) -> bool {
+        let running = self.bases.running.as_ref();
+        running.is_some_and(|running| running.grave.is_some()) || !self.kept.is_empty()
     }
 
     fn begin_base(&mut self) {
