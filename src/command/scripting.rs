@@ -142,6 +142,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                 parse: Some(|args| {
                     let why = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option";
                     args.option().map_err(|_| Error::text(why))?;
+                    args.end().map_err(|_| Error::text(why))?;
                     fixed(Fixed::Ok)
                 }),
                 ..PART
@@ -164,7 +165,14 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                 ],
                 reply: "Array, empty.",
                 example: &[("FUNCTION LIST", "(empty array)")],
-                parse: Some(|_| fixed(Fixed::Empty)),
+                parse: Some(|args| {
+                    while let Some(option) = args.option()? {
+                        if option == "LIBRARYNAME" {
+                            args.word("library-name-pattern")?;
+                        }
+                    }
+                    fixed(Fixed::Empty)
+                }),
                 ..PART
             },
             CommandSpec {
@@ -210,6 +218,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                 parse: Some(|args| {
                     let why = "ERR SCRIPT FLUSH only support SYNC|ASYNC option";
                     args.option().map_err(|_| Error::text(why))?;
+                    args.end().map_err(|_| Error::text(why))?;
                     fixed(Fixed::Ok)
                 }),
                 ..PART
