@@ -477,7 +477,7 @@ fn unknown_commands_are_answered_as_by_redis() {
         ("foo a b", "-ERR unknown command 'foo', with args beginning with: 'a' 'b' ~"),
         ("CLIENT FOO", "-ERR unknown subcommand 'FOO'. Try CLIENT HELP.~"),
         ("DELAY.ADD q", "-ERR wrong number of arguments for 'delay.add' command~"),
-        ("LPUSH q x", "-ERR unknown command 'LPUSH', with args beginning with: 'q' 'x' ~"),
+        ("ZADD q 1 x", "-ERR unknown command 'ZADD', with args beginning with: 'q' '1' 'x' ~"),
     ]);
     let (_, out) = pair.step_args(&[b"a\r\nb", b"c\nd\xff"]);
     assert_eq!(out, "-ERR unknown command 'a  b', with args beginning with: 'c d\u{fffd}' ~");

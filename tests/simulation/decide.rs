@@ -331,7 +331,8 @@ impl<'c> Check<'c> {
             assert!(due <= now && !before, "ready at once before those that are due earlier");
         } else {
             // Timers in levels may have to be moved before it is known that none is due.
-            let many = queue.delayed.len() + queue.leased.len() + queue.ends.len() > 12;
+            let timers = queue.delayed.len() + queue.leased.len() + queue.ends.len();
+            let many = timers + queue.purged > 12;
             // Without room nothing is swept, not even to find that nothing is due.
             let swept = swept || self.auditor.journal.is_short() || rated;
             assert!(due > now || pending || many || swept, "what is due now is ready at once");

@@ -116,6 +116,8 @@ pub struct ModelQueue {
     pub places_left: i64,
     pub leased: BTreeSet<(u64, u64, Kept)>,
     pub dead: BTreeSet<(u64, Kept)>,
+    /// Jobs and windows ever purged: the timers of some may not be freed yet.
+    pub purged: usize,
     /// Ends of windows, expiries of ready jobs, retentions of dead ones.
     pub ends: BTreeSet<(u64, Kept)>,
     pub policies: Policies,

@@ -115,11 +115,13 @@ impl Check<'_> {
         if count == 0 && windows.is_empty() {
             return;
         }
+        let windows_ended = windows.len();
         for id in windows {
             queue.close_window(id);
         }
         queue.totals.deleted += count;
         queue.used = now;
+        queue.purged += count as usize + windows_ended;
         let queue = QueueNo(queue.number);
         self.expected.push_back(Fact::Purged { queue, purge, count });
         self.reply = Some(Said::Integer(count as i64));
