@@ -226,8 +226,12 @@ impl Store {
 
     /// Puts a job that stands nowhere at the tail or the head of its priority.
     fn make_ready(&mut self, queue: QueueNo, index: JobIndex, enters: Side, due: Millis) {
+        let place = self.queue(queue).next_place(enters);
+        // Those at the right begin at 1. The first one at the left makes the queue's image longer.
+        if place == 0 {
+            self.change_own(queue, |queue| queue.first_place = place);
+        }
         let (queue_ref, jobs, timers, chunks) = self.parts(queue);
-        let place = queue_ref.next_place(enters);
         let job = jobs.get_mut(index);
         job.stage = Stage::Ready;
         job.order = place;

@@ -147,6 +147,7 @@ impl Bound {
             Request::Add(ref add) => Bound::whole(adding(add)),
             Request::Push(ref push) => Bound::whole(pushing(push)),
             Request::Pop { .. } => Bound::taking(1),
+            Request::ListPop(ref pop) if pop.count == 0 => return None,
             Request::ListPop(ref pop) => Bound::taking(pop.count),
             // Of which job is known only when it is met: the rest of its body is looked at then.
             Request::Move(ref of) => Bound::whole(moving_bytes_max(0, of.to.len())),
@@ -448,7 +449,7 @@ mod tests {
     use crate::engine::fact::{Destination, Fact, FactId, Facts, Image};
     use crate::engine::policy::Policy;
     use crate::engine::reply::Reason;
-    use crate::engine::request::{QueueName, Taken, When};
+    use crate::engine::request::{QueueName, Side, Taken, When};
     use crate::ids::{Db, PolicyNo, QueueNo, Token};
 
     const QUEUE: QueueNo = QueueNo(1);
@@ -542,5 +543,35 @@ mod tests {
             let all = [forgotten.clone(), forgotten, bound, back];
             assert_eq!(bytes(&all), returning_bytes_max(4, &backoff));
         }
+    }
+
+    #[test]
+    fn a_move_and_pushes_are_covered_with_all_that_they_bind() {
+        let (number, policy) = (PolicyNo(1), policy(LADDER_STEPS_MAX));
+        let forgotten = Fact::PolicyForgotten { number };
+        let bound = Fact::PolicyBound { number, policy };
+        let name = Fact::QueueBound { queue: QUEUE, db: Db(0), name: ID };
+        let added = |body| Fact::Added {
+            queue: QUEUE,
+            id: FactId::Made(1),
+            policy: number,
+            priority: 1,
+            absolute: false,
+            ready: true,
+            left: true,
+            due: Millis(1),
+            body,
+        };
+        let binds = [name, forgotten.clone(), forgotten, bound];
+        let popped = Fact::Popped { queue: QUEUE, id: ID, window_end: Millis(1), prompt: true };
+        let moved = bytes(&binds) + bytes(&[popped, added(b"body")]);
+        // A lease would have its token beside.
+        assert_eq!(moved + 8, moving_bytes_max(4, ID.len()));
+
+        let (queue, bodies) = (QueueName { db: Db(0), name: ID }, &[&b"a"[..], b"bc"][..]);
+        let push = Push { queue, bodies, side: Side::Left, only_existing: false };
+        let pushed = bytes(&binds) + bytes(&[added(b"a"), added(b"bc")]);
+        // One more without a body, and the job that it would replace.
+        assert_eq!(pushed + made_bytes(0) + HEAD_ID, pushing(&push));
     }
 }

@@ -3,7 +3,7 @@
 use delayd::engine::fact::{Destination, Fact};
 use delayd::engine::policy::{Backoff, Steps};
 use delayd::engine::queue_settings::{Pause, Pauses, QueueSettings, Side};
-use delayd::engine::request::{Add, QueueName, Request, Reserve, State, Wait, When};
+use delayd::engine::request::{Add, Push, QueueName, Request, Reserve, State, Wait, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, QueueNo};
 use delayd::time::Micros;
@@ -133,6 +133,23 @@ fn settings_and_pauses_are_there_after_loading_and_alone_make_a_queue_exist() {
     apply(&mut desk, &paused(Pause::Endless, Pause::None), 1);
     apply(&mut desk, &Fact::QueueRemoved { queue }, 0);
     apply(&mut desk, &Fact::QueueBound { queue, db: Db(0), name: b"q" }, 0);
+}
+
+#[test]
+fn jobs_pushed_at_the_left_make_the_image_of_their_queue_longer_once() {
+    let mut desk = Desk::new();
+    let queue = QueueName { db: Db(0), name: b"q" };
+    for (pushed, side) in [Side::Right, Side::Left, Side::Left].into_iter().enumerate() {
+        let push = Push { queue, bodies: &[b"body"], side, only_existing: false };
+        let said = desk.ask(1, &Request::Push(push));
+        assert_eq!(said, Said::Integer(pushed as i64 + 1));
+        desk.reloaded();
+    }
+    desk.ask(1, &Request::Pop { db: Db(0), queues: &[b"q"], wait: Wait::No });
+    desk.reloaded();
+    desk.ask(1, &Request::Remove { db: Db(0), queues: &[b"q"] });
+    desk.advance();
+    desk.reloaded();
 }
 
 fn named(id: &'static [u8]) -> Request<'static> {
