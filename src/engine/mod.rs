@@ -238,7 +238,9 @@ impl Engine {
         self.hand_off(now, turn);
         let outcome = Step { engine: self, now, client, turn, alone: true }.run(request);
         self.hand_off(now, turn);
-        outcome
+        // Who began to wait may have been served by that: a waiter before it moved a job to where it waits.
+        let served = outcome == Outcome::Waiting && !self.waiters.is_waiting(client);
+        if served { Outcome::Replied } else { outcome }
     }
 
     /// One request of a transaction: never waits and hands nothing to waiters; call [`Engine::hand_off`]

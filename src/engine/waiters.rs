@@ -189,6 +189,11 @@ impl Waiters {
         self.by_client.get(&client).map_or(0, |slot| self.waiter(*slot).lines.len() as u32)
     }
 
+    /// Whether the client stands in a line.
+    pub fn is_waiting(&self, client: ClientId) -> bool {
+        self.by_client.contains_key(&client)
+    }
+
     /// Bytes held for a client's places in lines.
     pub fn bytes(&self, client: ClientId) -> usize {
         self.by_client.get(&client).map_or(0, |slot| self.waiter(*slot).bytes)

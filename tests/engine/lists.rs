@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use delayd::engine::Outcome;
 use delayd::engine::queue_settings::QueueSettings;
 use delayd::engine::request::{
-    Find, ListPop, Move, Push, QueueName, Request, Shape, Side, State, Wait,
+    Add, Find, ListPop, Move, Push, QueueName, Request, Shape, Side, State, Wait,
 };
 use delayd::ids::Db;
 use rand::rngs::SmallRng;
@@ -257,6 +257,22 @@ fn a_move_to_a_queue_that_is_waited_for_serves_it_in_the_same_step() {
     bench.check(9, push("q", LEFT, &[b"y"]), &["9:1", "1:y", "2:y"]);
     bench.check(9, list("q"), &["9:y"]);
     assert_eq!(bench.stats("q").totals.added, 4);
+}
+
+/// What falls due while a request looks at its queues is moved by a waiter to one that it has passed: it
+/// stands in line there by then and is served at the end of its own step.
+#[test]
+fn who_begins_to_wait_may_be_served_in_the_same_step() {
+    let mut bench = Bench::new();
+    bench.ask(1, rotate("q", "r", (LEFT, RIGHT), Wait::Forever));
+    bench.ask(9, Request::Add(Add { body: b"x", ..job("q", "j", 5) }));
+    bench.told(&["9:j"]);
+    bench.at_ms += 5;
+    let outcome = bench.ask(2, list_pop(&[b"r", b"q"], LEFT, 1, Wait::Forever));
+    assert_eq!(outcome, Outcome::Replied);
+    bench.told(&["1:x", "2:x"]);
+    // It does not wait any more.
+    bench.check(2, len("r", State::Ready), &["2:0"]);
 }
 
 #[test]
