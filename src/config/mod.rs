@@ -293,7 +293,8 @@ mod tests {
         assert_eq!(text(&[("timeout", "1"), ("TIMEOUT", "2")]), "TIMEOUT 2: duplicate parameter");
         assert_eq!(
             text(&[("timeout", "x")]),
-            "timeout x: argument couldn't be parsed into an integer"
+            "timeout x: argument couldn't be parsed into an integer; 'x' is not between 0 and \
+             2147483647 inclusive"
         );
         assert!(text(&[("appendfsync", "x")]).contains("one of the following: always, everysec"));
     }

@@ -1,5 +1,6 @@
 //! What an option's value can be, how it is read and how it is shown.
 
+use crate::error::Shown;
 use crate::limits::PASSWORD_BYTES_MAX;
 use crate::time::Written;
 
@@ -64,6 +65,9 @@ pub enum Kind {
     EventClasses,
 }
 
+/// Redis's text.
+const NO_INTEGER: &str = "argument couldn't be parsed into an integer";
+
 /// The names of the classes, in the order of [`Value::OutputLimits`].
 const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
@@ -83,17 +87,15 @@ impl Kind {
         let word = || arg.to_ascii_lowercase();
         match self {
             Kind::Count(min, max) => {
-                let number = arg
-                    .parse()
-                    .map_err(|_| "argument couldn't be parsed into an integer".to_owned())?;
-                within(number, min, max, &|n| n.to_string())
+                let number = arg.parse().map_err(|_| NO_INTEGER.to_owned());
+                within(arg, number, min, max, &|n| n.to_string())
             }
-            Kind::Bytes(min, max) => within(read_bytes(arg)?, min, max, &|n| n.to_string()),
+            Kind::Bytes(min, max) => within(arg, read_bytes(arg), min, max, &|n| n.to_string()),
             Kind::Memory => read_memory(arg),
-            Kind::Seconds(min, max) => within(read_seconds(arg)?, min, max, &|n| n.to_string()),
+            Kind::Seconds(min, max) => within(arg, read_seconds(arg), min, max, &|n| n.to_string()),
             Kind::Span(min, max) => {
                 let shown = |ms: i64| Written(ms.unsigned_abs()).to_string();
-                within(read_span(arg)?, min, max, &shown)
+                within(arg, read_span(arg), min, max, &shown)
             }
             Kind::YesNo => match word().as_str() {
                 "yes" => Ok(Value::Flag(true)),
@@ -202,12 +204,20 @@ pub fn quoted(text: &str) -> String {
     if plain { text.to_owned() } else { format!("\"{}\"", text.as_bytes().escape_ascii()) }
 }
 
-fn within(number: i64, min: i64, max: i64, shown: &dyn Fn(i64) -> String) -> Result<Value, String> {
-    if (min..=max).contains(&number) {
-        return Ok(Value::Number(number));
+/// The number that was read from `arg`, if it is in bounds. An error names them in either case.
+fn within(
+    arg: &str,
+    number: Result<i64, String>,
+    min: i64,
+    max: i64,
+    shown: &dyn Fn(i64) -> String,
+) -> Result<Value, String> {
+    let bounds = || format!("between {} and {} inclusive", shown(min), shown(max));
+    match number {
+        Ok(number) if (min..=max).contains(&number) => Ok(Value::Number(number)),
+        Ok(number) => Err(format!("argument must be {}, it is {}", bounds(), shown(number))),
+        Err(why) => Err(format!("{why}; {} is not {}", Shown::new(arg.as_bytes()), bounds())),
     }
-    let (number, min, max) = (shown(number), shown(min), shown(max));
-    Err(format!("argument must be between {min} and {max} inclusive, it is {number}"))
 }
 
 /// `512`, `10k`, `10kb`, `1m`, `1mb`, `1g`, `1gb`, as in redis.conf: without `b` powers of 1,000.
@@ -244,7 +254,7 @@ fn read_seconds(arg: &str) -> Result<i64, String> {
     }
     match read_span(arg) {
         Ok(ms) if ms % 1000 == 0 => Ok(ms / 1000),
-        _ => Err("argument couldn't be parsed into an integer".to_owned()),
+        _ => Err(NO_INTEGER.to_owned()),
     }
 }
 
