@@ -18,6 +18,8 @@ mod handing;
 mod history;
 #[path = "simulation/journal.rs"]
 mod journal;
+#[path = "simulation/lists.rs"]
+mod lists;
 #[path = "simulation/look.rs"]
 mod look;
 #[path = "simulation/model.rs"]

@@ -26,6 +26,8 @@ mod invariants;
 #[path = "simulation/journal.rs"]
 #[allow(dead_code, reason = "the simulation's own")]
 mod journal;
+#[path = "simulation/lists.rs"]
+mod lists;
 #[path = "simulation/look.rs"]
 #[allow(dead_code, reason = "the simulation's own")]
 mod look;

@@ -12,6 +12,8 @@ mod facts;
 mod handing;
 #[path = "simulation/journal.rs"]
 mod journal;
+#[path = "simulation/lists.rs"]
+mod lists;
 #[path = "simulation/look.rs"]
 mod look;
 #[path = "simulation/model.rs"]
@@ -73,7 +75,12 @@ fn random_runs_are_as_specified() {
         "extended",
         "extended after a stall",
         "forgotten",
+        "looked at",
         "lost",
+        "move refused",
+        "moved",
+        "pushed",
+        "removed by body",
         "nacked",
         "no room",
         "full",

@@ -4,7 +4,7 @@
 //! being allowed, then the model follows. What a request must do is predicted (`decide.rs`), and the
 //! facts and the reply must be exactly that.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use delayd::engine::fact::{Fact, Facts, Image};
 use delayd::engine::queue_settings::{Pauses, QueueSettings};
@@ -15,7 +15,8 @@ use delayd::limits::SLACK_STEPS_PER_TURN;
 use delayd::time::{Micros, Millis};
 
 use crate::journal::Journal;
-use crate::model::{InHand, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking};
+use crate::lists::Entering;
+use crate::model::{InHand, Kind, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking};
 use crate::moves::RedriveRun;
 use crate::trace::{Job, Kept, Said};
 
@@ -59,6 +60,8 @@ pub struct Auditor {
     /// What the forecasts that clients have begun may say.
     pub forecasts: BTreeMap<ClientId, Vec<Vec<u64>>>,
     gave_up: bool,
+    /// Who was told to ask again.
+    pub resumed: BTreeSet<ClientId>,
     pub journal: Journal,
     /// What was seen, so that a run that tests nothing is noticed.
     pub seen: BTreeMap<&'static str, u64>,
@@ -78,6 +81,10 @@ pub struct Check<'c> {
     /// What must be set, and which pauses there must be.
     pub to_set: Option<(QueueKey, QueueSettings)>,
     pub to_pause: Option<(QueueKey, Pauses)>,
+    /// Jobs that are to enter a list.
+    pub entering: Option<Entering>,
+    /// Jobs that moves brought in this step.
+    pub moved_in: BTreeSet<(QueueKey, Kept)>,
     /// The reply that the request must get.
     pub reply: Option<Said>,
     /// What the request took itself.
@@ -131,6 +138,8 @@ impl Auditor {
             to_add: None,
             to_set: None,
             to_pause: None,
+            entering: None,
+            moved_in: BTreeSet::new(),
             reply: None,
             own: Vec::new(),
             group: None,
@@ -264,7 +273,7 @@ impl<'c> Check<'c> {
             self.decide_once();
         }
         assert!(self.expected.is_empty(), "missing facts: {:?}", self.expected);
-        assert!(self.to_add.is_none(), "the job was not added");
+        assert!(self.to_add.is_none() && self.entering.is_none(), "the job was not added");
         assert!(self.to_set.is_none() && self.to_pause.is_none(), "nothing was set");
         self.end_group();
         self.time_out_before(self.step.replies.len());
@@ -284,6 +293,7 @@ impl<'c> Check<'c> {
             Some(Outcome::Again) => {
                 assert!(alone, "a prepared request is not interrupted in a transaction");
                 self.auditor.note("again");
+                self.auditor.resumed.insert(client);
                 if let Request::Forecast { queue, span_ms, count } = *request {
                     let key = (queue.db.0, queue.name);
                     self.forecast_again(key, span_ms, count, client);
@@ -302,6 +312,7 @@ impl<'c> Check<'c> {
             }
             _ => {}
         }
+        self.auditor.resumed.remove(&client);
         if self.replied {
             return;
         }
@@ -317,16 +328,27 @@ impl<'c> Check<'c> {
                 assert!(order.peek().is_some(), "queues in the order of arguments");
             }
             let held = self.auditor.journal.holds_back();
+            // A list pop takes of the first queue that has any, and of no other.
+            let queues = match (taking.kind, own.last()) {
+                (Kind::List { .. }, Some(last)) => {
+                    assert!(own.iter().all(|job| job.queue == last.queue), "of one queue");
+                    vec![last.queue]
+                }
+                _ => queues,
+            };
             if own.len() < taking.count && self.expired < 256 && !held {
                 for key in &queues {
                     let queue = self.auditor.model.queues.get(key);
-                    let left = queue.is_some_and(|queue| queue.must_give(self.step.now));
+                    // A client that waits may have moved a job to where the request has been already.
+                    let brought = |id| self.moved_in.contains(&(*key, id));
+                    let left = queue
+                        .is_some_and(|queue| queue.must_give_any(self.step.now, |id| !brought(id)));
                     assert!(!left, "jobs of {key:?} were left though COUNT was not reached");
                 }
             }
             if own.is_empty() {
                 assert!(deadline == Some(0) || !alone, "who may wait does");
-                self.reply = Some(Said::NilArray);
+                self.reply = Some(taking.kind.nothing());
             } else {
                 self.reply = Some(delivery(taking, own));
             }
@@ -409,5 +431,10 @@ impl<'c> Check<'c> {
 }
 
 pub fn delivery(taking: Taking, mut jobs: Vec<Job>) -> Said {
-    if taking.pop { Said::Popped(jobs.remove(0)) } else { Said::Reserved(jobs) }
+    match taking.kind {
+        Kind::Pop => Said::Popped(jobs.remove(0)),
+        Kind::Reserve => Said::Reserved(jobs),
+        Kind::List { shape, .. } => Said::Listed(shape, jobs),
+        Kind::Move { .. } => unreachable!("what is moved is handed to nobody"),
+    }
 }

@@ -2,13 +2,13 @@
 
 use delayd::engine::fact::{Destination, Fact};
 use delayd::engine::reply::Reason;
-use delayd::engine::request::{Nack, Only, QueueName, Request, State, Taken, Wait, When};
+use delayd::engine::request::{ListPop, Nack, Only, QueueName, Request, State, Taken, Wait, When};
 use delayd::ids::{QueueNo, Token};
 use delayd::time::Millis;
 
 use crate::auditor::{Check, Input};
 use crate::look::peeked;
-use crate::model::{ModelJob, ModelQueue, QueueKey, Taking};
+use crate::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
 use crate::trace::{Kept, Said};
 
 fn key(name: QueueName<'static>) -> QueueKey {
@@ -19,18 +19,25 @@ fn key(name: QueueName<'static>) -> QueueKey {
 pub fn taking(request: &Request<'static>) -> Option<(Taking, Vec<QueueKey>, Option<u64>)> {
     let (taking, db, queues, wait) = match *request {
         Request::Pop { db, queues, wait } => {
-            let taking = Taking { pop: true, count: 1, lease_ms: None, no_ack: true, bound: false };
+            let taking = at_most_once(Kind::Pop, 1);
             (taking, db, queues, wait)
         }
         Request::Reserve(ref reserve) => {
             let taking = Taking {
-                pop: false,
+                kind: Kind::Reserve,
                 count: reserve.count as usize,
                 lease_ms: reserve.lease_ms,
                 no_ack: reserve.no_ack,
                 bound: reserve.bound,
             };
             (taking, reserve.db, reserve.queues, reserve.wait)
+        }
+        Request::ListPop(ListPop { db, queues, side, count, shape, wait }) if count > 0 => {
+            (at_most_once(Kind::List { side, shape }, count as usize), db, queues, wait)
+        }
+        Request::Move(ref of) => {
+            let kind = Kind::Move { side: of.take, to: (of.db.0, of.to), put: of.put };
+            (at_most_once(kind, 1), of.db, std::slice::from_ref(&of.from), of.wait)
         }
         _ => return None,
     };
@@ -40,6 +47,10 @@ pub fn taking(request: &Request<'static>) -> Option<(Taking, Vec<QueueKey>, Opti
         Wait::For(ms) => Some(ms),
     };
     Some((taking, queues.iter().map(|name| (db.0, *name)).collect(), wait_ms))
+}
+
+fn at_most_once(kind: Kind, count: usize) -> Taking {
+    Taking { kind, count, lease_ms: None, no_ack: true, bound: false }
 }
 
 impl<'c> Check<'c> {
@@ -69,7 +80,7 @@ impl<'c> Check<'c> {
                 }
                 let old = self.model().job(job_key, id).map(|job| job.state);
                 let grows = add.id.is_none() || old.is_none_or(|state| state == State::Dead);
-                if let Some(error) = self.not_admitted(job_key, grows) {
+                if let Some(error) = self.not_admitted(job_key, u64::from(grows)) {
                     let note = if error == "FULL" { "full" } else { "refused: paused" };
                     self.auditor.note(note);
                     return self.refused(error);
@@ -248,13 +259,26 @@ impl<'c> Check<'c> {
                 }
                 self.replied_in_full();
             }
-            Request::Push(_)
-            | Request::ListPop(_)
-            | Request::Move(_)
-            | Request::Range { .. }
+            Request::Push(ref push) => self.push(push),
+            Request::ListPop(ListPop { db, queues, count: 0, .. }) => {
+                let queue = self.model().queues.get(&(db.0, queues[0]));
+                let any = queue.is_some_and(|queue| !queue.ready.is_empty());
+                self.reply = Some(if any { Said::Bodies(vec![]) } else { Said::NilArray });
+            }
+            Request::ListPop(_) => {}
+            Request::Move(ref of) => {
+                if let Some((_, Said::Error(text))) =
+                    self.step.replies.iter().find(|(to, _)| *to == client)
+                {
+                    self.check_refused_move(text, (of.db.0, of.from), (of.db.0, of.to));
+                    self.answer_of(client);
+                    self.replied_in_full();
+                }
+            }
+            Request::Range { .. }
             | Request::At { .. }
             | Request::Find(_)
-            | Request::DeleteEqual { .. } => panic!("{request:?} is not asked for"),
+            | Request::DeleteEqual { .. } => self.look_at_list(request),
             Request::Scan { queue, cursor, state, pattern, count } => {
                 self.scan(key(queue), cursor, state, pattern, count, client);
             }
@@ -287,7 +311,7 @@ impl<'c> Check<'c> {
     }
 
     /// Whether the ADD was refused for lack of memory, rightly.
-    fn out_of_memory(&mut self, bytes: usize) -> bool {
+    pub fn out_of_memory(&mut self, bytes: usize) -> bool {
         let Input::Request { client, .. } = self.step.input else { unreachable!() };
         let (max, used) = (self.step.settings.memory_bytes_max, self.engine.memory_bytes());
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
@@ -418,7 +442,7 @@ impl<'c> Check<'c> {
     }
 
     /// Removes a job or a window; false if there is none.
-    fn delete(&mut self, key: QueueKey, id: Kept) -> bool {
+    pub fn delete(&mut self, key: QueueKey, id: Kept) -> bool {
         let Some(queue) = self.model().queues.get(&key) else { return false };
         let number = QueueNo(queue.number);
         let found = self.remove(key, id);
@@ -478,6 +502,7 @@ impl<'c> Check<'c> {
         self.place_new(key, ready, told_due, when, absolute);
         let queue = self.model().queue(key);
         let token = None;
+        assert_eq!(left, ready && queue.due_left(), "where it enters");
         let place = if ready { queue.give_place(left) } else { 0 };
         queue.put(ModelJob { state, due, sequence: serial, token, place, ready_step: step, ..job });
         queue.used = now;

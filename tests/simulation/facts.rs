@@ -10,7 +10,7 @@ use delayd::time::Millis;
 
 use crate::auditor::Check;
 use crate::model::{ModelJob, QueueKey};
-use crate::trace::{Kept, Said, keep};
+use crate::trace::{Job, Kept, Said, keep};
 
 impl Check<'_> {
     fn key(&mut self, queue: QueueNo) -> QueueKey {
@@ -31,7 +31,9 @@ impl Check<'_> {
                 let key = self.key(queue);
                 self.work += u64::from(count);
                 for at in 0..i64::from(count) {
-                    let given = self.model().queue(key).give_place(left);
+                    let queue = self.model().queue(key);
+                    assert_eq!(left, queue.due_left(), "where they enter");
+                    let given = queue.give_place(left);
                     assert_eq!(given, if left { place - at } else { place + at }, "its place");
                     let first = self.model().queue(key).delayed.first().copied();
                     let (due, _, id) = first.expect("a job that falls due was delayed");
@@ -117,16 +119,27 @@ impl Check<'_> {
             }
             Fact::Popped { queue, id, window_end, prompt } => {
                 let (key, id) = (self.key(queue), keep(id));
-                let to =
-                    self.taker_of(|job| job.token.is_none() && job.queue == key && job.id == id);
                 let unique_ms = self.model().job(key, id).map_or(0, |job| job.policy.unique_ms);
                 let end = if unique_ms > 0 { self.ceil() + unique_ms } else { 0 };
                 assert_eq!(window_end.0, end, "the window of a popped job");
+                let is = |job: &Job| job.token.is_none() && job.queue == key && job.id == id;
+                let Some(to) = self.find_taker(is) else {
+                    return self.move_out(key, id, window_end, prompt);
+                };
                 let job = self.hand_over(key, id, to, None, prompt);
                 self.model().queue(key).open_window(id, window_end);
                 self.took(to, key, job);
             }
             Fact::Paused { .. } => self.paused(fact),
+            Fact::QueueBound { queue, db, name }
+                if self.entering.as_ref().is_some_and(|entering| entering.key.1 == name) =>
+            {
+                let key = (db.0, keep(name));
+                assert_eq!(self.entering.as_ref().map(|entering| entering.key), Some(key));
+                self.model().bind(queue.0, key);
+                self.model().queue(key).used = now.0;
+            }
+            Fact::Added { .. } if self.entering.is_some() => self.enter(fact),
             _ => self.request_fact(fact),
         }
     }
@@ -134,6 +147,9 @@ impl Check<'_> {
     /// A fact that only a request (or a lost reply) can make.
     fn request_fact(&mut self, fact: &Fact<'_>) {
         self.decide_once();
+        if self.entering.is_some() {
+            return self.fact(fact);
+        }
         match *fact {
             Fact::QueueBound { queue, db, name } => {
                 let key = (db.0, keep(name));
@@ -225,34 +241,11 @@ impl Check<'_> {
         let queue = self.model().queue(key);
         queue.totals.added += 1;
         queue.used = now.0;
-        assert!(!left, "by ADD");
+        assert_eq!(left, ready && queue.due_left(), "where it enters");
         let place = if ready { queue.give_place(left) } else { 0 };
-        queue.put(ModelJob {
-            place,
-            birth: serial,
-            id,
-            body: add.body,
-            state: if ready { State::Ready } else { State::Delayed },
-            due: due.0,
-            sequence: serial,
-            added: now.0,
-            priority,
-            policy: wanted,
-            attempt: 0,
-            deliveries: 0,
-            nacks: 0,
-            timeouts: 0,
-            lost: 0,
-            unanswered: 0,
-            token: None,
-            lease_end: 0,
-            lease_sequence: 0,
-            bound_to: None,
-            death: None,
-            kept_until: 0,
-            error: None,
-            ready_step: step,
-        });
+        let state = if ready { State::Ready } else { State::Delayed };
+        let job = ModelJob::new(id, add.body, serial, now.0, wanted);
+        queue.put(ModelJob { state, due: due.0, priority, place, ready_step: step, ..job });
         self.reply = Some(Said::Id(id));
         self.auditor.note("added");
     }

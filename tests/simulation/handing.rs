@@ -1,20 +1,22 @@
 //! Hand-offs: the right job to the right client, and time-outs only for who could not be served.
 
-use delayd::engine::request::State;
+use delayd::engine::request::{Side, State};
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 
 use crate::auditor::{Check, Group, Input, delivery};
-use crate::model::{InHand, QueueKey, Taking};
+use crate::model::{InHand, ModelJob, ModelWaiter, QueueKey};
 use crate::trace::{Job, Kept, Said};
 
 impl Check<'_> {
     /// The reply with which a job is handed over; an id can be used again within a step.
     pub fn taker_of(&self, is: impl Fn(&Job) -> bool) -> usize {
+        self.find_taker(is).expect("what is handed over is in a reply")
+    }
+
+    pub fn find_taker(&self, is: impl Fn(&Job) -> bool) -> Option<usize> {
         let mut replies = self.step.replies.iter().zip(&self.answered);
-        let found =
-            replies.position(|((_, said), answered)| !answered && said.jobs().iter().any(&is));
-        found.expect("what is handed over is in a reply")
+        replies.position(|((_, said), answered)| !answered && said.jobs().iter().any(&is))
     }
 
     /// The first ready job of the queue goes to whom reply number `to` is for.
@@ -26,12 +28,13 @@ impl Check<'_> {
         lease: Option<(Token, Millis, bool)>,
         prompt: bool,
     ) -> Job {
-        let (now, ceil, step) = (self.now(), self.ceil(), self.auditor.steps);
-        let now_us = self.step.now;
+        let ceil = self.ceil();
         let client = self.step.replies[to].0;
         let own = self.own_taking(client);
         if own.is_none() {
             self.serve(client, key, to);
+        } else {
+            self.refuse_moves_before(to, key);
         }
         let group = self.group.as_ref().map(|group| group.waiter.taking);
         let taking = own.or(group).expect("a taker");
@@ -40,31 +43,8 @@ impl Check<'_> {
         let default_ms = self.step.settings.lease_ms_default;
         let serial = self.model().serial();
         let newest = self.model().newest_token;
+        let mut job = self.take_next(key, id, taking.kind.side(), own.is_some(), prompt);
         let queue = self.model().queue(key);
-        let first = queue.ready.first().expect("what is handed over was ready").2;
-        assert_eq!(id, first, "the first in the order of {:?}", queue.ready);
-        queue.policies.deliver(now_us, id, queue.leased.len());
-        let held_back = queue.policies.may_hold_back(step);
-        let mut job = queue.take(id).expect("it is ready");
-        assert!(!job.expired(now), "{job:?} was delivered after it expired");
-        assert!(job.due <= now.0, "{job:?} was delivered early");
-        let fresh = own.is_none() && job.ready_step == step;
-        // Held back, a job may have fallen due for its waiter in an earlier step.
-        let earlier = own.is_none() && self.auditor.journal.held_back_once();
-        // What policies held back counts for the lateness only if it was handed over at once.
-        let right = prompt == fresh || prompt && earlier || !prompt && held_back;
-        assert!(right, "whether {job:?} counts for the lateness");
-        if held_back && !prompt && own.is_none() {
-            self.auditor.note("held back");
-        }
-        if prompt {
-            let late_us = self.step.now.0 - job.due * 1000;
-            let queue = self.model().queue(key);
-            queue.late_us_max = queue.late_us_max.max(late_us);
-        }
-        let queue = self.model().queue(key);
-        queue.totals.delivered += 1;
-        queue.used = now.0;
         let birth = queue.birth;
         let delivered = if let Some((token, lease_end, bound)) = lease {
             let own_ms = Some(job.policy.lease_ms).filter(|ms| *ms > 0);
@@ -94,12 +74,44 @@ impl Check<'_> {
         delivered
     }
 
-    /// How the requester takes, if this is about its own request.
-    fn own_taking(&self, client: ClientId) -> Option<Taking> {
-        let Input::Request { client: requester, request, .. } = self.step.input else {
-            return None;
+    /// Takes out the next ready job from a side, which must be this one.
+    pub fn take_next(
+        &mut self,
+        key: QueueKey,
+        id: Kept,
+        side: Option<Side>,
+        own: bool,
+        prompt: bool,
+    ) -> ModelJob {
+        let (now, step, now_us) = (self.now(), self.auditor.steps, self.step.now);
+        let queue = self.model().queue(key);
+        let next = match side.unwrap_or(queue.next_side()) {
+            Side::Left => queue.ready.first(),
+            Side::Right => queue.ready.last(),
         };
-        (requester == client).then(|| crate::decide::taking(request)).flatten().map(|(t, ..)| t)
+        let next = next.expect("what is handed over was ready").2;
+        assert_eq!(id, next, "the next from {side:?} in the order of {:?}", queue.ready);
+        queue.policies.deliver(now_us, id, queue.leased.len());
+        let held_back = queue.policies.may_hold_back(step);
+        let job = queue.take(id).expect("it is ready");
+        assert!(!job.expired(now), "{job:?} was delivered after it expired");
+        assert!(job.due <= now.0, "{job:?} was delivered early");
+        let fresh = !own && job.ready_step == step;
+        // Held back, a job may have fallen due for its waiter in an earlier step.
+        let earlier = !own && self.auditor.journal.held_back_once();
+        // What policies held back counts for the lateness only if it was handed over at once.
+        let right = prompt == fresh || prompt && earlier || !prompt && held_back;
+        assert!(right, "whether {job:?} counts for the lateness");
+        if held_back && !prompt && !own {
+            self.auditor.note("held back");
+        }
+        let queue = self.model().queue(key);
+        if prompt {
+            queue.late_us_max = queue.late_us_max.max(now_us.0 - job.due * 1000);
+        }
+        queue.totals.delivered += 1;
+        queue.used = now.0;
+        job
     }
 
     pub fn took(&mut self, to: usize, key: QueueKey, job: Job) {
@@ -119,14 +131,19 @@ impl Check<'_> {
             return;
         }
         self.end_group();
+        let waiter = self.leave_line(client, key, to);
+        self.group = Some(Group { client, key, waiter, jobs: Vec::new() });
+    }
+
+    /// A client that waits is served from this queue, with reply number `to`: it stands first.
+    pub fn leave_line(&mut self, client: ClientId, key: QueueKey, to: usize) -> ModelWaiter {
         self.time_out_before(to);
         assert!(self.last_served < Some(to), "replies come in the order of hand-offs");
         self.last_served = Some(to);
         let line = self.model().lines.get(&key);
         let first = line.and_then(|line| line.front().copied());
         assert_eq!(first, Some(client), "the first in the line of {key:?} is served");
-        let waiter = self.model().leave(client).expect("who stands in a line waits");
-        self.group = Some(Group { client, key, waiter, jobs: Vec::new() });
+        self.model().leave(client).expect("who stands in a line waits")
     }
 
     pub fn end_group(&mut self) {
@@ -147,6 +164,11 @@ impl Check<'_> {
         for at in 0..to {
             let (client, said) = &self.step.replies[at];
             if self.answered[at] || !self.auditor.model.waiting.contains_key(client) {
+                continue;
+            }
+            if matches!(said, Said::Error(_)) {
+                self.answered[at] = true;
+                self.refused_move(at);
                 continue;
             }
             if *said != Said::NilArray {

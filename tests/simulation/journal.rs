@@ -9,6 +9,7 @@ use delayd::error::Misconf;
 use delayd::time::{Micros, Millis};
 
 use crate::auditor::{Check, Input};
+use crate::model::Kind;
 use crate::trace::{Kept, Said};
 
 /// Room above which nothing is cut short: far more than one step needs.
@@ -118,7 +119,16 @@ fn is_own(request: &Request<'static>, fact: &Fact<'_>) -> bool {
         ),
         Request::Ack { .. } => matches!(fact, Fact::Acked { .. }),
         Request::Nack(_) => matches!(fact, Fact::Nacked { .. }),
-        Request::Delete { .. } | Request::Cancel { .. } => matches!(fact, Fact::Deleted { .. }),
+        Request::Delete { .. } | Request::Cancel { .. } | Request::DeleteEqual { .. } => {
+            matches!(fact, Fact::Deleted { .. })
+        }
+        Request::Push(_) => matches!(
+            fact,
+            Fact::Added { .. }
+                | Fact::QueueBound { .. }
+                | Fact::PolicyBound { .. }
+                | Fact::PolicyForgotten { .. }
+        ),
         Request::Reschedule { .. } => matches!(fact, Fact::Rescheduled { .. }),
         Request::Redrive(_) => matches!(fact, Fact::Redriven { .. }),
         Request::Purge { .. } => matches!(fact, Fact::Purged { .. }),
@@ -140,6 +150,7 @@ fn ends_jobs(request: &Request<'static>) -> bool {
             | Request::Delete { .. }
             | Request::Cancel { .. }
             | Request::Purge { .. }
+            | Request::DeleteEqual { .. }
             | Request::Remove { .. }
             | Request::Flush { .. }
     )
@@ -147,7 +158,7 @@ fn ends_jobs(request: &Request<'static>) -> bool {
 
 fn takes(request: &Request<'static>) -> bool {
     let redrive = matches!(request, Request::Redrive(Redrive { which: Which::Oldest(_), .. }));
-    redrive || matches!(request, Request::Pop { .. } | Request::Reserve(_))
+    redrive || crate::decide::taking(request).is_some()
 }
 
 impl Check<'_> {
@@ -174,7 +185,10 @@ impl Check<'_> {
             journal.bytes = journal.bytes.saturating_sub(bytes);
             journal.reserve_bytes -= beyond;
         }
-        if let Some(request) = request {
+        // What is moved for clients that wait looks like what is added.
+        let mut waiting = self.auditor.model.waiting.values();
+        let moved = waiting.any(|waiter| matches!(waiter.taking.kind, Kind::Move { .. }));
+        if let Some(request) = request.filter(|_| !moved) {
             let max = Engine::facts_bytes_max(request);
             assert!(own_bytes <= max, "{own_bytes} bytes of facts, {max} at most: {request:?}");
         }
@@ -192,8 +206,17 @@ impl Check<'_> {
         // Whoever was held back is served before the request is looked at.
         let mut facts = self.step.facts.iter().map(|fact| fact.expect("readable"));
         let served = |fact: Fact<'_>| matches!(fact, Fact::Leased { .. } | Fact::Popped { .. });
-        let less = short && facts.any(served);
-        if takes(request) {
+        let served = facts.any(served);
+        // All facts of a step whose request is refused come before it: somebody's expiry, a move.
+        let spent = self.step.facts.bytes.len() as u64;
+        let less = short && served || refused && spent > 0 && allowed.saturating_sub(spent) < max;
+        if matches!(request, Request::DeleteEqual { .. }) {
+            // What it found can be told if nothing came between.
+            let between = served || self.auditor.resumed.contains(&client);
+            let needed = if between { max } else { self.removal_bytes(request) };
+            let left = journal.bytes.saturating_add(journal.reserve_bytes);
+            assert!(!refused || left < needed, "{left} bytes left for {needed} of {request:?}");
+        } else if takes(request) {
             assert!(!refused || short, "{request:?} is refused though there is room");
         } else if self.step.outcome != Some(Outcome::Again) {
             let right = refused != fits || refused && less;

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use delayd::engine::policy::Policy;
 use delayd::engine::reply::Reason;
-use delayd::engine::request::State;
+use delayd::engine::request::{Shape, Side, State};
 use delayd::engine::stats::Totals;
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 
 use crate::policies::Policies;
-use crate::trace::{Job, Kept, Seen, View};
+use crate::trace::{Job, Kept, Said, Seen, View};
 
 pub type QueueKey = (u8, Kept);
 
@@ -52,6 +52,36 @@ pub struct ModelJob {
 }
 
 impl ModelJob {
+    /// A delayed job that was just added.
+    pub fn new(id: Kept, body: Kept, serial: u64, now: u64, policy: Policy) -> ModelJob {
+        ModelJob {
+            birth: serial,
+            id,
+            body,
+            state: State::Delayed,
+            due: now,
+            sequence: serial,
+            added: now,
+            priority: 5,
+            policy,
+            attempt: 0,
+            deliveries: 0,
+            nacks: 0,
+            timeouts: 0,
+            lost: 0,
+            unanswered: 0,
+            token: None,
+            lease_end: 0,
+            lease_sequence: 0,
+            bound_to: None,
+            death: None,
+            kept_until: 0,
+            error: None,
+            place: 0,
+            ready_step: 0,
+        }
+    }
+
     pub fn expiry(&self) -> Option<u64> {
         (self.policy.ttl_ms > 0 && self.deliveries == 0).then(|| self.due + self.policy.ttl_ms)
     }
@@ -114,6 +144,8 @@ pub struct ModelQueue {
     /// The greatest place given so far, and how many were given before all others.
     pub last_place: i64,
     pub places_left: i64,
+    /// Something was pushed to it, or due jobs changed their side.
+    pub pushed: bool,
     pub leased: BTreeSet<(u64, u64, Kept)>,
     pub dead: BTreeSet<(u64, Kept)>,
     /// Jobs and windows ever purged: the timers of some may not be freed yet.
@@ -141,6 +173,16 @@ impl ModelQueue {
             self.last_place += 1;
             self.last_place
         }
+    }
+
+    /// The side from which POP and RESERVE take.
+    pub fn next_side(&self) -> Side {
+        if self.due_left() { Side::Right } else { Side::Left }
+    }
+
+    /// Whether jobs that fall due enter at the left.
+    pub fn due_left(&self) -> bool {
+        self.policies.settings.due_enters == Some(Side::Left)
     }
 
     /// Enters a job where its fields say.
@@ -224,10 +266,37 @@ pub struct ModelWaiter {
     pub deadline: Option<u64>,
 }
 
+/// What a client takes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Pop,
+    Reserve,
+    List { side: Side, shape: Shape },
+    Move { side: Side, to: QueueKey, put: Side },
+}
+
+impl Kind {
+    /// From which side; none for the one from which POP takes.
+    pub fn side(self) -> Option<Side> {
+        match self {
+            Kind::Pop | Kind::Reserve => None,
+            Kind::List { side, .. } | Kind::Move { side, .. } => Some(side),
+        }
+    }
+
+    /// The reply when there is nothing and no waiting.
+    pub fn nothing(self) -> Said {
+        match self {
+            Kind::List { shape: Shape::Value, .. } | Kind::Move { .. } => Said::Nil,
+            _ => Said::NilArray,
+        }
+    }
+}
+
 /// How a client takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Taking {
-    pub pop: bool,
+    pub kind: Kind,
     pub count: usize,
     pub lease_ms: Option<u64>,
     pub no_ack: bool,

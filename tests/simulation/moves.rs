@@ -58,6 +58,7 @@ impl Check<'_> {
         let queue = self.model().queue(key);
         let state = if ready { State::Ready } else { State::Delayed };
         assert_eq!(keep_attempts, redrive.keep_attempts);
+        assert_eq!(left, ready && queue.due_left(), "where it enters");
         let place = if ready { queue.give_place(left) } else { 0 };
         queue.put(ModelJob {
             state,

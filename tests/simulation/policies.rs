@@ -105,10 +105,18 @@ impl ModelQueue {
     /// Whether a consumer that asks at `now` must get something. A pause whose time is over may go
     /// on until the fact of its end.
     pub fn must_give(&self, now: Micros) -> bool {
+        self.must_give_any(now, |_| true)
+    }
+
+    /// As [`ModelQueue::must_give`], of these jobs alone.
+    pub fn must_give_any(&self, now: Micros, of: impl Fn(Kept) -> bool) -> bool {
         let policies = &self.policies;
         let open = policies.pauses.out == Pause::None && policies.has_place(self.leased.len());
         open && policies.rate_allows_us() <= now.0
-            && self.ready.iter().any(|entry| !self.jobs[entry.2].expired(now.floor()))
+            && self
+                .ready
+                .iter()
+                .any(|entry| of(entry.2) && !self.jobs[entry.2].expired(now.floor()))
     }
 
     /// When its line must be served though nothing happens.
@@ -217,15 +225,15 @@ impl Check<'_> {
         true
     }
 
-    /// Why the queue takes no new job, of which there would be one more if `grows`.
-    pub fn not_admitted(&self, key: QueueKey, grows: bool) -> Option<&'static str> {
+    /// Why the queue takes no new jobs, of which there would be so many more.
+    pub fn not_admitted(&self, key: QueueKey, growth: u64) -> Option<&'static str> {
         let queue = self.auditor.model.queues.get(&key)?;
         if queue.policies.pauses.into.holds(self.step.now) {
             return Some("PAUSED");
         }
         let (max, counts) = (queue.policies.settings.max_jobs.unwrap_or(0), queue.counts());
         let jobs: u64 = counts[..State::Dead as usize].iter().sum();
-        (max > 0 && grows && jobs >= max).then_some("FULL")
+        (max > 0 && growth > 0 && jobs + growth > max).then_some("FULL")
     }
 
     /// Something was set.
@@ -234,6 +242,7 @@ impl Check<'_> {
         assert_eq!(self.to_set.take(), Some((key, settings.clone())), "what is set");
         let (now, step) = (self.now().0, self.auditor.steps);
         let queue = self.model().queue(key);
+        queue.pushed |= queue.policies.settings.due_enters != settings.due_enters;
         queue.policies.set(settings.clone(), step);
         queue.used = now;
     }

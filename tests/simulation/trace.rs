@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use delayd::engine::queue_settings::Setting;
 use delayd::engine::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
-use delayd::engine::request::State;
+use delayd::engine::request::{Shape, State};
 use delayd::engine::stats::StatsView;
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
@@ -79,7 +79,7 @@ pub enum Said {
     State(State),
     Popped(Job),
     Reserved(Vec<Job>),
-    Listed(Vec<Job>),
+    Listed(Shape, Vec<Job>),
     Body(Kept),
     Bodies(Vec<Kept>),
     Places(Vec<i64>),
@@ -99,7 +99,7 @@ impl Said {
     pub fn jobs(&self) -> &[Job] {
         match self {
             Said::Popped(job) => std::slice::from_ref(job),
-            Said::Reserved(jobs) | Said::Listed(jobs) => jobs,
+            Said::Reserved(jobs) | Said::Listed(_, jobs) => jobs,
             _ => &[],
         }
     }
@@ -140,7 +140,7 @@ impl From<Reply<'_>> for Said {
             Reply::Popped(ref job) => Said::Popped(job.into()),
             Reply::Reserved(jobs) => Said::Reserved(jobs.iter().map(Job::from).collect()),
             Reply::Settings { values, all } => Said::Settings(values.to_vec(), all),
-            Reply::Listed(_, jobs) => Said::Listed(jobs.iter().map(Job::from).collect()),
+            Reply::Listed(shape, jobs) => Said::Listed(shape, jobs.iter().map(Job::from).collect()),
             Reply::Body(body) => Said::Body(keep(body)),
             Reply::Bodies(bodies) => Said::Bodies(names(bodies)),
             Reply::Places(places) => Said::Places(places.to_vec()),

@@ -5,8 +5,8 @@ use delayd::engine::policy::{Backoff, Steps};
 use delayd::engine::purge::Purge;
 use delayd::engine::queue_settings::{QueueSettings, Setting};
 use delayd::engine::request::{
-    Add, Direction, Nack, Only, QueueName, Redrive, Request, Reserve, State, Taken, Wait, When,
-    Which,
+    Add, Direction, Find, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve,
+    Shape, Side, State, Taken, Wait, When, Which,
 };
 use delayd::ids::{Db, Token};
 use delayd::limits::{DAY_MS, DELAY_MS_MAX};
@@ -31,6 +31,11 @@ pub enum Op {
     Redrive,
     Purge,
     Rename,
+    Push,
+    ListPop,
+    Move,
+    List,
+    DeleteEqual,
     Look,
     Scan,
     Remove,
@@ -43,7 +48,7 @@ pub enum Op {
     Policies,
 }
 
-pub const OPS: [Op; 23] = [
+pub const OPS: [Op; 28] = [
     Op::Add,
     Op::AddHerd,
     Op::Pop,
@@ -57,6 +62,11 @@ pub const OPS: [Op; 23] = [
     Op::Redrive,
     Op::Purge,
     Op::Rename,
+    Op::Push,
+    Op::ListPop,
+    Op::Move,
+    Op::List,
+    Op::DeleteEqual,
     Op::Look,
     Op::Scan,
     Op::Remove,
@@ -255,9 +265,7 @@ impl Workload {
             1 if id.is_some() => Taken::Replace,
             _ => Taken::Refuse,
         };
-        let sizes = [0, 5, 5, 60, 2_000];
-        let body = [b'x'; 2_000];
-        let body = keep(&body[..sizes[self.rng.random_range(0..sizes.len())]]);
+        let body = self.body();
         let rare = self.rng.random_range(0..4) == 0;
         Add {
             queue: self.queue(),
@@ -276,6 +284,56 @@ impl Workload {
                 }
                 _ => 0,
             },
+        }
+    }
+
+    fn body(&mut self) -> Kept {
+        let sizes = [0, 5, 5, 60, 2_000];
+        let body = [b'x'; 2_000];
+        keep(&body[..sizes[self.rng.random_range(0..sizes.len())]])
+    }
+
+    fn side(&mut self) -> Side {
+        if self.rng.random() { Side::Left } else { Side::Right }
+    }
+
+    fn list_pop(&mut self) -> Request<'static> {
+        let side = self.side();
+        let (shape, wait) = match self.pick(4) {
+            0 => (Shape::Value, Wait::No),
+            1 => (Shape::Values, Wait::No),
+            2 => (Shape::Named, self.wait()),
+            _ => (Shape::NamedValues, self.wait()),
+        };
+        let (db, mut queues) = self.queues();
+        if matches!(shape, Shape::Value | Shape::Values) {
+            queues = keep_list(&queues[..1]);
+        }
+        let count = match shape {
+            Shape::Value | Shape::Named => 1,
+            Shape::Values => [0, 1, 3, 300][self.pick(4)],
+            Shape::NamedValues => [1, 3, 300][self.pick(3)],
+        };
+        Request::ListPop(ListPop { db, queues, side, count, shape, wait })
+    }
+
+    fn look_at_list(&mut self) -> Request<'static> {
+        let queue = self.queue();
+        let places = [0, 1, 5, 100, -1, -2, -100];
+        match self.pick(3) {
+            0 => Request::At { queue, place: places[self.pick(7)] },
+            1 => {
+                let (start, stop) = (places[self.pick(7)], places[self.pick(7)]);
+                Request::Range { queue, start, stop }
+            }
+            _ => Request::Find(Find {
+                queue,
+                body: self.body(),
+                from: self.side(),
+                skipped: [0, 0, 2][self.pick(3)],
+                count: [None, Some(0), Some(3)][self.pick(3)].filter(|_| self.one_in(3)),
+                looked_at_max: [0, 0, 10][self.pick(3)],
+            }),
         }
     }
 
@@ -414,6 +472,24 @@ impl Workload {
                 let (queue, count) = (self.queue(), [1, 10, 10_000][self.pick(3)]);
                 Request::Scan { queue, cursor: 0, state: None, pattern: None, count }
             }
+            Op::Push => {
+                let most = [1, 3, 40][self.pick(3)];
+                let count = self.rng.random_range(1..=most);
+                let bodies: Vec<Kept> = (0..count).map(|_| self.body()).collect();
+                let (queue, side, only_existing) = (self.queue(), self.side(), self.one_in(5));
+                Request::Push(Push { queue, bodies: keep_list(&bodies), side, only_existing })
+            }
+            Op::ListPop => self.list_pop(),
+            Op::Move => {
+                let (from, to) = (self.queue(), self.queue().name);
+                let (take, put, wait) = (self.side(), self.side(), self.wait());
+                Request::Move(Move { db: from.db, from: from.name, to, take, put, wait })
+            }
+            Op::List => self.look_at_list(),
+            Op::DeleteEqual => {
+                let (queue, body, from) = (self.queue(), self.body(), self.side());
+                Request::DeleteEqual { queue, body, from, count: [0, 1, 3][self.pick(3)] }
+            }
             Op::Remove => {
                 let (db, queues) = self.queues();
                 Request::Remove { db, queues }
@@ -462,8 +538,7 @@ impl Workload {
             rate: self.one_in(4).then(|| [0, 1, 7, 100, 1_000, 100_000, 1_000_000][self.pick(7)]),
             dead_retention_ms: self.one_in(4).then(|| [1, 1_000, DAY_MS][self.pick(3)]),
             dead_max: self.one_in(4).then(|| [0, 1, 100, 100_000][self.pick(4)]),
-            // Where due jobs enter is the list's matter.
-            due_enters: None,
+            due_enters: self.one_in(4).then(|| self.side()),
         }
     }
 

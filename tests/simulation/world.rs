@@ -309,6 +309,10 @@ impl World {
             Op::Purge,
             Op::Rename,
             Op::Policies,
+            Op::Push,
+            Op::ListPop,
+            Op::Move,
+            Op::DeleteEqual,
         ];
         let requests: Vec<Request<'static>> = (0..self.workload.rng.random_range(1..8))
             .map(|_| {
