@@ -1,79 +1,200 @@
-//! Items of one size, handed out by number, in blocks that never move.
+//! Items handed out by number, in blocks that never move.
 
-/// A pool of `T` in blocks of `N` (a power of two).
+/// The most items of a block: its free ones are found through one word of a summary.
+const BLOCK_ITEMS_MAX: usize = 64 * 64;
+
+/// Which numbers are handed out, in blocks of `N` (a power of two up to 4,096).
 ///
-/// Growing adds a block and copies nothing, so there is no doubling pause. A block whose items are
-/// all free goes back to the allocator at once; items are taken from the lowest block with room
-/// whenever the current one is full, so that the high blocks empty out after a peak.
-///
-/// The free items of a block are a stack beside it and not a chain through the items: a chain costs
-/// a dependent cache miss for every item handed out.
+/// Growing adds a block and copies nothing, so there is no doubling pause. Numbers are taken from the
+/// lowest block with room whenever the current one is full, so that the high blocks empty out after a
+/// peak. A block takes a bit an item and 40 bytes; a stack of free numbers took two bytes an item,
+/// and a chain through the items costs a dependent cache miss for each that is handed out.
 ///
 /// Number 0 is never handed out; it stands for "none" in links.
-#[derive(Debug)]
-pub struct Pool<T, const N: usize> {
-    blocks: Vec<Option<Box<[T; N]>>>,
-    /// Per block, the positions that are free.
-    free: Vec<Vec<u16>>,
-    /// A bit per block that exists and has a free position.
+#[derive(Debug, Default)]
+pub struct Numbers<const N: usize> {
+    blocks: Vec<Block>,
+    /// A bit per block that is open and has a free number.
     roomy: Vec<u64>,
-    /// Block numbers given back, to be used again before new ones.
+    /// No word of `roomy` before this one has a bit.
+    lowest: usize,
+    /// Blocks that were closed, to be opened again before new ones.
     gaps: Vec<u32>,
-    /// The block items are taken from.
+    /// The block numbers are taken from.
     current: usize,
     used: usize,
 }
 
-impl<T: Clone + Default, const N: usize> Default for Pool<T, N> {
-    fn default() -> Self {
-        Pool::new()
-    }
+/// The free numbers of a block, a bit each.
+#[derive(Debug, Default)]
+struct Block {
+    /// None while the block is closed.
+    free: Box<[u64]>,
+    /// A bit per word of `free` that is not 0.
+    some: u64,
+    /// How many are free.
+    count: u16,
 }
 
-impl<T: Clone + Default, const N: usize> Pool<T, N> {
-    const FITS: () = assert!(N.is_power_of_two() && N <= 1 << 16);
+impl<const N: usize> Numbers<N> {
+    const FITS: () = assert!(N.is_power_of_two() && N <= BLOCK_ITEMS_MAX);
 
-    /// An empty pool; holds no memory.
-    pub const fn new() -> Pool<T, N> {
+    /// None is handed out, and no memory held.
+    pub const fn new() -> Numbers<N> {
         let () = Self::FITS;
-        Pool {
+        Numbers {
             blocks: Vec::new(),
-            free: Vec::new(),
             roomy: Vec::new(),
+            lowest: 0,
             gaps: Vec::new(),
             current: 0,
             used: 0,
         }
     }
 
+    /// A free number. `open` is called for a block that begins with it. O(1), except for that, once in
+    /// `N` calls at most.
+    pub fn take(&mut self, open: impl FnOnce(usize)) -> u32 {
+        if self.blocks.get(self.current).is_none_or(|block| block.count == 0) {
+            self.current = self.roomy_block().unwrap_or_else(|| {
+                let block = self.open_block();
+                open(block);
+                block
+            });
+        }
+        self.take_from(self.current)
+    }
+
+    /// A free number of a block below that of `number`, if there is one.
+    pub fn take_below(&mut self, number: u32) -> Option<u32> {
+        let block = self.roomy_block().filter(|block| *block < number as usize / N)?;
+        Some(self.take_from(block))
+    }
+
+    /// Takes a number back. Returns the block that holds none any more, if so; it is closed then.
+    pub fn give(&mut self, number: u32) -> Option<usize> {
+        let (at, bit) = (number as usize / N, number as usize % N);
+        let block = &mut self.blocks[at];
+        assert_eq!(block.free[bit / 64] >> (bit % 64) & 1, 0, "a number is given back once");
+        block.free[bit / 64] |= 1 << (bit % 64);
+        block.some |= 1 << (bit / 64);
+        block.count += 1;
+        self.used -= 1;
+        // Block 0 lacks number 0, so it never counts as wholly free and always stays.
+        if usize::from(block.count) == N && at != self.current {
+            *block = Block::default();
+            self.roomy[at / 64] &= !(1 << (at % 64));
+            self.gaps.push(at as u32);
+            return Some(at);
+        }
+        self.roomy[at / 64] |= 1 << (at % 64);
+        self.lowest = self.lowest.min(at / 64);
+        None
+    }
+
+    /// How many are handed out.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// All numbers handed out are below this.
+    pub fn end(&self) -> u32 {
+        (self.blocks.len() * N) as u32
+    }
+
+    /// How many blocks are open.
+    pub fn open_blocks(&self) -> usize {
+        self.blocks.len() - self.gaps.len()
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.open_blocks() * N.div_ceil(64) * 8
+            + self.blocks.capacity() * size_of::<Block>()
+            + self.roomy.capacity() * 8
+            + self.gaps.capacity() * 4
+    }
+
+    fn take_from(&mut self, at: usize) -> u32 {
+        let block = &mut self.blocks[at];
+        let word = block.some.trailing_zeros() as usize;
+        let bit = block.free[word].trailing_zeros() as usize;
+        block.free[word] &= block.free[word] - 1;
+        if block.free[word] == 0 {
+            block.some &= !(1 << word);
+        }
+        block.count -= 1;
+        if block.count == 0 {
+            self.roomy[at / 64] &= !(1 << (at % 64));
+        }
+        self.used += 1;
+        (at * N + word * 64 + bit) as u32
+    }
+
+    fn roomy_block(&mut self) -> Option<usize> {
+        let from = self.lowest.min(self.roomy.len());
+        let Some(ahead) = self.roomy[from..].iter().position(|word| *word != 0) else {
+            self.lowest = self.roomy.len();
+            return None;
+        };
+        self.lowest = from + ahead;
+        Some(self.lowest * 64 + self.roomy[self.lowest].trailing_zeros() as usize)
+    }
+
+    #[cold]
+    fn open_block(&mut self) -> usize {
+        let at = self.gaps.pop().map_or(self.blocks.len(), |gap| gap as usize);
+        if at == self.blocks.len() {
+            assert!(at < (1 << 32) / N, "there are at most 2^32 numbers");
+            self.blocks.push(Block::default());
+            self.roomy.resize(at / 64 + 1, 0);
+        }
+        let word = if N < 64 { (1 << (N % 64)) - 1 } else { u64::MAX };
+        let mut free = vec![word; N.div_ceil(64)].into_boxed_slice();
+        free[0] &= !u64::from(at == 0);
+        let some = u64::MAX >> (64 - free.len());
+        self.blocks[at] = Block { free, some, count: N as u16 - u16::from(at == 0) };
+        self.roomy[at / 64] |= 1 << (at % 64);
+        self.lowest = self.lowest.min(at / 64);
+        at
+    }
+}
+
+/// A pool of `T`, numbered as by [`Numbers`]. A block whose items are all free goes back to the
+/// allocator at once.
+#[derive(Debug)]
+pub struct Pool<T, const N: usize> {
+    numbers: Numbers<N>,
+    blocks: Vec<Option<Box<[T; N]>>>,
+}
+
+impl<T: Default, const N: usize> Default for Pool<T, N> {
+    fn default() -> Self {
+        Pool::new()
+    }
+}
+
+impl<T: Default, const N: usize> Pool<T, N> {
+    /// An empty pool; holds no memory.
+    pub const fn new() -> Pool<T, N> {
+        Pool { numbers: Numbers::new(), blocks: Vec::new() }
+    }
+
     /// The number of an item, in the state it was freed in or `T::default()`. O(1), except that a
     /// new block is allocated once in `N` calls at most.
     pub fn alloc(&mut self) -> u32 {
-        if self.free.get(self.current).is_none_or(Vec::is_empty) {
-            self.current = self.roomy_block().unwrap_or_else(|| self.add_block());
-        }
-        let free = &mut self.free[self.current];
-        let at = free.pop().expect("the current block has room");
-        if free.is_empty() {
-            self.roomy[self.current / 64] &= !(1 << (self.current % 64));
-        }
-        self.used += 1;
-        (self.current * N) as u32 + u32::from(at)
+        let blocks = &mut self.blocks;
+        self.numbers.take(|at| {
+            let items: Box<[T]> = std::iter::repeat_with(T::default).take(N).collect();
+            blocks.resize_with(blocks.len().max(at + 1), || None);
+            blocks[at] = items.try_into().ok();
+        })
     }
 
     /// Takes an item back. The caller leaves it in the state the next user may find it in.
     pub fn free(&mut self, item: u32) {
-        let (block, at) = (item as usize / N, item as usize % N);
-        let free = &mut self.free[block];
-        free.push(at as u16);
-        self.roomy[block / 64] |= 1 << (block % 64);
-        self.used -= 1;
-        // Block 0 lacks position 0, so it never counts as wholly free and always stays.
-        if free.len() == N && block != self.current {
-            self.free[block] = Vec::new();
-            self.blocks[block] = None;
-            self.roomy[block / 64] &= !(1 << (block % 64));
-            self.gaps.push(block as u32);
+        if let Some(closed) = self.numbers.give(item) {
+            self.blocks[closed] = None;
         }
     }
 
@@ -90,6 +211,12 @@ impl<T: Clone + Default, const N: usize> Pool<T, N> {
         Some(&block[item as usize % N])
     }
 
+    /// The same, to change.
+    pub fn find_mut(&mut self, item: u32) -> Option<&mut T> {
+        let block = self.blocks.get_mut(item as usize / N)?.as_mut()?;
+        Some(&mut block[item as usize % N])
+    }
+
     #[inline]
     /// The item behind a number in use, to change.
     pub fn get_mut(&mut self, item: u32) -> &mut T {
@@ -99,77 +226,76 @@ impl<T: Clone + Default, const N: usize> Pool<T, N> {
 
     /// How many items are handed out.
     pub fn used(&self) -> usize {
-        self.used
+        self.numbers.used()
+    }
+
+    /// All items handed out have numbers below this.
+    pub fn end(&self) -> u32 {
+        self.numbers.end()
     }
 
     /// Bytes held from the allocator.
     pub fn bytes(&self) -> usize {
-        let blocks = self.blocks.len() - self.gaps.len();
-        blocks * (N * size_of::<T>() + N * size_of::<u16>())
+        self.numbers.open_blocks() * N * size_of::<T>()
             + self.blocks.capacity() * size_of::<Option<Box<[T; N]>>>()
-            + self.free.capacity() * size_of::<Vec<u16>>()
-            + self.roomy.capacity() * 8
-            + self.gaps.capacity() * 4
-    }
-
-    fn roomy_block(&self) -> Option<usize> {
-        let word = self.roomy.iter().position(|&word| word != 0)?;
-        Some(word * 64 + self.roomy[word].trailing_zeros() as usize)
-    }
-
-    #[cold]
-    fn add_block(&mut self) -> usize {
-        let block = match self.gaps.pop() {
-            Some(block) => block as usize,
-            None => {
-                let block = self.blocks.len();
-                assert!(block < (1 << 32) / N, "a pool has at most 2^32 items");
-                self.blocks.push(None);
-                self.free.push(Vec::new());
-                self.roomy.resize(block / 64 + 1, 0);
-                block
-            }
-        };
-        let items: Box<[T]> = vec![T::default(); N].into_boxed_slice();
-        self.blocks[block] = items.try_into().ok();
-        let first = u16::from(block == 0);
-        let mut free = Vec::with_capacity(N);
-        free.extend((first..=(N - 1) as u16).rev());
-        self.free[block] = free;
-        self.roomy[block / 64] |= 1 << (block % 64);
-        block
+            + self.numbers.bytes()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::{Rng, SeedableRng, rngs::SmallRng};
+    use std::collections::BTreeSet;
 
     #[test]
-    fn numbers_start_at_one_and_are_used_again() {
-        let mut pool: Pool<u64, 4> = Pool::new();
-        let items: Vec<u32> = (0..11).map(|_| pool.alloc()).collect();
-        assert_eq!(items, (1..12).collect::<Vec<u32>>());
-        pool.free(5);
-        pool.free(2);
-        assert_eq!(pool.alloc(), 2, "the lowest block with room comes first");
-        assert_eq!(pool.alloc(), 5);
-        assert_eq!(pool.used(), 11);
+    fn numbers_start_at_one_and_the_lowest_block_with_room_comes_first() {
+        let mut pool: Pool<u64, 64> = Pool::new();
+        let items: Vec<u32> = (0..200).map(|_| pool.alloc()).collect();
+        assert_eq!(items, (1..201).collect::<Vec<u32>>());
+        [150, 70, 65].into_iter().for_each(|item| pool.free(item));
+        // The current block is full only when 201 to 255 are used.
+        let rest: Vec<u32> = (0..56).map(|_| pool.alloc()).collect();
+        assert_eq!((rest[0], rest[55]), (201, 65), "the current one first, then the lowest");
+        assert_eq!((pool.alloc(), pool.used()), (70, 254));
     }
 
     #[test]
     fn an_empty_block_is_given_back() {
         let mut pool: Pool<u64, 4> = Pool::new();
         let empty = pool.bytes();
-        let items: Vec<u32> = (0..4003).map(|_| pool.alloc()).collect();
+        let items: Vec<u32> = (0..4_003).map(|_| pool.alloc()).collect();
         let full = pool.bytes();
         for item in items {
             pool.free(item);
         }
         assert_eq!((pool.used(), pool.blocks.iter().flatten().count()), (0, 2));
         assert!(full - pool.bytes() > 1000 * 4 * 8 && pool.bytes() > empty);
-        let again: Vec<u32> = (0..4003).map(|_| pool.alloc()).collect();
-        let distinct: std::collections::BTreeSet<u32> = again.into_iter().collect();
-        assert_eq!(distinct.len(), 4003);
+        let again: BTreeSet<u32> = (0..4_003).map(|_| pool.alloc()).collect();
+        assert_eq!(again.len(), 4_003);
+    }
+
+    #[test]
+    fn no_number_is_out_twice_and_the_blocks_that_are_open_are_those_that_are_needed() {
+        let mut rng = SmallRng::seed_from_u64(11);
+        let (mut numbers, mut open) = (Numbers::<64>::new(), BTreeSet::new());
+        let mut out: Vec<u32> = Vec::new();
+        for step in 0..200_000 {
+            // The number that is out swings between none and some thousands.
+            if rng.random_ratio(if step / 20_000 % 2 == 0 { 2 } else { 1 }, 3) {
+                let number = numbers.take(|block| assert!(open.insert(block)));
+                assert!(open.contains(&(number as usize / 64)) && number < numbers.end());
+                out.push(number);
+            } else if !out.is_empty() {
+                let number = out.swap_remove(rng.random_range(0..out.len()));
+                numbers.give(number).into_iter().for_each(|block| assert!(open.remove(&block)));
+            }
+            assert_eq!((numbers.used(), numbers.open_blocks()), (out.len(), open.len()));
+        }
+        let distinct: BTreeSet<u32> = out.iter().copied().collect();
+        assert_eq!(distinct.len(), out.len());
+        let needed: BTreeSet<usize> = out.iter().map(|number| *number as usize / 64).collect();
+        let more: Vec<&usize> = open.difference(&needed).collect();
+        assert!(more.len() <= 2, "the first and the current one may be empty: {more:?}");
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::engine::base::image;
 use crate::engine::fact::{Destination, Fact, FactId, Image};
-use crate::engine::job::{History, Job, JobIndex, Stage};
+use crate::engine::job::{Departed, History, Job, JobIndex, Stage};
 use crate::engine::number;
 use crate::engine::order::side_of;
 use crate::engine::policies::POLICY_BYTES;
@@ -25,15 +25,6 @@ pub struct Applied {
     /// The popped job, should it have to be put back. Boxed: moving it about in every reply to
     /// `apply` made ADD a tenth slower.
     pub gone: Option<Box<Departed>>,
-}
-
-/// A job that has left the store.
-#[derive(Debug)]
-pub struct Departed {
-    /// The job.
-    pub job: Job,
-    /// Its history, if it had one.
-    pub history: Option<History>,
 }
 
 impl Store {
@@ -88,12 +79,12 @@ impl Store {
             Fact::Popped { queue, window_end, prompt, .. } => {
                 self.note_delivery(queue, found(at), prompt, now);
                 let (job, history) = self.end(queue, found(at), window_end);
-                applied.gone = Some(Box::new(Departed { job, history }));
+                applied.gone = Some(Box::new(self.jobs.part_with(job, history)));
             }
             Fact::Unleased { queue, .. } => self.unlease(queue, found(at)),
             Fact::Unpopped { queue, ref image } => self.unpop(queue, image, at),
             Fact::Acked { queue, window_end, .. } => {
-                self.end(queue, found(at), window_end);
+                self.drop_job(queue, found(at), window_end);
                 self.queue_mut(queue).totals.acked += 1;
             }
             Fact::Nacked { queue, counted, priority, error, to, .. } => {
@@ -111,15 +102,15 @@ impl Store {
             }
             Fact::Deleted { queue, .. } => {
                 let counted = self.jobs.get(found(at)).stage != Stage::Window;
-                self.end(queue, found(at), Millis(0));
+                self.drop_job(queue, found(at), Millis(0));
                 self.queue_mut(queue).totals.deleted += u64::from(counted);
             }
             Fact::Expired { queue, window_end, .. } => {
-                self.end(queue, found(at), window_end);
+                self.drop_job(queue, found(at), window_end);
                 self.queue_mut(queue).totals.expired += 1;
             }
             Fact::Dropped { queue, .. } => {
-                self.end(queue, found(at), Millis(0));
+                self.drop_job(queue, found(at), Millis(0));
                 self.queue_mut(queue).totals.dropped += 1;
             }
             Fact::Rescheduled { queue, ready, left, due, .. } => {
@@ -140,7 +131,7 @@ impl Store {
                 self.rename_queue(queue, name);
             }
             Fact::WindowOver { queue, .. } => {
-                self.end(queue, found(at), Millis(0));
+                self.drop_job(queue, found(at), Millis(0));
             }
             Fact::Configured { queue, ref settings } => self.change_own(queue, |queue| {
                 queue.settings = (!settings.is_empty()).then(|| settings.clone());
@@ -164,7 +155,7 @@ impl Store {
                 (true, &written[..], self.hasher().number(number))
             }
         };
-        let mut job = Job::with(id, body, policy);
+        let mut job = self.jobs.make(id, body, policy);
         (job.priority, job.added, job.hash) = (priority, added, hash);
         let weight = Weight::of(&job, None);
         let index = self.put_job(job);
@@ -351,9 +342,9 @@ impl Store {
 
     fn unpop(&mut self, queue: QueueNo, image: &Image<'_>, at: Located) {
         if let Some(window) = at.index {
-            self.end(queue, window, Millis(0));
+            self.drop_job(queue, window, Millis(0));
         }
-        let mut job = Job::with(image.id, image.body, image.policy);
+        let mut job = self.jobs.make(image.id, image.body, image.policy);
         (job.priority, job.added) = (image.priority, image.added);
         (job.order, job.hash) = (image.place, at.hash);
         let index = self.put_job(job);
@@ -506,7 +497,15 @@ impl Store {
         self.count(queue, stage, index, -1);
     }
 
-    /// The job is gone; its id stays taken until `window_end`, unless that is 0.
+    /// The same for a job that nobody asks for any more.
+    fn drop_job(&mut self, queue: QueueNo, index: JobIndex, window_end: Millis) {
+        let (job, _) = self.end(queue, index, window_end);
+        self.jobs.discard(job);
+    }
+
+    /// The job is gone; its id stays taken until `window_end`, unless that is 0. Its id and body are to
+    /// be discarded.
+    #[must_use]
     fn end(
         &mut self,
         queue: QueueNo,
@@ -523,8 +522,9 @@ impl Store {
         }
         let sequence = self.queue(queue).sequence;
         let history = self.jobs.forget_history(index);
+        let id = self.jobs.id(index).to_vec();
+        let mut window = self.jobs.make(&id, &[], self.jobs.get(index).policy());
         let job = self.jobs.get_mut(index);
-        let mut window = Job::with(job.id(), &[], job.policy());
         (window.stage, window.hash, window.order) = (Stage::Window, job.hash, sequence);
         let job = std::mem::replace(job, window);
         self.release(queue, Weight::of(&job, history.as_ref()));

@@ -90,6 +90,11 @@ impl Engine {
         self.store.has_removed() || self.store.ages.count() == leased
     }
 
+    /// Whether every job has an id, and no id or body is kept of a job that is gone. For tests.
+    pub fn keeps_data_of_its_jobs(&self) -> bool {
+        self.store.jobs.has_data_of_each()
+    }
+
     /// How many queue names are waited for.
     pub fn awaited_count(&self) -> usize {
         self.waiters.line_total()

@@ -47,7 +47,8 @@ impl Engine {
         });
         // Of a window the order is volatile: it is only compared with that of a purge.
         let order = if job.stage == Stage::Window { 0 } else { job.order };
-        let own = (job.id(), job.body(), job.added, order, job.priority, job.stage as u8);
+        let text = (jobs.id(index), jobs.body(index));
+        let own = (text, job.added, order, job.priority, job.stage as u8);
         let armed = timers.is_armed(index).then(|| timers.due(index));
         let timed = (self.store.due(index), armed);
         hashed((own, timed, self.store.policy(index), history))

@@ -3,10 +3,9 @@
 //! A connection can turn out closed before the first byte of the reply goes to the kernel. Then what
 //! is in its hand goes back at once to its old place, uncounted.
 
-use crate::engine::apply::Departed;
 use crate::engine::fact::{Fact, Image};
 use crate::engine::flow::{TAKING_BYTES_MAX, returning_bytes_max};
-use crate::engine::job::{History, JobIndex, Stage};
+use crate::engine::job::{Departed, History, JobIndex, Stage};
 use crate::engine::policy::Policy;
 use crate::engine::reply::Delivered;
 use crate::engine::request::QueueName;
@@ -51,22 +50,24 @@ pub enum Taken {
 impl Taken {
     /// As the reply shows it.
     pub fn shown<'a>(&'a self, store: &'a Store) -> Delivered<'a> {
-        let (queue, job, history, due, lease) = match *self {
+        let (queue, id, body, history, due, lease) = match *self {
             Taken::Leased { queue, index, token, lease_end, .. } => {
-                let (job, history) = (store.jobs.get(index), store.jobs.history(index));
-                (queue, job, history, store.due(index), Some((token, lease_end)))
+                let (id, body) = (store.jobs.id(index), store.jobs.body(index));
+                let history = store.jobs.history(index);
+                (queue, id, body, history, store.due(index), Some((token, lease_end)))
             }
             Taken::Gone(ref gone) => {
-                let Departed { job, history } = &*gone.departed;
-                (gone.queue, job, history.as_ref(), gone.due, None)
+                let departed = &*gone.departed;
+                let (id, body) = (departed.id(), departed.body());
+                (gone.queue, id, body, departed.history.as_ref(), gone.due, None)
             }
         };
         let queue = store.queue(queue);
         let counted = history.map_or(0, |history| history.attempt);
         Delivered {
             queue: QueueName { db: queue.db, name: &queue.name },
-            id: job.id(),
-            body: job.body(),
+            id,
+            body,
             token: lease.map(|(token, _)| token),
             // A lease has been counted already, a pop counts nothing any more.
             attempt: counted + u32::from(lease.is_none()),
@@ -131,34 +132,34 @@ impl Engine {
 
     fn take_back_gone(&mut self, gone: Gone, now: Micros, turn: &mut Turn<'_>) {
         let Gone { queue, born, departed, policy, due, at: taken_at } = gone;
-        let Departed { job, history } = *departed;
+        let (job, history) = (&departed.job, departed.history.as_ref());
         // The queue was removed meanwhile, and the job would have gone with it.
         if self.store.bound_queue(queue).is_none_or(|queue| queue.born != born) {
             return;
         }
-        let at = self.store.locate(queue, job.id());
+        let at = self.store.locate(queue, departed.id());
         // Another client has used the id again since: the pop stands, as after a crash.
         if at.index.is_some_and(|index| self.store.jobs.get(index).stage != Stage::Window) {
             return;
         }
-        if !self.gate.has_room(returning_bytes_max(job.body().len(), &policy.backoff)) {
+        if !self.gate.has_room(returning_bytes_max(job.body_bytes(), &policy.backoff)) {
             return;
         }
         let policy = self.intern(policy, now, turn);
         let image = Image {
-            id: job.id(),
-            body: job.body(),
+            id: departed.id(),
+            body: departed.body(),
             policy,
             priority: job.priority,
             added: job.added,
             due,
             place: job.order,
-            history: history.as_ref().map(|history| {
+            history: history.map(|history| {
                 let &History { attempt, deliveries, nacks, timeouts, lost, unanswered, .. } =
                     history;
                 [attempt, deliveries, nacks, timeouts, lost, unanswered]
             }),
-            error: history.as_ref().and_then(|history| history.error.as_deref()),
+            error: history.and_then(|history| history.error.as_deref()),
         };
         self.commit(now, turn, &Fact::Unpopped { queue, image }, at);
         self.note_untaken(queue, taken_at);

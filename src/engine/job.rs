@@ -1,9 +1,10 @@
-//! A job as it is kept: 48 bytes beside its timer, its place in the id index and one allocation for
-//! id and body.
+//! A job as it is kept: 40 bytes beside its timer, its place in the id index and a slot for id and
+//! body.
 //!
 //! What only a delivered or dead job has is apart ([`History`]), so that a million jobs that wait
 //! for their time do not pay for it.
 
+use crate::engine::data::{Data, Slot};
 use crate::engine::reply::Reason;
 use crate::engine::request::State;
 use crate::ids::PolicyNo;
@@ -45,15 +46,20 @@ impl Stage {
 }
 
 /// A job, or a window on an id.
-#[derive(Clone, Default, Debug)]
+///
+/// It is the only one that knows where its id and body stand: whoever takes it out of the slab hands
+/// it to [`Jobs::discard`] or [`Jobs::part_with`].
+#[derive(Default, Debug)]
 pub struct Job {
-    /// The id, then the body, in one allocation.
-    data: Box<[u8]>,
     /// When it was added.
     pub added: Millis,
     /// Delayed: the sequence in which it was armed. Ready and leased: its place. Dead: the sequence
     /// of its death. Window: the queue's sequence when it began, or 0.
     pub order: i64,
+    /// Where the id and, behind it, the body stand.
+    slot: Slot,
+    /// Bytes of both.
+    length: u32,
     /// The low half of the id's hash: growing the index then touches no id.
     pub hash: u32,
     /// The number of its policy; or, with [`HISTORY`] set, of its history, which then knows the
@@ -68,32 +74,13 @@ pub struct Job {
     pub stage: Stage,
 }
 
-const _: () = assert!(size_of::<Job>() <= 48);
+const _: () = assert!(size_of::<Job>() <= 40);
 
 /// The bit of `Job::link` that tells a history from a policy. Policies are numbered densely and
 /// counted as memory, so their numbers stay far below it.
 const HISTORY: u32 = 1 << 31;
 
 impl Job {
-    /// A vacant job that holds id and body.
-    pub fn with(id: &[u8], body: &[u8], policy: PolicyNo) -> Job {
-        let mut data = Vec::with_capacity(id.len() + body.len());
-        data.extend_from_slice(id);
-        data.extend_from_slice(body);
-        let (data, id_length) = (data.into_boxed_slice(), id.len() as u16);
-        Job { data, id_length, link: policy.0, ..Job::default() }
-    }
-
-    /// The id.
-    pub fn id(&self) -> &[u8] {
-        &self.data[..usize::from(self.id_length)]
-    }
-
-    /// The body.
-    pub fn body(&self) -> &[u8] {
-        &self.data[usize::from(self.id_length)..]
-    }
-
     /// The policy of a job that has no history, as one that was taken out of the store.
     pub fn policy(&self) -> PolicyNo {
         assert_eq!(self.link & HISTORY, 0, "the history knows the policy");
@@ -102,7 +89,40 @@ impl Job {
 
     /// Bytes of id and body.
     pub fn data_bytes(&self) -> usize {
-        self.data.len()
+        self.length as usize
+    }
+
+    /// Bytes of the id.
+    pub fn id_bytes(&self) -> usize {
+        usize::from(self.id_length)
+    }
+
+    /// Bytes of the body.
+    pub fn body_bytes(&self) -> usize {
+        self.data_bytes() - self.id_bytes()
+    }
+}
+
+/// A job that has left the store, with all that it had.
+#[derive(Debug)]
+pub struct Departed {
+    /// The job.
+    pub job: Job,
+    /// Its history, if it had one.
+    pub history: Option<History>,
+    /// The id, then the body.
+    data: Box<[u8]>,
+}
+
+impl Departed {
+    /// The id.
+    pub fn id(&self) -> &[u8] {
+        &self.data[..self.job.id_bytes()]
+    }
+
+    /// The body.
+    pub fn body(&self) -> &[u8] {
+        &self.data[self.job.id_bytes()..]
     }
 }
 
@@ -147,16 +167,24 @@ impl History {
     }
 }
 
-/// Jobs and histories by number, in blocks that never move.
+/// Jobs, their histories, ids and bodies by number, in blocks that never move.
 #[derive(Default, Debug)]
 pub struct Jobs {
-    jobs: Pool<Job, 4096>,
+    jobs: Pool<Job, JOBS_PER_BLOCK>,
     histories: Pool<History, 1024>,
+    data: Data,
+    /// The next job to be asked whether a lower page has room for its id and body; 0 if none are.
+    settling: JobIndex,
 }
 
+const JOBS_PER_BLOCK: usize = 4_096;
+
+/// Jobs that are asked in one step of a budget, beside a step for each that is moved.
+const SETTLED_A_STEP: u32 = 8;
+
 /// Bytes counted per job beside id and body: the job, its timer, its share of wheel and index, and
-/// the allocator's header.
-pub const JOB_BYTES: usize = size_of::<Job>() + 12 + 5 + 11 + 16;
+/// what its slot is larger.
+pub const JOB_BYTES: usize = size_of::<Job>() + 12 + 5 + 11 + 8;
 
 /// Bytes counted per history.
 pub const HISTORY_BYTES: usize = size_of::<History>() + 8;
@@ -167,6 +195,81 @@ impl Jobs {
         let index = self.jobs.alloc();
         *self.jobs.get_mut(index) = job;
         index
+    }
+
+    /// A vacant job with id and body, to be [`put`](Jobs::put).
+    pub fn make(&mut self, id: &[u8], body: &[u8], policy: PolicyNo) -> Job {
+        let length = u32::try_from(id.len() + body.len()).expect("a body is less than 4 GiB");
+        let (slot, id_length) = (self.data.put(id, body), id.len() as u16);
+        Job { slot, length, id_length, link: policy.0, ..Job::default() }
+    }
+
+    /// Forgets id and body of a job that was taken out.
+    pub fn discard(&mut self, job: Job) {
+        self.data.free(job.slot, job.data_bytes());
+    }
+
+    /// Lets a job that was taken out go, with all that it had.
+    pub fn part_with(&mut self, job: Job, history: Option<History>) -> Departed {
+        let data = self.data.take(job.slot, job.data_bytes());
+        Departed { job, history, data }
+    }
+
+    /// The job's id.
+    pub fn id(&self, index: JobIndex) -> &[u8] {
+        let job = self.get(index);
+        &self.data.get(job.slot, job.data_bytes())[..job.id_bytes()]
+    }
+
+    /// The job's body.
+    pub fn body(&self, index: JobIndex) -> &[u8] {
+        let job = self.get(index);
+        &self.data.get(job.slot, job.data_bytes())[job.id_bytes()..]
+    }
+
+    /// Whether as many ids are kept as there are jobs and windows.
+    pub fn has_data_of_each(&self) -> bool {
+        self.data.count() == self.jobs.used()
+    }
+
+    /// Whether ids and bodies are to be moved closer together, or are being moved.
+    pub fn is_sparse(&self) -> bool {
+        self.settling > 0 || self.data.is_sparse()
+    }
+
+    /// Moves ids and bodies of some jobs closer together, if that is needed; true when done.
+    pub fn settle(&mut self, budget: &mut u32) -> bool {
+        if !self.is_sparse() {
+            return true;
+        }
+        while self.settling < self.jobs.end() {
+            if *budget == 0 {
+                return false;
+            }
+            if self.jobs.find(self.settling).is_none() {
+                // A block without jobs, as after a peak.
+                self.settling = (self.settling + 1).next_multiple_of(JOBS_PER_BLOCK as u32);
+                *budget -= 1;
+                continue;
+            }
+            let end = self.settling + SETTLED_A_STEP;
+            let moved = (self.settling..end).filter(|index| self.settle_one(*index)).count();
+            *budget = budget.saturating_sub(1 + moved as u32);
+            self.settling = end;
+        }
+        self.settling = 0;
+        true
+    }
+
+    /// True if it was moved.
+    fn settle_one(&mut self, index: JobIndex) -> bool {
+        let Some(job) = self.jobs.find_mut(index) else { return false };
+        if job.stage == Stage::Vacant {
+            return false;
+        }
+        let before = job.slot;
+        job.slot = self.data.settle(before, job.data_bytes());
+        job.slot != before
     }
 
     /// Takes a job out, with its history.
@@ -232,5 +335,51 @@ impl Jobs {
         self.histories.free(number);
         job.link = history.policy.0;
         Some(history)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng, rngs::SmallRng};
+
+    fn body(number: u32) -> Vec<u8> {
+        number.to_le_bytes().repeat(30)
+    }
+
+    #[test]
+    fn jobs_keep_id_and_body_while_they_are_moved_together_in_slices() {
+        let mut rng = SmallRng::seed_from_u64(3);
+        let mut jobs = Jobs::default();
+        let mut there: Vec<(JobIndex, u32)> = Vec::new();
+        for number in 0..300_000 {
+            let job = jobs.make(b"id", &body(number), PolicyNo(0));
+            let index = jobs.put(job);
+            jobs.get_mut(index).stage = Stage::Delayed;
+            there.push((index, number));
+        }
+        assert!(jobs.settle(&mut 0), "nothing is sparse");
+        for _ in 0..270_000 {
+            let (index, _) = there.swap_remove(rng.random_range(0..there.len()));
+            let (job, history) = jobs.take(index);
+            if index % 2 == 0 {
+                jobs.discard(job);
+            } else {
+                let departed = jobs.part_with(job, history);
+                assert_eq!((departed.id(), departed.body().len()), (&b"id"[..], 120));
+            }
+        }
+        let mut slices = 0;
+        while !jobs.settle(&mut 100) {
+            slices += 1;
+        }
+        // Of 30,000 most are moved.
+        let (asked, moved) = (300_000 / SETTLED_A_STEP, 30_000);
+        let fewest = (asked + moved / 2) / 108;
+        assert!((fewest..(asked + moved) / 100 + 10).contains(&slices), "{slices} slices");
+        assert!(!jobs.is_sparse() && jobs.has_data_of_each());
+        for (index, number) in there {
+            assert_eq!((jobs.id(index), jobs.body(index)), (&b"id"[..], &body(number)[..]));
+        }
     }
 }

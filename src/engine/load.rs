@@ -214,10 +214,10 @@ impl Loader {
         let JobImage { queue, stage, timer, order, .. } = image;
         let store = &mut self.engine.store;
         let ttl_ms = store.policies.find(image.policy)?.ttl_ms;
-        let mut job = Job::with(image.id, image.body, image.policy);
+        let mut job = store.jobs.make(image.id, image.body, image.policy);
         (job.priority, job.added, job.order, job.stage) =
             (image.priority, image.added, order, stage);
-        let index = store.enter(queue, job)?;
+        let index = store.enter(queue, image.id, job)?;
         self.counts.jobs += 1;
         let (delivered, armed, due) = match image.history {
             None => (false, 0, timer),
@@ -263,9 +263,9 @@ impl Loader {
         let store = &mut self.engine.store;
         store.policies.find(policy)?;
         when(id.len() <= usize::from(u16::MAX))?;
-        let mut job = Job::with(id, &[], policy);
+        let mut job = store.jobs.make(id, &[], policy);
         job.stage = Stage::Window;
-        let index = store.enter(queue, job)?;
+        let index = store.enter(queue, id, job)?;
         self.counts.jobs += 1;
         let standing = &mut self.standings[at];
         let weight = Weight::of(store.jobs.get(index), None);
@@ -387,11 +387,10 @@ fn pass_to(wheel: &mut Wheel, timers: &mut Timers, at: Millis) {
 
 impl Store {
     /// Stores and indexes a job; none if its id is there already.
-    fn enter(&mut self, queue: QueueNo, mut job: Job) -> Option<JobIndex> {
-        let hash = self.hasher().id(job.id());
+    fn enter(&mut self, queue: QueueNo, id: &[u8], mut job: Job) -> Option<JobIndex> {
+        let hash = self.hasher().id(id);
         let taken = self.queue(queue).table.find(wide(hash), |index| {
-            let other = self.jobs.get(index);
-            other.hash == hash && other.id() == job.id()
+            self.jobs.get(index).hash == hash && self.jobs.id(index) == id
         });
         when(taken.is_none())?;
         job.hash = hash;

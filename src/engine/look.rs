@@ -72,8 +72,8 @@ impl Engine {
 
     /// What is shown of a job.
     fn glimpse(&self, index: JobIndex, state: State) -> Glimpse<'_> {
-        let job = self.store.jobs.get(index);
-        Glimpse { id: job.id(), state, due: self.store.due(index), body: job.body() }
+        let (id, body) = (self.store.jobs.id(index), self.store.jobs.body(index));
+        Glimpse { id, state, due: self.store.due(index), body }
     }
 
     fn view(&self, index: JobIndex, state: State) -> JobView<'_> {
@@ -87,9 +87,9 @@ impl Engine {
         let waits = matches!(state, State::Delayed | State::Ready);
         let expires = store.expiry(index).filter(|_| waits).unwrap_or_default();
         JobView {
-            id: job.id(),
+            id: store.jobs.id(index),
             state,
-            body: job.body(),
+            body: store.jobs.body(index),
             due,
             added: job.added,
             priority: job.priority,
@@ -202,10 +202,10 @@ impl Step<'_, '_> {
         let (engine, mut glimpses) = (&*self.engine, Vec::new());
         let queue = engine.store.queue(number);
         let next = engine.store.scan_jobs(queue, cursor, count as usize, |index| {
-            let job = engine.store.jobs.get(index);
-            let Some(is) = job.stage.state() else { return };
+            let jobs = &engine.store.jobs;
+            let Some(is) = jobs.get(index).stage.state() else { return };
             let wanted = state.is_none_or(|state| state == is)
-                && pattern.is_none_or(|pattern| glob::matches(pattern, job.id()));
+                && pattern.is_none_or(|pattern| glob::matches(pattern, jobs.id(index)));
             if wanted {
                 glimpses.push(engine.glimpse(index, is));
             }

@@ -12,6 +12,7 @@ mod base;
 pub mod census;
 mod change;
 mod configure;
+mod data;
 mod digest;
 pub mod event;
 pub mod fact;
@@ -512,7 +513,7 @@ impl Engine {
     }
 
     fn id_of(&self, index: JobIndex) -> IdBytes {
-        IdBytes::from_slice(self.store.jobs.get(index).id())
+        IdBytes::from_slice(self.store.jobs.id(index))
     }
 
     fn located(&self, index: JobIndex) -> Located {

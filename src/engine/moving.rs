@@ -27,7 +27,7 @@ impl Engine {
         let name = QueueName { db: self.store.queue(queue).db, name: &to.name };
         let target = self.store.queue_no(name.db, name.name);
         let job = self.store.jobs.get(index);
-        let (body_bytes, prompt) = (job.body().len(), haul.is_prompt(job.order));
+        let (body_bytes, prompt) = (job.body_bytes(), haul.is_prompt(job.order));
         if target == Some(queue) {
             // What goes round in one queue makes it no fuller.
             self.check_admission(queue, 0, now)?;
@@ -45,7 +45,7 @@ impl Engine {
             unreachable!("a popped job is gone");
         };
         let target = target.unwrap_or_else(|| self.bind_queue(name, now, turn));
-        let add = Add::new(name, When::In(0), gone.departed.job.body());
+        let add = Add::new(name, When::In(0), gone.departed.body());
         Ok(self.add_job(&add, target, now.floor(), Some(to.side), now, turn))
     }
 }

@@ -254,7 +254,6 @@ fn nearer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::job::Job;
     use crate::ids::PolicyNo;
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
@@ -287,7 +286,7 @@ mod tests {
         }
 
         fn push(&mut self, priority: u8, side: Side) {
-            let mut job = Job::with(b"", b"", PolicyNo(0));
+            let mut job = self.jobs.make(b"", b"", PolicyNo(0));
             job.priority = priority;
             match side {
                 Side::Left => self.first -= 1,

@@ -39,10 +39,10 @@ impl Engine {
         // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
         let timed_out = self.time_out(&mut left.max(SLICE_STEPS), now, turn);
         let forgotten = self.forget_idle(now, turn);
-        let buried = self.store.bury_slice(&mut left);
+        let tidy = self.store.bury_slice(&mut left) && self.store.jobs.settle(&mut left);
         // Without room, who asks again at once finds the same.
         let passed = swept && ended && forgotten || !self.gate.lets_time_pass();
-        let more = !(passed && timed_out && buried);
+        let more = !(passed && timed_out && tidy);
         Advanced { next_wakeup: self.next_wakeup(), more }
     }
 
@@ -52,7 +52,7 @@ impl Engine {
         let passes = self.gate.lets_time_pass();
         let serves = !self.touched.is_empty() && self.gate.serves();
         let begun = !self.sweeping.is_empty() || !self.unbound.is_empty();
-        if passes && begun || serves || self.store.has_graves() {
+        if passes && begun || serves || self.store.is_untidy() {
             return Some(Millis(0));
         }
         if !passes {

@@ -17,7 +17,7 @@ impl Step<'_, '_> {
     pub(super) fn add(&mut self, add: &Add<'_>) -> Outcome {
         match self.decide_add(add) {
             Ok(Some(index)) => {
-                let id = self.engine.store.jobs.get(index).id();
+                let id = self.engine.store.jobs.id(index);
                 self.turn.outbox.reply(self.client, Reply::Id(id));
                 Outcome::Replied
             }

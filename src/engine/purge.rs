@@ -24,17 +24,16 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use crate::engine::fact::Fact;
-use crate::engine::job::{History, Job, JobIndex, Jobs, Stage};
+use crate::engine::job::{JobIndex, Jobs, Stage};
 use crate::engine::order::ReadyOrder;
 use crate::engine::queue::Queue;
 use crate::engine::reply::Reply;
 use crate::engine::request::{QueueName, Side, State};
 use crate::engine::store::{Located, Store};
-use crate::engine::weight::{Weight, job_bytes};
+use crate::engine::weight::Weight;
 use crate::engine::{Outcome, Step};
 use crate::ids::QueueNo;
 use crate::limits::PURGES_MAX;
-use crate::time::Micros;
 use crate::wheel::list::{Chunks, List};
 use crate::wheel::{Timers, Wheel};
 
@@ -323,17 +322,7 @@ impl Store {
             queue.ends.cancel(timers, index);
         }
         self.unindex_job(number, index);
-        let (job, history) = self.jobs.take(index);
-        self.forget_age(&job, history.as_ref());
-        self.bytes -= job_bytes(&job, history.as_ref());
-        self.policies.release(job.policy());
-    }
-
-    /// A lease that was purged counts for the age of the oldest one until it is freed.
-    fn forget_age(&mut self, job: &Job, history: Option<&History>) {
-        if job.stage == Stage::Leased {
-            self.ages.end(history.map_or(Micros(0), |history| history.begun));
-        }
+        self.free_job(index);
     }
 
     /// The expiry, retention or window's end of something purged has come before it was freed.

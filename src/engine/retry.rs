@@ -38,7 +38,7 @@ pub fn destination(
     let history = store.jobs.history(index).expect("a leased job has a history");
     let used_up = policy.attempts > 0 && history.attempt >= policy.attempts;
     let backoff = || {
-        let wait_ms = policy.backoff.wait_ms(store.jobs.get(index).id(), history.attempt);
+        let wait_ms = policy.backoff.wait_ms(store.jobs.id(index), history.attempt);
         Destination::Delayed { due: now.ceil().plus(wait_ms) }
     };
     let dead = |reason| {

@@ -88,7 +88,7 @@ impl Step<'_, '_> {
             Err(outcome) => return outcome,
         };
         let store = &self.engine.store;
-        let last = last.iter().map(|index| store.jobs.get(*index).body());
+        let last = last.iter().map(|index| store.jobs.body(*index));
         let mut bodies: Vec<&[u8]> = search.bodies.iter().map(|body| &**body).chain(last).collect();
         if search.from == Side::Right {
             bodies.reverse();
@@ -106,7 +106,7 @@ impl Step<'_, '_> {
             Err(outcome) => return outcome,
         };
         let store = &self.engine.store;
-        let last = last.first().map(|index| store.jobs.get(*index).body());
+        let last = last.first().map(|index| store.jobs.body(*index));
         let body = search.bodies.first().map(|body| &**body).or(last);
         self.turn.outbox.reply(self.client, body.map_or(Reply::Nil, Reply::Body));
         Outcome::Replied
@@ -169,7 +169,7 @@ impl Step<'_, '_> {
                 return Sliced::Done(fresh);
             }
             if steps == 0 {
-                let kept = fresh.iter().map(|index| Box::from(jobs.get(*index).body()));
+                let kept = fresh.iter().map(|index| Box::from(jobs.body(*index)));
                 search.bodies.extend(kept);
                 return Sliced::More;
             }
@@ -183,7 +183,7 @@ impl Step<'_, '_> {
             let Some(index) = ready.step(client, jobs, chunks) else {
                 return Sliced::Done(fresh);
             };
-            let bytes = jobs.get(index).body().len();
+            let bytes = jobs.get(index).body_bytes();
             search.bytes += bytes + BODY_COST;
             if search.bytes > BODIES_BYTES_MAX && search.wanted > 1 {
                 return Sliced::TooLarge;
@@ -274,7 +274,7 @@ impl Step<'_, '_> {
 
     fn delete_found(&mut self, search: &Search) -> Outcome {
         let store = &self.engine.store;
-        let bytes = |found: &Found| deleting_bytes(store.jobs.get(found.index).id().len());
+        let bytes = |found: &Found| deleting_bytes(store.jobs.get(found.index).id_bytes());
         if !self.engine.gate.lets_end(search.found.iter().map(bytes).sum()) {
             return self.refuse(&self.engine.gate.shortage().into());
         }
@@ -296,12 +296,11 @@ impl Step<'_, '_> {
         let (queue, jobs, _, chunks) = self.engine.store.parts(search.queue);
         let index = queue.ready.step(self.client, jobs, chunks)?;
         *steps -= 1;
-        let job = jobs.get(index);
-        if job.body().len() != body.len() {
+        if jobs.get(index).body_bytes() != body.len() {
             return Some(None);
         }
         *steps = steps.saturating_sub(body.len() as u64 / 1024);
-        Some((job.body() == body).then_some(index))
+        Some((jobs.body(index) == body).then_some(index))
     }
 
     /// A transaction cannot be interrupted. What it may look at is bounded before.

@@ -244,7 +244,7 @@ impl Store {
         let of_queue = self.queue(queue);
         let index = of_queue.table.find(wide(hash), |index| {
             let job = self.jobs.get(index);
-            job.hash == hash && job.id() == id && !of_queue.has_purged(&self.jobs, index)
+            job.hash == hash && self.jobs.id(index) == id && !of_queue.has_purged(&self.jobs, index)
         });
         Located { hash, index }
     }
@@ -433,6 +433,11 @@ impl Store {
         !self.graveyard.is_empty() || !self.purging.is_empty()
     }
 
+    /// Whether memory is to be tidied up: removed jobs freed, or the others moved closer together.
+    pub fn is_untidy(&self) -> bool {
+        self.has_graves() || self.jobs.is_sparse()
+    }
+
     /// Whether jobs of removed queues are still there, those included that a base file may need.
     pub fn has_removed(&self) -> bool {
         self.has_graves() || self.keeps_removed()
@@ -445,17 +450,10 @@ impl Store {
             return false;
         }
         while let Some(mut grave) = self.graveyard.next() {
-            let (policies, bytes, ages) = (&mut self.policies, &mut self.bytes, &mut self.ages);
-            let free = |jobs: &mut Jobs, index| {
-                let (job, history) = jobs.take(index);
-                if job.stage == Stage::Leased {
-                    ages.end(history.as_ref().map_or(Micros(0), |history| history.begun));
-                }
-                *bytes -= job_bytes(&job, history.as_ref());
-                policies.release(job.policy());
-            };
-            let (timers, chunks) = (&mut self.timers, &mut self.chunks);
-            if *budget == 0 || !grave.free_slice(timers, chunks, &mut self.jobs, budget, free) {
+            let Store { policies, bytes, ages, timers, chunks, jobs, .. } = self;
+            let mut freed = Freed { policies, bytes, ages };
+            let free = |jobs: &mut Jobs, index| freed.free(jobs, index);
+            if *budget == 0 || !grave.free_slice(timers, chunks, jobs, budget, free) {
                 self.graveyard.put_first(grave);
                 return false;
             }
@@ -463,6 +461,12 @@ impl Store {
             *budget = budget.saturating_sub(GRAVE_STEPS);
         }
         true
+    }
+
+    /// Frees a job that stands nowhere any more.
+    pub(super) fn free_job(&mut self, index: JobIndex) {
+        let Store { policies, bytes, ages, jobs, .. } = self;
+        Freed { policies, bytes, ages }.free(jobs, index);
     }
 
     /// Notes that a queue has no job any more, unless that is noted already.
@@ -524,6 +528,26 @@ impl Store {
     ) -> (&mut Queue, &mut Jobs, &mut Timers, &mut Chunks) {
         let queue = bound_in(&mut self.databases, queue);
         (queue, &mut self.jobs, &mut self.timers, &mut self.chunks)
+    }
+}
+
+/// What a job that is freed gives back.
+struct Freed<'a> {
+    policies: &'a mut Policies,
+    bytes: &'a mut u64,
+    ages: &'a mut Ages,
+}
+
+impl Freed<'_> {
+    fn free(&mut self, jobs: &mut Jobs, index: JobIndex) {
+        let (job, history) = jobs.take(index);
+        // A lease that was removed or purged counts for the age of the oldest one until here.
+        if job.stage == Stage::Leased {
+            self.ages.end(history.as_ref().map_or(Micros(0), |history| history.begun));
+        }
+        *self.bytes -= job_bytes(&job, history.as_ref());
+        self.policies.release(job.policy());
+        jobs.discard(job);
     }
 }
 

@@ -349,7 +349,7 @@ impl Engine {
         let store = &self.store;
         match moved {
             Some(Ok(index)) => {
-                let body = store.jobs.get(index).body();
+                let body = store.jobs.body(index);
                 return turn.outbox.reply(client, Reply::Body(body));
             }
             Some(Err(error)) => return turn.outbox.reply(client, Reply::Error(&error)),

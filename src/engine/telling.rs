@@ -79,7 +79,7 @@ impl Engine {
     /// Notes that a job fell due.
     pub(super) fn tell_due(&mut self, queue: QueueNo, index: JobIndex) {
         let Engine { store, events: Some(events), .. } = self else { return };
-        let (queue, id) = (store.queue(queue), store.jobs.get(index).id());
+        let (queue, id) = (store.queue(queue), store.jobs.id(index));
         events.push(Told { event: Event::Due, db: queue.db, queue: &queue.name, id });
     }
 

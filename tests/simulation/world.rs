@@ -390,6 +390,7 @@ impl World {
         assert_eq!(self.engine.job_counts(), self.replica.job_counts());
         for engine in [&self.engine, &self.replica] {
             assert!(engine.knows_its_leases(), "running leases are told apart by age");
+            assert!(engine.keeps_data_of_its_jobs(), "an id for each job, and no other");
         }
         assert_eq!(self.engine.queue_counts(), self.replica.queue_counts());
         self.record.digests.push(digest);

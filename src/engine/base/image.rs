@@ -6,7 +6,7 @@
 
 use crate::engine::fact::{Malformed, Reader, Writer};
 use crate::engine::histogram::Histogram;
-use crate::engine::job::{History, Job, Stage};
+use crate::engine::job::{History, Job, JobIndex, Jobs, Stage};
 use crate::engine::policy::{Backoff, Policy, Steps};
 use crate::engine::queue::Queue;
 use crate::engine::queue_settings::{Pauses, QueueSettings};
@@ -41,7 +41,7 @@ pub const FRAME_BYTES: u64 = 9 + 25;
 /// Bytes of a job's or window's image.
 pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
     if job.stage == Stage::Window {
-        return 21 + job.id().len() as u64;
+        return 21 + job.id_bytes() as u64;
     }
     let history = history.map_or(0, |history| {
         HISTORY_IMAGE_BYTES + history.error.as_ref().map_or(0, |error| error.len() as u64)
@@ -151,17 +151,11 @@ fn write_counted(out: &mut Vec<u8>, queue: &Queue) {
 }
 
 /// Appends a job: `timer` is what its timer says, or its due time if it is ready.
-pub fn write_job(
-    out: &mut Vec<u8>,
-    queue: QueueNo,
-    job: &Job,
-    policy: PolicyNo,
-    timer: Millis,
-    history: Option<&History>,
-) {
+pub fn write_job(out: &mut Vec<u8>, queue: QueueNo, jobs: &Jobs, index: JobIndex, timer: Millis) {
     let w = &mut Writer(out);
+    let (job, policy, history) = (jobs.get(index), jobs.policy(index), jobs.history(index));
     if job.stage == Stage::Window {
-        w.head(WINDOW, queue).bytes(job.id()).u32(policy.0).u64(timer.0);
+        w.head(WINDOW, queue).bytes(jobs.id(index)).u32(policy.0).u64(timer.0);
         return;
     }
     let mut flags = job.stage as u8;
@@ -170,7 +164,11 @@ pub fn write_job(
         flags |= u8::from(history.error.is_some()) * HAS_ERROR;
     }
     w.head(JOB, queue).u8(flags).u8(job.priority).u32(policy.0);
-    w.u64(job.added.0).u64(timer.0).u64(job.order as u64).bytes(job.id()).bytes(job.body());
+    w.u64(job.added.0)
+        .u64(timer.0)
+        .u64(job.order as u64)
+        .bytes(jobs.id(index))
+        .bytes(jobs.body(index));
     let Some(history) = history else { return };
     w.u64(history.token).u64(history.due.0).u64(history.armed as u64);
     w.u32(history.attempt).u32(history.deliveries).u32(history.nacks);

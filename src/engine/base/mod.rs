@@ -172,12 +172,11 @@ impl Store {
         self.bases.running().counts.jobs += 1;
         let policy = self.jobs.policy(index);
         self.bases.image_policy(&mut self.policies, policy);
-        let (job, history) = (self.jobs.get(index), self.jobs.history(index));
-        let timer = match job.stage {
+        let timer = match self.jobs.get(index).stage {
             Stage::Ready => self.due(index),
             _ => self.timers.due(index),
         };
-        image::write_job(&mut self.bases.output, queue, job, policy, timer, history);
+        image::write_job(&mut self.bases.output, queue, &self.jobs, index, timer);
     }
 
     /// Writes all that is kept of removed queues.
