@@ -41,6 +41,7 @@ impl Store {
     pub fn apply_at(&mut self, now: Micros, fact: &Fact<'_>, at: Located) -> Applied {
         let mut applied = Applied::default();
         let at_ms = now.floor();
+        self.at = at_ms;
         if self.bases.is_running() {
             self.image_before(fact, at);
         }
@@ -205,14 +206,19 @@ impl Store {
 
     /// Puts a job that stands nowhere into the delayed ones, last among those of its due time.
     fn delay(&mut self, queue: QueueNo, index: JobIndex, due: Millis) {
+        let at = self.at;
         let (queue_ref, jobs, timers, _) = self.parts(queue);
         let job = jobs.get_mut(index);
         job.stage = Stage::Delayed;
         job.order = queue_ref.sequence;
         queue_ref.sequence += 1;
-        queue_ref.delayed.insert(timers, index, due);
+        queue_ref.delayed.pass(timers, at);
+        let opening = queue_ref.delayed.insert(timers, index, due);
         self.count(queue, Stage::Delayed, index, 1);
         self.wake_by(queue, due);
+        if let Some(opening) = opening {
+            self.open_by(queue, opening);
+        }
     }
 
     /// Puts a job that stands nowhere at the tail or the head of its priority.
@@ -245,10 +251,17 @@ impl Store {
 
     fn arm_expiry(&mut self, queue: QueueNo, index: JobIndex) {
         if let Some(expiry) = self.expiry(index) {
-            let (queue_ref, _, timers, _) = self.parts(queue);
-            queue_ref.ends.insert(timers, index, expiry);
-            self.wake_by(queue, expiry);
+            self.arm_end(queue, index, expiry);
         }
+    }
+
+    /// Arms what ends a job that does not wait for its time, or a window.
+    fn arm_end(&mut self, queue: QueueNo, index: JobIndex, end: Millis) {
+        let at = self.at;
+        let (queue_ref, _, timers, _) = self.parts(queue);
+        queue_ref.ends.pass(timers, at);
+        queue_ref.ends.insert(timers, index, end);
+        self.wake_by(queue, end);
     }
 
     /// The first delayed job of the queue becomes ready.
@@ -303,9 +316,11 @@ impl Store {
     /// Sets the end of a lease, last among those of its time. The order is kept with the job, so that
     /// it is the same after loading a base file.
     fn arm_lease(&mut self, queue: QueueNo, index: JobIndex, end: Millis) {
+        let at = self.at;
         let (queue_ref, jobs, timers, _) = self.parts(queue);
         jobs.history_mut(index).0.armed = queue_ref.sequence;
         queue_ref.sequence += 1;
+        queue_ref.leases.pass(timers, at);
         queue_ref.leases.insert(timers, index, end);
         self.wake_by(queue, end);
     }
@@ -425,7 +440,7 @@ impl Store {
 
     fn die(&mut self, queue: QueueNo, index: JobIndex, reason: Reason, now: Millis, until: Millis) {
         self.jobs.history_mut(index).0.death = Some((reason, now));
-        let (queue_ref, jobs, timers, chunks) = self.parts(queue);
+        let (queue_ref, jobs, _, chunks) = self.parts(queue);
         let job = jobs.get_mut(index);
         job.stage = Stage::Dead;
         // The order of death, among equal instants too.
@@ -434,10 +449,9 @@ impl Store {
         queue_ref.dead.push_back(chunks, 0, index, |key, place| {
             jobs.get_mut(key).spot = place.number();
         });
-        queue_ref.ends.insert(timers, index, until);
         queue_ref.totals.died += 1;
         self.count(queue, Stage::Dead, index, 1);
-        self.wake_by(queue, until);
+        self.arm_end(queue, index, until);
     }
 
     /// Puts a job that stands nowhere back to its old place.
@@ -529,11 +543,9 @@ impl Store {
         let job = std::mem::replace(job, window);
         self.release(queue, Weight::of(&job, history.as_ref()));
         self.hold(queue, Weight::of(self.jobs.get(index), None));
-        let (queue_ref, _, timers, _) = self.parts(queue);
-        queue_ref.windows += 1;
-        queue_ref.ends.insert(timers, index, window_end);
+        self.queue_mut(queue).windows += 1;
         self.count(queue, Stage::Window, index, 1);
-        self.wake_by(queue, window_end);
+        self.arm_end(queue, index, window_end);
         (job, history)
     }
 

@@ -16,7 +16,7 @@ use crate::engine::histogram::Histogram;
 use crate::engine::job::{Job, JobIndex, Jobs, Stage};
 use crate::engine::order::TAIL_PLACE_MIN;
 use crate::engine::policy::Policy;
-use crate::engine::queue::{NEVER, Queue};
+use crate::engine::queue::Queue;
 use crate::engine::store::{Store, place_of};
 use crate::engine::weight::{Weight, Weights};
 use crate::engine::{Engine, Settings};
@@ -116,7 +116,7 @@ impl Loader {
             standing.settle(store).ok_or(malformed)?;
             let queue = store.queue(number);
             if queue.exists() || queue.windows > 0 {
-                store.rearm(number, NEVER);
+                store.rearm(number, Millis(0));
             } else {
                 idle.push((queue.used, number));
             }

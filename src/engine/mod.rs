@@ -154,6 +154,8 @@ pub struct Engine {
     touched: Vec<QueueNo>,
     /// Queues with due work, which take turns.
     sweeping: VecDeque<QueueNo>,
+    /// Timers that may still be moved ahead of their time in this turn.
+    opening: u32,
     /// Steps of passing time that requests may still do before it passes again.
     slack: u32,
     /// KEYS that are half done.
@@ -199,6 +201,7 @@ impl Engine {
             waiters: Waiters::new(hasher.clone()),
             touched: Vec::new(),
             sweeping: VecDeque::new(),
+            opening: 0,
             slack: crate::limits::SLACK_STEPS_PER_TURN,
             walks: HashMap::with_hasher(hasher.clone()),
             redrives: HashMap::with_hasher(hasher.clone()),

@@ -6,7 +6,6 @@
 
 use crate::engine::fact::Fact;
 use crate::engine::job::{JobIndex, Stage};
-use crate::engine::queue::NEVER;
 use crate::engine::request::{Side, State};
 use crate::engine::retry::Failure;
 use crate::engine::store::{IDLE_QUEUES_MAX, Located};
@@ -29,6 +28,7 @@ impl Engine {
         let mut left = budget;
         self.handed_bytes = 0;
         self.slack = limits::SLACK_STEPS_PER_TURN;
+        self.opening = limits::OPENING_STEPS_PER_TURN;
         // Before the sweep: with a backoff of 0 it leaves jobs that are due now.
         let ended = self.end_unbound(&mut left.max(SLICE_STEPS), now, turn);
         self.hand_off(now, turn);
@@ -126,13 +126,31 @@ impl Engine {
                 self.list_sweeping(number);
                 return false;
             }
-            self.store.rearm(number, NEVER);
+            let opening = self.open_ahead(number, now);
+            self.store.rearm(number, opening);
             // A lease that ended with a backoff of 0 left a job that is due now.
             if self.store.queue(number).wake > now.floor() {
                 self.store.queue_mut(number).sweeping = false;
                 return true;
             }
         }
+    }
+
+    /// Opens slots of a queue's delayed jobs ahead of their time, in slices: when to go on at the
+    /// earliest. A slot of 65 s can hold millions of jobs, and until it was opened none of them could
+    /// fall due.
+    fn open_ahead(&mut self, number: QueueNo, now: Micros) -> Millis {
+        let next_ms = now.floor().plus(1);
+        let (queue, _, timers, _) = self.store.parts(number);
+        if queue.opening >= next_ms {
+            return next_ms;
+        }
+        // Half of what is left, so that no queue keeps the others from being opened.
+        let share = self.opening.div_ceil(2);
+        let mut left = share;
+        let done = queue.delayed.open_next(timers, &mut left);
+        self.opening -= share - left;
+        if done { Millis(0) } else { next_ms }
     }
 
     /// Ends pauses whose time is over.

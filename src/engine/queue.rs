@@ -73,8 +73,11 @@ pub struct Queue {
     pub bytes: u64,
     /// What they take, by stage.
     pub weights: Weights,
-    /// The queue's timer in the partition's wheel; none is `NEVER`.
+    /// When it has due work next; none is `NEVER`. Its timer in the partition's wheel is this or
+    /// `opening`, whichever is earlier.
     pub wake: Millis,
+    /// When slots of its delayed jobs are to be opened ahead of their time; none is `NEVER`.
+    pub opening: Millis,
     /// A setting or a pause may keep its ready jobs from being taken.
     pub holds_back: bool,
 
@@ -165,6 +168,7 @@ impl Queue {
             bytes: 0,
             weights: Weights::default(),
             wake: NEVER,
+            opening: NEVER,
             holds_back: false,
             born,
             version: 0,

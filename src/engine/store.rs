@@ -57,6 +57,8 @@ pub struct Store {
     /// Queues of which something was purged that is not freed yet, by number and birth; some may be
     /// removed.
     pub(super) purging: VecDeque<(QueueNo, u64)>,
+    /// When what is being applied happened: all before it has passed. Volatile.
+    pub(super) at: Millis,
     /// The forecast that is being made. Volatile.
     pub(super) forecast: Option<Box<Forecast>>,
     /// When the running leases began. Volatile.
@@ -141,6 +143,7 @@ impl Store {
             purging: VecDeque::new(),
             forecast: None,
             ages: Ages::default(),
+            at: Millis(0),
         }
     }
 
@@ -311,28 +314,43 @@ impl Store {
         None
     }
 
-    /// Sets the queue's next wake-up to what its wheels and pauses say, or to `or` if that is earlier.
-    pub fn rearm(&mut self, number: QueueNo, or: Millis) {
+    /// Sets the queue's next wake-up to what its wheels and pauses say. Slots are opened from `opening`
+    /// on at the earliest.
+    pub fn rearm(&mut self, number: QueueNo, opening: Millis) {
         let queue = self.queue(number);
         let wheels = [&queue.delayed, &queue.leases, &queue.ends];
         let next = wheels.into_iter().filter_map(|wheel| wheel.next_wakeup(&self.timers));
-        let next = next.chain(queue.pauses.next_end()).min();
-        self.set_wake(number, next.unwrap_or(NEVER).min(or));
+        let wake = next.chain(queue.pauses.next_end()).min().unwrap_or(NEVER);
+        let next = queue.delayed.next_opening(&self.timers);
+        let opening = next.map_or(NEVER, |next| next.max(opening));
+        self.set_wake(number, wake, opening);
     }
 
     /// Wakes the queue at `at` unless it wakes earlier anyway.
     pub fn wake_by(&mut self, number: QueueNo, at: Millis) {
-        if at < self.queue(number).wake {
-            self.set_wake(number, at);
+        let queue = self.queue(number);
+        if at < queue.wake {
+            self.set_wake(number, at, queue.opening);
         }
     }
 
-    fn set_wake(&mut self, number: QueueNo, at: Millis) {
+    /// The same to open slots.
+    pub fn open_by(&mut self, number: QueueNo, at: Millis) {
+        let queue = self.queue(number);
+        if at < queue.opening {
+            self.set_wake(number, queue.wake, at);
+        }
+    }
+
+    fn set_wake(&mut self, number: QueueNo, wake: Millis, opening: Millis) {
         let queue = self.queue_mut(number);
-        queue.wake = at;
-        let key = queue.wake_key;
+        (queue.wake, queue.opening) = (wake, opening);
+        let (key, at) = (queue.wake_key, wake.min(opening));
         let Database { wakes, wake_wheel, .. } = &mut self.databases[place_of(number).0];
         if wakes.is_armed(key) {
+            if wakes.due(key) == at {
+                return;
+            }
             wake_wheel.cancel(wakes, key);
         }
         if at != NEVER {
@@ -380,7 +398,7 @@ impl Store {
 
     /// Takes the queue out at once; its jobs are freed later, and counted until then.
     pub(super) fn unbind_queue(&mut self, number: QueueNo) {
-        self.set_wake(number, NEVER);
+        self.set_wake(number, NEVER, NEVER);
         let hash = self.hasher.name(&self.queue(number).name);
         let (db, place) = place_of(number);
         let database = &mut self.databases[db];

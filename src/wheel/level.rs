@@ -88,6 +88,13 @@ pub(super) fn slot_start(time: u64, height: u32, slot: usize) -> u64 {
     time & above | (slot as u64) << (8 * height)
 }
 
+/// When a slot is to be opened ahead of its time at the earliest: when the one before it begins. `time` is
+/// any time within it.
+#[inline]
+pub(super) fn opening_time(time: u64, height: u32) -> u64 {
+    slot_start(time, height, digit(time, height)).saturating_sub(1 << (8 * height))
+}
+
 /// The highest digit in which two times differ; 0 if they are equal.
 #[inline]
 pub(super) fn height_apart(a: u64, b: u64) -> u32 {
@@ -117,6 +124,9 @@ mod tests {
         assert_eq!(slot_start(0x0102_0304_0506_0708, 1, 0xff), 0x0102_0304_0506_ff00);
         assert_eq!(slot_start(u64::MAX, 7, 3), 3 << 56);
         assert_eq!(slot_start(u64::MAX, 0, 3), u64::MAX - 252);
+        assert_eq!(opening_time(0x0002_0304, 1), 0x0002_0200);
+        assert_eq!(opening_time(0x0002_0304, 2), 0x0001_0000);
+        assert_eq!(opening_time(0x99, 1), 0);
         assert_eq!((height_apart(5, 5), height_apart(0, 255), height_apart(0, 256)), (0, 0, 1));
         assert_eq!(height_apart(0, u64::MAX), 7);
     }

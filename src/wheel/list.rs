@@ -296,6 +296,12 @@ impl List {
         self.head == NONE
     }
 
+    /// Whether it has more than one chunk: 12 keys at least, but for some at its head.
+    #[inline]
+    pub const fn is_long(self) -> bool {
+        self.head != self.tail
+    }
+
     /// Puts `key` last. `tag` is what [`Chunks::tag`] tells of this list's places; the same for all
     /// its keys.
     #[inline]

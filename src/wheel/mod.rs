@@ -62,8 +62,8 @@ pub enum Peek {
 /// their timers a level down, when time comes to them. See [`list::List`] for what keeps the order
 /// and bounds the memory.
 ///
-/// The *cursor* is the millisecond all before which is done. It moves in [`Wheel::peek`] only, never
-/// back, and a timer inserted for an earlier time counts as due at the cursor.
+/// The *cursor* is the millisecond all before which is done. It moves in [`Wheel::peek`] and
+/// [`Wheel::pass`] only, never back, and a timer inserted for an earlier time counts as due at the cursor.
 ///
 /// Every call must be given the same [`Timers`]. Dropping a wheel leaves its timers in them; use
 /// [`Wheel::clear_slice`] first unless the `Timers` go too.
@@ -119,20 +119,62 @@ impl Wheel {
     }
 
     /// Arms `key` for `due`, behind all timers of the same time. Panics if it is armed. O(1).
+    ///
+    /// If it comes to a slot with many timers, returns when that is to be opened: what
+    /// [`Wheel::next_opening`] would say if there were no other.
     #[inline]
-    pub fn insert(&mut self, timers: &mut Timers, key: Key, due: Millis) {
+    pub fn insert(&mut self, timers: &mut Timers, key: Key, due: Millis) -> Option<Millis> {
         timers.arm(key, due);
         self.len += 1;
         let due = due.0.max(self.cursor);
         match &mut self.body {
-            Body::Levels(path) => path.insert(timers, self.cursor, due, key),
+            Body::Levels(path) => path.insert(timers, self.cursor, due, key).map(Millis),
             Body::Few(few) => {
                 few.insert(due, key);
                 timers.put_in_few(key);
                 if self.len as usize > FEW_MAX {
                     self.unfold(timers);
+                    return self.next_opening(timers);
                 }
+                None
             }
+        }
+    }
+
+    /// Moves the cursor to `now` if no slot begins until then: what is inserted next then comes to the
+    /// slots near it, and not all of it into one that was far off when the cursor was last moved. O(1).
+    #[inline]
+    pub fn pass(&mut self, timers: &Timers, now: Millis) {
+        let passes = match &self.body {
+            Body::Few(few) => few.first().is_none_or(|(due, _)| due > now.0),
+            // Not for every ms: on level 0 it makes no difference.
+            Body::Levels(path) => {
+                now.0 >> 8 > self.cursor >> 8 && path.is_clear(timers, self.cursor, now.0)
+            }
+        };
+        if passes {
+            self.cursor = self.cursor.max(now.0);
+        }
+    }
+
+    /// When [`Wheel::open_next`] should be called so that no slot with many timers is opened only when its
+    /// time has come; perhaps earlier. O(1): looks at some dozens of slots at most.
+    pub fn next_opening(&self, timers: &Timers) -> Option<Millis> {
+        match &self.body {
+            Body::Few(_) => None,
+            Body::Levels(path) => path.next_opening(timers, self.cursor).map(Millis),
+        }
+    }
+
+    /// Opens slots ahead of time, each while the one before it passes; to be called when
+    /// [`Wheel::peek`] has found nothing due. False if the budget ended before.
+    ///
+    /// Takes 1 from `budget` for each timer moved, which `peek` then need not do: a wheel that is opened
+    /// in time moves some dozens of timers when their time comes, and not a million.
+    pub fn open_next(&mut self, timers: &mut Timers, budget: &mut u32) -> bool {
+        match &mut self.body {
+            Body::Few(_) => true,
+            Body::Levels(path) => path.open_next(timers, self.cursor, budget),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The levels of one wheel: the path to its cursor, and what has been opened ahead.
 
 use super::Peek;
-use super::level::{HEIGHTS, digit, from_tag, height_apart, slot_start, tag};
+use super::level::{HEIGHTS, Level, digit, from_tag, height_apart, opening_time, slot_start, tag};
 use super::list::{CHUNK_KEYS, Key, Place};
 use super::timers::Timers;
 
@@ -26,9 +26,9 @@ use super::timers::Timers;
 /// As lists are first in, first out, timers of equal due time always stay in the order they came.
 ///
 /// A slot that is not the cursor's can be opened too, ahead of its time: then the level below it
-/// hangs on it as a child until the cursor enters the slot. Timers inserted since wait in the slot's
-/// list, to be moved behind those that already were; so of equal due times those in the child come
-/// first.
+/// hangs on it as a child until the cursor enters the slot. Once its list is empty, timers are inserted
+/// into the child. Until then they wait in the list, to be moved behind those that already were; so of
+/// equal due times those in the child come first.
 #[derive(Debug)]
 pub(super) struct Path {
     levels: [u32; HEIGHTS],
@@ -46,14 +46,79 @@ impl Path {
         self.levels[height]
     }
 
-    /// Puts an armed key into its slot. `due` is not before `cursor`.
+    /// Puts an armed key into its slot. `due` is not before `cursor`. If the slot holds many, tells when
+    /// it is to be opened.
     #[inline]
-    pub(super) fn insert(&mut self, timers: &mut Timers, cursor: u64, due: u64, key: Key) {
+    pub(super) fn insert(
+        &mut self,
+        timers: &mut Timers,
+        cursor: u64,
+        due: u64,
+        key: Key,
+    ) -> Option<u64> {
         debug_assert!(due >= cursor);
         // Below a slot that is being opened nothing may be inserted past its list.
-        let height = height_apart(due, cursor).max(self.opening_height());
-        let level = self.level_or_new(timers, height);
-        timers.hang(level, due, key);
+        let mut height = height_apart(due, cursor).max(self.opening_height());
+        let mut level = self.level_or_new(timers, height);
+        while height > 0 {
+            let (here, slot) = (timers.levels.get(level), digit(due, height));
+            if here.children[slot] == 0 || !here.lists[slot].is_empty() {
+                break;
+            }
+            (level, height) = (here.children[slot], height - 1);
+        }
+        let is_long = timers.hang(level, due, key);
+        (is_long && height > 0).then(|| opening_time(due, height))
+    }
+
+    /// Whether no slot begins from the cursor to `now`.
+    pub(super) fn is_clear(&self, timers: &Timers, cursor: u64, now: u64) -> bool {
+        let begins = |(height, slot)| slot_start(cursor, height, slot);
+        self.opening == 0 && self.first_slot(timers, cursor).map(begins).is_none_or(|at| at > now)
+    }
+
+    /// When a slot that holds many timers is to be opened ahead of its time, or earlier.
+    pub(super) fn next_opening(&self, timers: &Timers, cursor: u64) -> Option<u64> {
+        if self.opening != 0 {
+            return None;
+        }
+        let levels = (1..HEIGHTS).filter(|height| self.levels[*height] != 0);
+        let opening = |height| {
+            let from = digit(cursor, height as u32) + 1;
+            next_opening_in(timers, self.levels[height], from, cursor, cursor)
+        };
+        levels.filter_map(opening).min()
+    }
+
+    /// Opens the slots whose time for that has come: of each height the one after the cursor's, the
+    /// lowest and so soonest first. False if the budget ended before.
+    pub(super) fn open_next(&mut self, timers: &mut Timers, cursor: u64, budget: &mut u32) -> bool {
+        if self.opening != 0 {
+            return true;
+        }
+        for height in 1..HEIGHTS as u32 {
+            if let Some((level, slot)) = self.slot_after(timers, cursor, height)
+                && timers.levels.get(level).lists[slot].is_long()
+                && !open_slot(timers, level, slot, budget)
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The slot of `height` that comes after the cursor's, if it can be seen: the slots above that it is
+    /// a part of have been opened.
+    fn slot_after(&self, timers: &Timers, cursor: u64, height: u32) -> Option<(u32, usize)> {
+        let width = 1 << (8 * height);
+        let start = (cursor & !(width - 1)).checked_add(width)?;
+        let mut above = height_apart(start, cursor);
+        let mut level = self.levels[above as usize];
+        while level != 0 && above > height {
+            level = timers.levels.get(level).children[digit(start, above)];
+            above -= 1;
+        }
+        (level != 0).then(|| (level, digit(start, height)))
     }
 
     /// Takes out the key at `place`.
@@ -322,6 +387,54 @@ impl Path {
     }
 }
 
+/// Slots of a level that are looked at for the next one to be opened; behind them it is looked again.
+const LOOKED_AT_MAX: usize = 16;
+
+/// When the first slot that holds many timers is to be opened, or earlier, of those from `from` on in a
+/// level of height 1 or more. `time` is any time within the level.
+///
+/// A slot that has been opened is looked into once the slot before it has begun. That is so for one slot
+/// of each height at most, so that all this looks at some dozens of slots, however many PEEK has opened.
+fn next_opening_in(timers: &Timers, at: u32, from: usize, time: u64, cursor: u64) -> Option<u64> {
+    let level = timers.levels.get(at);
+    let (mut next, mut within) = (level.next(from), None::<u64>);
+    let mut looked_at = 0;
+    while let Some(slot) = next {
+        let start = slot_start(time, level.height, slot);
+        let (opens, child) = (opening_time(start, level.height), level.children[slot]);
+        let is_near = opens <= cursor;
+        let has_more = child != 0 && level.height > 1;
+        if level.lists[slot].is_long() || has_more && !is_near || looked_at == LOOKED_AT_MAX {
+            return within.into_iter().chain([opens]).min();
+        }
+        if has_more {
+            let below = next_opening_in(timers, child, 0, start, cursor);
+            within = within.into_iter().chain(below).min();
+        }
+        looked_at += 1;
+        next = level.next(slot + 1);
+    }
+    within
+}
+
+/// Moves the timers of a slot off the cursor to a child; false if the budget ended before.
+fn open_slot(timers: &mut Timers, at: u32, slot: usize, budget: &mut u32) -> bool {
+    while !timers.levels.get(at).lists[slot].is_empty() {
+        if *budget == 0 {
+            return false;
+        }
+        let Level { height, children, .. } = timers.levels.get(at);
+        let (height, child) = (*height, children[slot]);
+        let child = match child {
+            0 => new_level(timers, height - 1, tag(at, slot)),
+            child => child,
+        };
+        timers.levels.get_mut(at).children[slot] = child;
+        move_chunk(timers, at, slot, child, 0, budget);
+    }
+    true
+}
+
 fn new_level(timers: &mut Timers, height: u32, parent: u32) -> u32 {
     let at = timers.levels.alloc();
     assert!(at < 1 << 24, "at most 2^24 levels");
@@ -369,16 +482,8 @@ fn open_level(timers: &mut Timers, at: u32, left: &mut usize, budget: &mut u32) 
             let list = timers.levels.get(at).lists[here];
             *left = left.saturating_sub(list.count_to(&timers.chunks, *left));
         } else {
-            while !timers.levels.get(at).lists[here].is_empty() {
-                if *budget == 0 {
-                    return false;
-                }
-                if timers.levels.get(at).children[here] == 0 {
-                    let child = new_level(timers, height - 1, tag(at, here));
-                    timers.levels.get_mut(at).children[here] = child;
-                }
-                let child = timers.levels.get(at).children[here];
-                move_chunk(timers, at, here, child, 0, budget);
+            if !open_slot(timers, at, here, budget) {
+                return false;
             }
             let child = timers.levels.get(at).children[here];
             if !open_level(timers, child, left, budget) {

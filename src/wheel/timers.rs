@@ -124,9 +124,9 @@ impl Timers {
         }
     }
 
-    /// Puts `key` into the slot for `due` of `level`, behind all that are there.
+    /// Puts `key` into the slot for `due` of `level`, behind all that are there; true if there are many.
     #[inline]
-    pub(super) fn hang(&mut self, level: u32, due: u64, key: Key) {
+    pub(super) fn hang(&mut self, level: u32, due: u64, key: Key) -> bool {
         let here = self.levels.get_mut(level);
         let slot = super::level::digit(due, here.height);
         here.mark(slot);
@@ -136,6 +136,7 @@ impl Timers {
             cells[key as usize / CELLS_PER_BLOCK][key as usize % CELLS_PER_BLOCK][2] =
                 place.number();
         });
+        here.lists[slot].is_long()
     }
 
     /// Takes `key` out of the slot it is in; tells the slot if its list became empty.

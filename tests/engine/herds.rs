@@ -56,6 +56,31 @@ fn a_herd_keeps_its_order_and_delays_another_queue_by_no_more_than_a_slice() {
     assert_eq!(lengths, [33_334, 33_333, 33_333], "each priority in the order of adding");
 }
 
+/// Woken when it asks to be, the engine has moved the herd to the slot of its ms when that comes.
+#[test]
+fn the_first_of_a_herd_comes_at_once() {
+    const DUE_MS: u64 = 70_000_000;
+    let mut bench = Bench::new();
+    herd(&mut bench, 200_000, DUE_MS);
+    bench.ask(1, pop(&[b"herd"], Wait::Forever));
+    let mut wakeups = 0;
+    loop {
+        let advanced = bench.advance(1_000_000);
+        assert!(!advanced.more, "nothing is due");
+        let next_ms = advanced.next_wakeup.expect("jobs wait").0 - BEGIN_MS;
+        assert!(next_ms > bench.at_ms || wakeups == 0, "woken again at {next_ms}");
+        wakeups += 1;
+        bench.at_ms = next_ms;
+        if next_ms >= DUE_MS {
+            break;
+        }
+    }
+    // From level 3 to level 0, 4,096 jobs a ms.
+    assert!((147..200).contains(&wakeups), "woken {wakeups} times");
+    bench.advance(64);
+    assert_eq!(bench.take_told().len(), 1, "the first one is handed over within 64 steps");
+}
+
 #[test]
 fn what_is_added_due_now_during_a_sweep_queues_behind() {
     let mut bench = Bench::new();

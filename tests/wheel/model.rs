@@ -152,6 +152,25 @@ impl Pair {
         assert!(done || budget == 0);
     }
 
+    /// One slice of what is to be opened by now. When it is done, there is nothing more to be done now.
+    pub fn open_next(&mut self, queue: usize, slice: u32) {
+        let (wheel, mut budget) = (&mut self.queues[queue].wheel, slice);
+        let done = wheel.open_next(&mut self.timers, &mut budget);
+        assert!(done || budget == 0);
+        let (next, cursor) = (wheel.next_opening(&self.timers), wheel.cursor());
+        assert!(!done || next.is_none_or(|at| at > cursor), "{next:?} at {cursor:?}");
+    }
+
+    /// Moves the cursor if nothing is due.
+    pub fn pass(&mut self, queue: usize) {
+        let Queue { wheel, model } = &mut self.queues[queue];
+        let before = wheel.cursor();
+        wheel.pass(&self.timers, Millis(self.now));
+        let first = model.first_key_value().map(|(&(due, _), _)| due);
+        let moved = wheel.cursor() != before;
+        assert!(!moved || wheel.cursor().0 == self.now && first.is_none_or(|due| due > self.now));
+    }
+
     /// Opens ahead by slices of `slice`; then the first `count` are told of in order.
     pub fn open_ahead(&mut self, queue: usize, count: usize, slice: u32) {
         let Queue { wheel, model } = &mut self.queues[queue];
