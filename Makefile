@@ -12,7 +12,7 @@ CARGO_FUZZ_VERSION := 0.13.2
 step = @printf '\n==> %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help test deps lint unit build run redis-tests compose-check bench soak fuzz docs golden clean
+.PHONY: help test deps lint unit build run redis-tests compose-check bench versus soak fuzz docs golden clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,8 +61,13 @@ compose-check: deps
 	docker-compose --profile test config --quiet
 	docker-compose --profile watch config --quiet
 
-bench: ## the benchmarks
-	cargo bench --locked
+bench: ## the benchmarks of delayd alone
+	cargo bench --locked --bench wheel --bench framer --bench engine --bench lateness --bench throughput \
+		--bench durability
+
+versus: ## delayd beside Redis and beanstalkd, half an hour; writes docs/benchmarks.md
+	@redis-tests/install --servers
+	cargo bench --locked --bench versus
 
 soak: ## the property and simulation tests with many seeds; DELAYD_CASES=100000 make soak for more
 	DELAYD_CASES=$(SOAK_CASES) cargo test --locked --release --tests -- --nocapture

@@ -28,7 +28,23 @@ impl Server {
 
     /// The delayd of this build with a journal.
     pub fn durable(fsync: &str) -> Server {
-        Server::start(DELAYD, &["--loglevel", "warning", "--appendfsync", fsync], &[])
+        Server::durable_with(fsync, &[])
+    }
+
+    /// The same with more options.
+    pub fn durable_with(fsync: &str, more: &[&str]) -> Server {
+        Server::start(DELAYD, &["--loglevel", "warning", "--appendfsync", fsync], more)
+    }
+
+    /// Debian's beanstalkd, with a log that is synced every so many ms, or without one.
+    pub fn beanstalkd(sync_ms: Option<u32>) -> Server {
+        let (port, dir) = place();
+        let mut command = Command::new("beanstalkd");
+        command.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
+        if let Some(ms) = sync_ms {
+            command.arg("-b").arg(&dir).args(["-f", &ms.to_string()]);
+        }
+        Server::spawn(command, port, dir)
     }
 
     /// Debian's redis-server, without persistence; none if it is not installed.
@@ -43,19 +59,18 @@ impl Server {
         Some(Server::start("redis-server", &["--save", ""], more))
     }
 
-    /// Kills the process and starts it again on the same files. Returns at once.
-    pub fn kill_and_restart(&mut self) {
+    /// Kills the process and starts it again on the same files. Returns at once, with the instant of the
+    /// start.
+    pub fn kill_and_restart(&mut self) -> Instant {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let began = Instant::now();
         self.child = self.command.spawn().expect("it started before");
+        began
     }
 
     fn start(program: &str, arguments: &[&str], more: &[&str]) -> Server {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = free.local_addr().expect("bound").port();
-        drop(free);
-        let dir = std::env::temp_dir().join(format!("delayd-bench-{port}"));
-        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let (port, dir) = place();
         let mut command = Command::new(program);
         command
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
@@ -64,15 +79,20 @@ impl Server {
             .args(arguments)
             .args(more)
             .stdout(Stdio::null());
-        let child = command.spawn().unwrap_or_else(|error| panic!("{program}: {error}"));
+        let server = Server::spawn(command, port, dir);
+        // It listens before its files are there.
+        server.client().call(&["PING"]);
+        server
+    }
+
+    fn spawn(mut command: Command, port: u16, dir: std::path::PathBuf) -> Server {
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let server = Server { child, command, port, dir };
         let deadline = Instant::now() + Duration::from_secs(10);
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(Instant::now() < deadline, "{program} does not listen");
+            assert!(Instant::now() < deadline, "{:?} does not listen", server.command);
             std::thread::sleep(Duration::from_millis(5));
         }
-        // It listens before its files are there.
-        server.client().call(&["PING"]);
         server
     }
 
@@ -83,14 +103,15 @@ impl Server {
         Client { stream, input: Vec::new(), at: 0 }
     }
 
-    /// CPU seconds the process has used so far, user and system.
+    /// CPU seconds the process has used so far, user and system, to the ns.
     pub fn cpu_seconds(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
-        let stat = stat.expect("the server runs");
-        let (_, fields) = stat.rsplit_once(") ").expect("the format of stat");
-        let fields: Vec<f64> = fields.split(' ').skip(11).take(2).flat_map(str::parse).collect();
-        // USER_HZ is 100 on Linux.
-        fields.iter().sum::<f64>() / 100.0
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let ran_ns = |task: std::io::Result<std::fs::DirEntry>| {
+            // One that has just ended has no file any more.
+            let stat = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+            stat.split(' ').next()?.parse::<f64>().ok()
+        };
+        tasks.expect("the server runs").filter_map(ran_ns).sum::<f64>() / 1e9
     }
 
     /// Resident bytes.
@@ -107,6 +128,16 @@ impl Drop for Server {
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// A free port, and a folder that goes with it.
+fn place() -> (u16, std::path::PathBuf) {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let port = free.local_addr().expect("bound").port();
+    drop(free);
+    let dir = std::env::temp_dir().join(format!("delayd-bench-{port}"));
+    std::fs::create_dir_all(&dir).expect("a temporary directory");
+    (port, dir)
 }
 
 /// A blocking connection.
