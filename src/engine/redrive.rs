@@ -120,6 +120,9 @@ impl Step<'_, '_> {
         due: Millis,
     ) {
         let (ready, keep) = (self.ready_at_once(queue, due), redrive.keep_attempts);
+        // It may have been told turns ago. In a wheel a time that has passed counts as that of the
+        // cursor, which moves without facts: after a replay the order could be another.
+        let due = if ready { due } else { due.max(self.now.floor()) };
         let absolute = matches!(redrive.when, When::At(_));
         let left = ready && self.engine.store.queue(queue).due_enters() == Side::Left;
         let fact = Fact::Redriven { queue, id, absolute, ready, left, keep_attempts: keep, due };
