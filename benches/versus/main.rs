@@ -3,7 +3,7 @@
 //!
 //! Redis with a sorted set, a hash and a script, and beanstalkd, each from Debian's packages, on ports
 //! and folders of their own; the same work from the same generator, by turns, in several rounds. Every
-//! part checks that the work was done. A whole run writes `docs/benchmarks.md` and its plots.
+//! part checks that the work was done. A whole run writes `docs/benchmarks.md`, and parts draw their plots beside it.
 //!
 //! `DELAYD_BENCH_ROUNDS` (3), `DELAYD_BENCH_SCALE` (1): the share of the jobs, for a quick look.
 
@@ -58,6 +58,7 @@ fn main() {
         }
     }
     println!("{}", report.text());
+    report.draw();
     if wanted.is_empty() {
         report.write();
     }

@@ -6,6 +6,8 @@ use crate::{rounds, variable};
 use std::fmt::Write;
 use std::process::Command;
 
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
+
 /// What is asked of a figure.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
@@ -105,9 +107,15 @@ impl Report {
         text
     }
 
-    /// Writes `docs/benchmarks.md` and the plots.
+    /// Draws the plots of the parts that ran, in `docs`.
+    pub fn draw(&self) {
+        for plot in &self.plots {
+            plot::draw(plot, &format!("{DOCS}/{}.svg", plot.file));
+        }
+    }
+
+    /// Writes `docs/benchmarks.md`.
     pub fn write(&self) {
-        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
         let mut page = include_str!("page.md").to_owned();
         let mut machine = machine();
         let _ = write!(machine, "; Linux {}", told(&["uname", "-r"]));
@@ -117,10 +125,7 @@ impl Report {
         page = page.replace("{rounds}", &rounds().to_string());
         page = page.replace("{scale}", &variable("DELAYD_BENCH_SCALE", 1.0).to_string());
         page = page.replace("{table}", &self.text());
-        for plot in &self.plots {
-            plot::draw(plot, &format!("{docs}/{}.svg", plot.file));
-        }
-        std::fs::write(format!("{docs}/benchmarks.md"), page).expect("docs can be written");
+        std::fs::write(format!("{DOCS}/benchmarks.md"), page).expect("docs can be written");
     }
 }
 
