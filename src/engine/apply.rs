@@ -206,17 +206,13 @@ impl Store {
 
     /// Puts a job that stands nowhere into the delayed ones, last among those of its due time.
     fn delay(&mut self, queue: QueueNo, index: JobIndex, due: Millis) {
-        let at = self.at;
-        let (queue_ref, jobs, timers, _) = self.parts(queue);
+        let (queue_ref, jobs, _, _) = self.parts(queue);
         let job = jobs.get_mut(index);
         job.stage = Stage::Delayed;
         job.order = queue_ref.sequence;
         queue_ref.sequence += 1;
-        queue_ref.delayed.pass(timers, at);
-        let opening = queue_ref.delayed.insert(timers, index, due);
         self.count(queue, Stage::Delayed, index, 1);
-        self.wake_by(queue, due);
-        if let Some(opening) = opening {
+        if let Some(opening) = self.arm(queue, Stage::Delayed, index, due) {
             self.open_by(queue, opening);
         }
     }
@@ -251,17 +247,26 @@ impl Store {
 
     fn arm_expiry(&mut self, queue: QueueNo, index: JobIndex) {
         if let Some(expiry) = self.expiry(index) {
-            self.arm_end(queue, index, expiry);
+            self.arm(queue, Stage::Ready, index, expiry);
         }
     }
 
-    /// Arms what ends a job that does not wait for its time, or a window.
-    fn arm_end(&mut self, queue: QueueNo, index: JobIndex, end: Millis) {
+    /// Arms a job's timer in the wheel of its stage. Returns when its slot is to be opened, if that holds
+    /// many.
+    fn arm(
+        &mut self,
+        queue: QueueNo,
+        stage: Stage,
+        index: JobIndex,
+        due: Millis,
+    ) -> Option<Millis> {
         let at = self.at;
         let (queue_ref, _, timers, _) = self.parts(queue);
-        queue_ref.ends.pass(timers, at);
-        queue_ref.ends.insert(timers, index, end);
-        self.wake_by(queue, end);
+        let wheel = queue_ref.wheel(stage);
+        wheel.pass(timers, at);
+        let opening = wheel.insert(timers, index, due);
+        self.wake_by(queue, due);
+        opening
     }
 
     /// The first delayed job of the queue becomes ready.
@@ -316,13 +321,10 @@ impl Store {
     /// Sets the end of a lease, last among those of its time. The order is kept with the job, so that
     /// it is the same after loading a base file.
     fn arm_lease(&mut self, queue: QueueNo, index: JobIndex, end: Millis) {
-        let at = self.at;
-        let (queue_ref, jobs, timers, _) = self.parts(queue);
+        let (queue_ref, jobs, _, _) = self.parts(queue);
         jobs.history_mut(index).0.armed = queue_ref.sequence;
         queue_ref.sequence += 1;
-        queue_ref.leases.pass(timers, at);
-        queue_ref.leases.insert(timers, index, end);
-        self.wake_by(queue, end);
+        self.arm(queue, Stage::Leased, index, end);
     }
 
     fn note_delivery(&mut self, queue: QueueNo, index: JobIndex, prompt: bool, now: Micros) {
@@ -451,7 +453,7 @@ impl Store {
         });
         queue_ref.totals.died += 1;
         self.count(queue, Stage::Dead, index, 1);
-        self.arm_end(queue, index, until);
+        self.arm(queue, Stage::Dead, index, until);
     }
 
     /// Puts a job that stands nowhere back to its old place.
@@ -545,7 +547,7 @@ impl Store {
         self.hold(queue, Weight::of(self.jobs.get(index), None));
         self.queue_mut(queue).windows += 1;
         self.count(queue, Stage::Window, index, 1);
-        self.arm_end(queue, index, window_end);
+        self.arm(queue, Stage::Window, index, window_end);
         (job, history)
     }
 
