@@ -5,12 +5,16 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
 
 const DELAYD: &str = env!("CARGO_BIN_EXE_delayd");
+
+/// Whether servers are started from the build that [`Server::before`] names.
+static IS_BEFORE: AtomicBool = AtomicBool::new(false);
 
 /// A server process on a loopback port of its own; killed when dropped.
 pub struct Server {
@@ -23,7 +27,17 @@ pub struct Server {
 impl Server {
     /// The delayd of this build, without a journal.
     pub fn delayd(more: &[&str]) -> Server {
-        Server::start(DELAYD, &["--loglevel", "warning", "--appendonly", "no"], more)
+        Server::start(&binary(), &["--loglevel", "warning", "--appendonly", "no"], more)
+    }
+
+    /// Another build to compare with, from `DELAYD_BENCH_BEFORE`.
+    pub fn before() -> Option<String> {
+        std::env::var("DELAYD_BENCH_BEFORE").ok()
+    }
+
+    /// From here on servers are of that build, or of this one again.
+    pub fn use_before(before: bool) {
+        IS_BEFORE.store(before, Ordering::Relaxed);
     }
 
     /// The delayd of this build with a journal.
@@ -33,7 +47,7 @@ impl Server {
 
     /// The same with more options.
     pub fn durable_with(fsync: &str, more: &[&str]) -> Server {
-        Server::start(DELAYD, &["--loglevel", "warning", "--appendfsync", fsync], more)
+        Server::start(&binary(), &["--loglevel", "warning", "--appendfsync", fsync], more)
     }
 
     /// Debian's beanstalkd, with a log that is synced every so many ms, or without one.
@@ -128,6 +142,11 @@ impl Drop for Server {
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+fn binary() -> String {
+    let before = Server::before().filter(|_| IS_BEFORE.load(Ordering::Relaxed));
+    before.unwrap_or_else(|| DELAYD.to_owned())
 }
 
 /// A free port, and a folder that goes with it.

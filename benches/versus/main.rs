@@ -1,5 +1,5 @@
 //! delayd beside what people use today, in one run: `make versus`; or some of it:
-//! `cargo bench --bench versus -- add memory life lateness busy crowd herd change idle queues waiters restart growth`.
+//! `cargo bench --bench versus -- add memory life lateness busy crowd herd change idle queues waiters restart growth before`.
 //!
 //! Redis with a sorted set, a hash and a script, and beanstalkd, each from Debian's packages, on ports
 //! and folders of their own; the same work from the same generator, by turns, in several rounds. Every
@@ -7,6 +7,7 @@
 //!
 //! `DELAYD_BENCH_ROUNDS` (3), `DELAYD_BENCH_SCALE` (1): the share of the jobs, for a quick look.
 
+mod before;
 mod flood;
 mod growth;
 mod hand_off;
@@ -28,7 +29,7 @@ use report::Report;
 /// A part: its word, and what it runs.
 type Part = (&'static str, fn(&mut Report));
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     ("add", parts::add),
     ("memory", parts::memory),
     ("life", parts::life),
@@ -42,6 +43,7 @@ const PARTS: [Part; 13] = [
     ("waiters", parts::waiters),
     ("restart", parts::restart),
     ("growth", growth::growth),
+    ("before", before::before),
 ];
 
 fn main() {
