@@ -473,15 +473,8 @@ impl Step<'_, '_> {
 
     /// Sweeps what is due now. Whoever waits for it gets it before the request goes on.
     fn catch_up(&mut self, number: QueueNo) {
-        let due = self.engine.store.queue(number).wake <= self.now.floor();
-        if due && self.engine.gate.lets_time_pass() {
-            let steps = self.engine.slack.min(passing::CATCH_UP_STEPS);
-            let mut left = steps;
-            self.engine.sweep(number, &mut left, self.now, self.turn);
-            self.engine.slack -= steps - left;
-            if self.alone {
-                self.engine.hand_off(self.now, self.turn);
-            }
+        if self.engine.catch_up(number, self.now, self.turn) && self.alone {
+            self.engine.hand_off(self.now, self.turn);
         }
     }
 

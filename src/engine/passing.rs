@@ -19,7 +19,7 @@ use crate::wheel::Peek;
 const SLICE_STEPS: u32 = 256;
 
 /// Steps spent on a queue's due work before a request to it is decided.
-pub(super) const CATCH_UP_STEPS: u32 = 128;
+const CATCH_UP_STEPS: u32 = 128;
 
 impl Engine {
     /// Lets time pass, in at most about `budget` steps: a job that falls due, a timer moved to a
@@ -93,6 +93,20 @@ impl Engine {
             }
         }
         *budget > 0 && all_woken
+    }
+
+    /// Sweeps what is due now in a queue, within what requests may still do of it in this turn; false
+    /// if nothing is due, or no time passes.
+    pub(super) fn catch_up(&mut self, number: QueueNo, now: Micros, turn: &mut Turn<'_>) -> bool {
+        let due = self.store.queue(number).wake <= now.floor();
+        if !due || !self.gate.lets_time_pass() {
+            return false;
+        }
+        let steps = self.slack.min(CATCH_UP_STEPS);
+        let mut left = steps;
+        self.sweep(number, &mut left, now, turn);
+        self.slack -= steps - left;
+        true
     }
 
     pub(super) fn list_sweeping(&mut self, number: QueueNo) {

@@ -202,6 +202,12 @@ impl Engine {
     /// Serves a queue's line until the jobs or the waiters are used up, or the turn has handed over
     /// enough bytes. False if the journal does not let it go on.
     fn serve(&mut self, number: QueueNo, now: Micros, turn: &mut Turn<'_>) -> bool {
+        let queue = self.store.queue(number);
+        if queue.line.is_some() && !queue.sweeping {
+            // What the step made due (a NACK for now) is ready before the place that it freed is
+            // handed on. A queue that is being swept has its turns for that.
+            self.catch_up(number, now, turn);
+        }
         while let Some(line) = self.store.queue(number).line {
             let Some((client, taking)) = self.waiters.first(line) else { return true };
             let stale = self.store.queue(number).stale;

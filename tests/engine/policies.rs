@@ -3,7 +3,7 @@
 use delayd::engine::Loader;
 use delayd::engine::flow::{Flow, Room};
 use delayd::engine::queue_settings::QueueSettings;
-use delayd::engine::request::{Add, Direction, Request, State, Taken, Wait};
+use delayd::engine::request::{Add, Direction, Request, Reserve, State, Taken, Wait, When};
 use delayd::ids::Db;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -519,4 +519,56 @@ fn jobs_expire_while_they_are_held_back() {
     bench.at(50);
     bench.check(9, resume(Direction::All), &["9:ok"]);
     assert_eq!(bench.stats("q").totals.expired, 1);
+}
+
+/// What a step makes ready is there before the place that it frees is handed on: the job that comes
+/// first goes back to work, not one of lower priority that happened to be ready already.
+#[test]
+fn a_place_goes_to_the_first_job_of_all_that_the_step_made_ready() {
+    let of_priority = |id, priority| Add { priority: Some(priority), ..plain(id) };
+    let mut bench = Bench::new();
+    bench.ask(1, set(|to| to.max_leased = Some(1)));
+    bench.add(of_priority("a", 0));
+    bench.add(of_priority("b", 5));
+    bench.take_told();
+    bench.check(1, take(Wait::No, 1), &["1:a#1"]);
+    bench.ask(2, take(Wait::Forever, 1));
+    bench.nack(1, "a", |nack| nack.when = Some(When::In(0)));
+    bench.told(&["1:1", "2:a#2"]);
+    // The same when the job's new priority is what brings it to the front, or sends it behind.
+    bench.ask(3, take(Wait::Forever, 1));
+    bench.nack(2, "a", |nack| (nack.when, nack.priority) = (Some(When::At(0)), Some(9)));
+    bench.told(&["2:1", "3:b#1"]);
+    bench.ask(4, take(Wait::Forever, 1));
+    bench.nack(3, "b", |nack| (nack.when, nack.priority) = (Some(When::In(0)), Some(8)));
+    bench.told(&["3:1", "4:b#2"]);
+    // At the end of a transaction, whatever stands in it.
+    bench.add(of_priority("c", 7));
+    bench.take_told();
+    bench.ask(5, take(Wait::Forever, 1));
+    let jobs = vec![(&b"b"[..], bench.token("b"))];
+    bench.ask_in_transaction(4, Request::Ack { queue: queue("q"), jobs });
+    bench.ask_in_transaction(4, reschedule("q", "a", 0));
+    bench.hand_off();
+    bench.told(&["4:1", "4:1", "5:c#1"]);
+}
+
+/// The same where a connection ends and its leases with it.
+#[test]
+fn a_place_that_a_hang_up_frees_goes_to_the_first_job() {
+    let mut bench = Bench::new();
+    bench.ask(1, set(|to| to.max_leased = Some(1)));
+    bench.add(Add { priority: Some(0), backoff: Some(ladder([0].into())), ..plain("a") });
+    bench.add(Add { priority: Some(5), ..plain("b") });
+    bench.take_told();
+    let bound = || Request::Reserve(Reserve { bound: true, ..reserve(Q, Wait::No, 1) });
+    bench.check(1, bound(), &["1:a#1"]);
+    bench.sent(1);
+    bench.closed(1);
+    bench.check(1, bound(), &["1:a#2"]);
+    bench.sent(1);
+    // Lost for the second time in a row: its backoff of nothing brings it to the wheel, due at once.
+    bench.ask(2, take(Wait::Forever, 1));
+    bench.closed(1);
+    bench.told(&["2:a#3"]);
 }
