@@ -149,6 +149,28 @@ fn users_stay_in_the_acl_file() {
     assert!(told.contains("Error loading ACLs, opening file"), "{told}");
 }
 
+/// Redis goes into `dir` before it opens the file.
+#[test]
+fn a_relative_acl_file_lies_in_dir() {
+    let folder = Folder::new("aclfile-in-dir");
+    let path = folder.0.join("users.acl");
+    fs::write(&path, "user default on nopass ~* &* +@all\nuser a on >sesame-one +ping\n").unwrap();
+    let program = start(&folder, "aclfile users.acl\n", &[]).unwrap();
+    let mut client = program.connect();
+    assert_eq!(client.ask("AUTH a sesame-one"), Reply::Simple("OK".to_owned()));
+    let mut client = program.connect();
+    assert_eq!(client.ask("ACL SETUSER late on"), Reply::Simple("OK".to_owned()));
+    assert_eq!(client.ask("ACL SAVE"), Reply::Simple("OK".to_owned()));
+    assert!(fs::read_to_string(&path).unwrap().contains("\nuser late on "));
+    fs::write(&path, "user default on nopass ~* &* +@all\nuser fresh on\n").unwrap();
+    assert_eq!(client.ask("ACL LOAD"), Reply::Simple("OK".to_owned()));
+    assert_eq!(client.ask("ACL USERS").array().unwrap().len(), 2);
+    assert_eq!(
+        client.ask("CONFIG GET aclfile").array().unwrap()[1],
+        Reply::Bulk(b"users.acl".to_vec())
+    );
+}
+
 #[test]
 fn commands_under_other_names() {
     let folder = Folder::new("renames");

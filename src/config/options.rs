@@ -237,7 +237,7 @@ pub static OPTIONS: [Spec; 65] = [
     live(Name::ReplicaReadOnly, &["replica-read-only", "slave-read-only"], Kind::Only(&["yes"], "a replica is always read only"), &["yes"],
         "Kept for tools that read it."),
     fixed(Name::AclFile, &["aclfile"], Kind::Text, &[""],
-        "The file that ACL LOAD reads and ACL SAVE writes, read at the start too: lines of ACL LIST, in Redis's form. With it no user may stand in the configuration file."),
+        "The file that ACL LOAD reads and ACL SAVE writes, read at the start too: lines of ACL LIST, in Redis's form. A relative path begins at dir. With it no user may stand in the configuration file."),
     live(Name::AclPubsubDefault, &["acl-pubsub-default"], Kind::Word(&["resetchannels", "allchannels"]), &["resetchannels"],
         "Whether a new user may use all channels of pub/sub, or none."),
     live(Name::AclLogMaxLen, &["acllog-max-len"], Kind::Count(0, 1_000_000), &["128"],

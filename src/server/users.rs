@@ -4,7 +4,7 @@ use super::core::Core;
 use crate::config::options::Name;
 use crate::config::{Config, file};
 use crate::session::acl::{self, Acl};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Larger ACL files are refused: many times what the most users with ordinary rules have.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -22,11 +22,10 @@ pub fn read(config: &Config) -> Result<Acl, String> {
     let mut acl = Acl::default();
     configure(&mut acl, config);
     acl.set_default_password(config.text(Name::RequirePass).as_bytes());
-    let path = config.text(Name::AclFile);
-    if path.is_empty() {
+    let Some(path) = file_path(config) else {
         declare(&mut acl, config)?;
         return Ok(acl);
-    }
+    };
     if !config.users.is_empty() {
         return Err(
             "users stand in the configuration file and aclfile names a file for them: that \
@@ -34,7 +33,7 @@ pub fn read(config: &Config) -> Result<Acl, String> {
                 .to_owned(),
         );
     }
-    load(&mut acl, config).map_err(|why| format!("the ACL file: {why}"))?;
+    load(&mut acl, config, &path).map_err(|why| format!("the ACL file: {why}"))?;
     Ok(acl)
 }
 
@@ -51,22 +50,18 @@ impl Core {
 
     /// ACL LOAD. All sessions are to take that up.
     pub fn load_users(&mut self) -> Result<(), String> {
-        if self.config.text(Name::AclFile).is_empty() {
-            return Err(NO_FILE.to_owned());
-        }
-        load(&mut self.acl, &self.config)
+        let path = file_path(&self.config).ok_or(NO_FILE)?;
+        load(&mut self.acl, &self.config, &path)
     }
 
     /// ACL SAVE.
     pub fn save_users(&self) -> Result<(), String> {
-        let path = self.config.text(Name::AclFile);
-        if path.is_empty() {
-            return Err(NO_FILE.to_owned());
-        }
+        let path = file_path(&self.config).ok_or(NO_FILE)?;
         let mut text = self.acl.describe().join(&b'\n');
         text.push(b'\n');
-        file::replace(Path::new(path), &text).map_err(|error| {
-            tracing::warn!(%error, path, "ACL SAVE failed");
+        file::replace(&path, &text).map_err(|error| {
+            let path = path.display();
+            tracing::warn!(%error, %path, "ACL SAVE failed");
             format!("There was an error trying to save the ACLs. {path}: {error}")
         })
     }
@@ -74,7 +69,7 @@ impl Core {
     /// The lines of users in the configuration file, as CONFIG REWRITE writes them: none if they stand
     /// in a file of their own.
     pub fn user_lines(&self) -> Result<Vec<String>, String> {
-        if !self.config.text(Name::AclFile).is_empty() {
+        if file_path(&self.config).is_some() {
             return Ok(Vec::new());
         }
         let text = |line: Vec<u8>| {
@@ -102,13 +97,19 @@ fn declare(acl: &mut Acl, config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-fn load(acl: &mut Acl, config: &Config) -> Result<(), String> {
+/// The ACL file, if there is one: from `dir` on.
+fn file_path(config: &Config) -> Option<PathBuf> {
     let path = config.text(Name::AclFile);
-    let failed = |error| format!("Error loading ACLs, opening file '{path}': {error}");
+    (!path.is_empty()).then(|| Path::new(config.text(Name::Dir)).join(path))
+}
+
+fn load(acl: &mut Acl, config: &Config, path: &Path) -> Result<(), String> {
+    let shown = path.display().to_string();
+    let failed = |error| format!("Error loading ACLs, opening file '{shown}': {error}");
     let bytes = std::fs::metadata(path).map_err(failed)?.len();
     if bytes > FILE_BYTES_MAX {
-        return Err(format!("{path} has {bytes} bytes; the most are {FILE_BYTES_MAX}"));
+        return Err(format!("{shown} has {bytes} bytes; the most are {FILE_BYTES_MAX}"));
     }
     let text = std::fs::read(path).map_err(failed)?;
-    acl.load(&text, path, config.text(Name::RequirePass).as_bytes())
+    acl.load(&text, &shown, config.text(Name::RequirePass).as_bytes())
 }
