@@ -205,6 +205,27 @@ fn the_default_user_needs_a_password_once_it_has_one() {
     assert!(!acl.remove(b"default"));
 }
 
+/// `reset` and parentheses begin with the channels of `acl-pubsub-default` as it is now, not as it was
+/// when the user was made.
+#[test]
+fn channels_begin_as_the_default_says_today() {
+    let mut acl = Acl::default();
+    let channels = |acl: &mut Acl, rules: &str| {
+        acl.set_user(b"u", &words(rules)).unwrap();
+        let user = acl.get(b"u").unwrap();
+        let inner = user.selectors().first().map(|inner| inner.describe_channels());
+        let shown = |text: Vec<u8>| String::from_utf8(text).unwrap();
+        (shown(user.root().describe_channels()), inner.map(shown))
+    };
+    assert_eq!(channels(&mut acl, "on"), (String::new(), None));
+    acl.set_all_channels(true);
+    assert_eq!(channels(&mut acl, "+ping"), (String::new(), None), "what is said already stays");
+    assert_eq!(channels(&mut acl, "reset (+get)"), ("&*".into(), Some("&*".into())));
+    acl.set_all_channels(false);
+    assert_eq!(channels(&mut acl, "clearselectors (+get)"), ("&*".into(), Some(String::new())));
+    assert_eq!(channels(&mut acl, "reset"), (String::new(), None));
+}
+
 #[test]
 fn users_are_bounded() {
     let mut acl = Acl::default();

@@ -103,7 +103,7 @@ impl Acl {
     pub fn user_with(&self, name: &[u8], rules: &[&[u8]]) -> Result<User, Refused> {
         check_name(name)?;
         let mut user = match self.users.get(name) {
-            Some(user) => User::clone(user),
+            Some(user) => User::clone(user).with_channels_of(self.all_channels),
             None if self.users.len() >= ACL_USERS_MAX => {
                 return Err(Refused::new(name, Why::TooMany));
             }

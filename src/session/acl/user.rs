@@ -45,6 +45,11 @@ impl User {
         user
     }
 
+    /// The same, whose selectors begin with all channels from here on, or with none.
+    pub fn with_channels_of(self, all_channels: bool) -> User {
+        User { all_channels, ..self }
+    }
+
     /// Its name.
     pub fn name(&self) -> &[u8] {
         &self.name
