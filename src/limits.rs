@@ -43,6 +43,10 @@ pub const DELAY_MS_DEFAULT: u64 = 3_650 * DAY_MS;
 /// The largest value `max-delay` can be set to, ms: 365000d, a thousand years.
 pub const DELAY_MS_MAX: u64 = 365_000 * DAY_MS;
 
+/// The least instant that `@` names, ms, but for 0: in 1973. What is less is a unix time in seconds, up to
+/// the year 5138.
+pub const INSTANT_MS_MIN: u64 = 100_000_000_000;
+
 /// Default of `default-lease`, ms: 60s.
 pub const LEASE_MS_DEFAULT: u64 = 60_000;
 
@@ -85,8 +89,8 @@ pub const DAY_MS: u64 = 86_400_000;
 // (3.2e13 ms) no sum leaves 53 bits, the range that every client's number type carries exactly.
 const _: () = assert!(DELAY_MS_MAX + 253_402_300_800_000 < 1 << 53);
 
-/// Bytes of jobs in one reply, beyond which RESERVE and PEEK end it before their COUNT. The first
-/// job always fits. A MiB of fresh memory takes 0.6 ms to fill, most of it in the kernel.
+/// Bytes of ids and bodies in one reply: the job that reaches them is its last one, whatever COUNT says
+/// (RESERVE, PEEK, LPOP, LMPOP and their kin). So the first job always fits. A MiB of fresh memory takes 0.6 ms to fill, most of it in the kernel.
 pub const REPLY_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of jobs handed to waiters in a turn; the others are served in the next. `max-clients-memory`

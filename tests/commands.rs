@@ -350,6 +350,28 @@ fn add_reads_all_of_it() {
     engine!("DELAY.ADD q 0 NX", Request::Add(add) => assert_eq!(add.body, b"NX"));
 }
 
+/// Every reply that ends early because of its size says so, with the limit; every command that moves or
+/// replaces several says in which order.
+#[test]
+fn replies_that_end_early_say_so() {
+    let most = format!("crosses {} MiB", delayd::limits::REPLY_BYTES_MAX >> 20);
+    let about = |name: &str, argument: &str| {
+        fn all(arguments: &'static [Argument]) -> Vec<&'static Argument> {
+            let inner = arguments.iter().flat_map(|argument| all(argument.arguments));
+            arguments.iter().chain(inner).collect()
+        }
+        let spec = table::find(name.as_bytes()).unwrap();
+        let found = all(spec.arguments).into_iter().find(|found| found.name == argument);
+        found.unwrap_or_else(|| panic!("{name}: {argument}")).about
+    };
+    for name in ["delay.reserve", "delay.peek", "lpop", "rpop", "lmpop", "blmpop"] {
+        let said = about(name, "count");
+        assert!(said.contains(&most), "{name}: {said}");
+    }
+    assert!(about("delay.redrive", "ids").contains("in this order"));
+    assert!(about("delay.add", "replace").contains("a place of its own"));
+}
+
 #[test]
 fn names_have_1_to_512_bytes() {
     let (long, longer) = ("a".repeat(512), "a".repeat(513));

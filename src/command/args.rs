@@ -204,6 +204,10 @@ impl<'a> Args<'a> {
                 WhenError::TooLarge => {
                     format!("ERR when {shown} is too far away; the most that max-delay can be is {most}")
                 }
+                WhenError::Seconds(ms) => format!(
+                    "ERR when {shown} is before 1973, so it can only be unix seconds; @ takes unix \
+                     milliseconds, which would be @{ms}"
+                ),
                 WhenError::TimeOfDay => format!(
                     "ERR when {shown} is not a duration; an absolute time needs @ and unix ms, or a \
                      date, time and offset such as 2030-01-31T12:30:00Z"

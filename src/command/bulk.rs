@@ -80,7 +80,9 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                         ],
                     )
                     .after("IDS")
-                    .about("These jobs; those that are not dead are left alone."),
+                    .about(
+                        "These jobs, moved in this order; those that are not dead are left alone.",
+                    ),
                 ],
             )
             .optional(),
@@ -95,7 +97,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         keys: KEY,
         access: Access::Update,
         reply: "Integer: how many jobs were moved from dead to ready, or to delayed with IN.",
-        notes: "The oldest dead come first. Every job has a new place, and its old token is void. It is \
+        notes: "Without IDS those that died first come first. Every job has a new place, in the order in \
+                which they are moved, and its old token is void. It is \
                 atomic for each job, not for all of them: consumers get the first while the last are \
                 still dead, what was moved stays moved when the connection closes in between, and when \
                 the journal runs out of room the reply tells how many were moved until then. What dies \

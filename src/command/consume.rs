@@ -52,7 +52,10 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             QUEUES,
             Argument::option("COUNT", "count", Kind::Integer)
                 .shown("n")
-                .about("The most jobs to take, 1 to 10000; never waited for. Default 1."),
+                .about(
+                    "The most jobs to take, 1 to 10000; never waited for. Default 1. The job whose body \
+                     crosses 4 MiB in all is the last of its reply.",
+                ),
             Argument::option("LEASE", "lease", Kind::Duration)
                 .shown("duration")
                 .about("1ms to `max-lease` (24h). Default: the job's, else the queue's, else `default-lease` (60s)."),

@@ -36,7 +36,10 @@ const PUT_SIDE: Argument = Argument::new("to", Kind::Side).shown("LEFT|RIGHT");
 
 const COUNT: Argument = Argument::option("COUNT", "count", Kind::Integer)
     .shown("n")
-    .about("The most jobs to take, 1 to 10000; never waited for. Default 1.");
+    .about(
+        "The most jobs to take, 1 to 10000; never waited for. Default 1. The job whose body crosses 4 MiB \
+         in all is the last of the reply.",
+    );
 
 const AT_MOST_ONCE: &str = "The job is gone once it was handed over: for work that must not be lost, DELAY.RESERVE \
                             gives a lease, and LMOVE keeps a copy.";
@@ -64,7 +67,10 @@ const POP: CommandSpec = CommandSpec {
         QUEUE,
         Argument::new("count", Kind::Integer)
             .optional()
-            .about("The most jobs to take, 0 to 10000."),
+            .about(
+                "The most jobs to take, 0 to 10000. The job whose body crosses 4 MiB in all is the last \
+                 of the reply.",
+            ),
     ],
     flags: &[Flag::Write, Flag::Fast],
     access: Access::Take,
@@ -526,6 +532,13 @@ fn parse_find<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
                         "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or \
                          use negative to start from the end of the list",
                     ));
+                }
+                if rank == i64::MIN {
+                    return Err(Error::text(format!(
+                        "ERR value is out of range, value must between {} and {}",
+                        -i64::MAX,
+                        i64::MAX
+                    )));
                 }
                 find.from = if rank > 0 { Side::Left } else { Side::Right };
                 find.skipped = rank.unsigned_abs() - 1;

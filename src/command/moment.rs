@@ -3,6 +3,7 @@
 use crate::command::duration;
 use crate::command::number::{self, Whole};
 use crate::engine::request::When;
+use crate::limits::INSTANT_MS_MIN;
 
 /// Why a `when` is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,11 +14,14 @@ pub enum WhenError {
     TimeOfDay,
     /// Beyond 2^64 − 1 ms.
     TooLarge,
+    /// `@` and what can only be unix seconds; as ms.
+    Seconds(u64),
     /// Anything else.
     Malformed,
 }
 
-/// Reads a `when`. An instant between two milliseconds is rounded up, one before 1970 is 0.
+/// Reads a `when`. After `@` 0 is long ago, and what else lies before 1973 is refused: whoever writes
+/// unix seconds there would have every job at once. An instant between two milliseconds is rounded up, one before 1970 is 0.
 pub fn parse(text: &[u8]) -> Result<When, WhenError> {
     let at_or_in = |whole, make: fn(u64) -> When| match whole {
         Whole::Fits(ms) => Ok(make(ms)),
@@ -25,6 +29,9 @@ pub fn parse(text: &[u8]) -> Result<When, WhenError> {
     };
     if let Some(instant) = text.strip_prefix(b"@") {
         return match number::unsigned_or_more(instant) {
+            Some(Whole::Fits(s)) if (1..INSTANT_MS_MIN).contains(&s) => {
+                Err(WhenError::Seconds(s * 1_000))
+            }
             Some(ms) => at_or_in(ms, When::At),
             None if is_negative(instant) => Err(WhenError::Negative),
             None => Err(WhenError::Malformed),
@@ -209,6 +216,16 @@ mod tests {
         assert_eq!(parse(b"@18446744073709551615"), Ok(When::At(u64::MAX)));
         assert_eq!(parse(b"18446744073709551615"), Ok(When::In(u64::MAX)));
         assert_eq!(parse(b"2030-01-01T00:00:00Z"), Ok(When::At(1_893_456_000_000)));
+        assert_eq!(parse(b"@100000000000"), Ok(When::At(100_000_000_000)));
+        for (text, ms) in [
+            ("@99999999999", 99_999_999_999_000),
+            ("@1893456000", 1_893_456_000_000),
+            ("@0000000001893456000", 1_893_456_000_000),
+            ("@1", 1_000),
+        ] {
+            assert_eq!(parse(text.as_bytes()), Err(WhenError::Seconds(ms)), "{text}");
+        }
+        assert_eq!(parse(b"@000"), Ok(When::At(0)));
         for text in ["18446744073709551616", "@18446744073709551616", "99999999999999999d"] {
             assert_eq!(parse(text.as_bytes()), Err(WhenError::TooLarge), "{text}");
         }

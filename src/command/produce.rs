@@ -13,8 +13,9 @@ pub(super) const QUEUE: Argument = Argument::new("queue", Kind::Key).about("1 to
 /// When a job is to fall due.
 pub(super) const WHEN: Argument = Argument::new("when", Kind::When).about(
     "A duration from now (`30s`, `1h30m`, `15d`, a bare number is ms), or an absolute time: `@` and \
-     unix ms, or a date, time and offset such as `2030-01-31T12:30:00Z`. In the past: due now. At \
-     most `max-delay` (3650d) from now.",
+     unix ms, or a date, time and offset such as `2030-01-31T12:30:00Z`. In the past: due now; `@` \
+     before 1973 (100000000000), but for `@0`, can only be unix seconds and is refused. At most \
+     `max-delay` (3650d) from now.",
 );
 
 /// A job's priority.
@@ -38,8 +39,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             &[
                 Argument::word("nx", "NX").about("If the id is taken: nil, and nothing changes."),
                 Argument::word("replace", "REPLACE").about(
-                    "If the id is taken: the new job takes the old one's place; a lease on the old \
-                     one is void.",
+                    "If the id is taken: the old job goes, whatever its state, and a lease on it is \
+                     void; the new one has the id and a place of its own, the last.",
                 ),
             ],
         )

@@ -64,7 +64,10 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         arguments: &[
             QUEUE,
             Argument::one_of("state", STATES).optional(),
-            COUNT.about("The most jobs to show, 1 to 10000. Default 10."),
+            COUNT.about(
+                "The most jobs to show, 1 to 10000. Default 10. The job whose body crosses 4 MiB in all \
+                 is the last of the reply.",
+            ),
         ],
         flags: &[Flag::ReadOnly],
         keys: KEY,

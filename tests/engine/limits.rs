@@ -1,7 +1,7 @@
 //! Memory, dead letters, retention.
 
 use delayd::engine::policy::Policy;
-use delayd::engine::request::{Request, State, Wait};
+use delayd::engine::request::{Add, Request, Reserve, Side, State, Wait};
 
 use crate::bench::*;
 
@@ -96,4 +96,44 @@ fn totals_of_an_unused_queue_are_kept_for_the_retention() {
     bench.check(1, Request::Stats { queue: queue("q") }, &["1:nil"]);
     bench.ask(1, pop(Q, Wait::Forever));
     assert_eq!(bench.stats("q").waiters, 1, "waiters alone are worth an answer");
+}
+
+/// Of jobs of 1.5 MiB the third one crosses 4 MiB: it is the last of its reply, and a reply is never
+/// empty for lack of room.
+#[test]
+fn the_body_that_crosses_four_mebibytes_is_the_last() {
+    let body = vec![b'x'; 3 << 19];
+    let fill = |bench: &mut Bench| {
+        for _ in 0..5 {
+            bench.add(Add { id: None, body: &body, ..job("q", "", 0) });
+        }
+    };
+    let asked: [fn() -> Request<'static>; 4] = [
+        || Request::Reserve(reserve(Q, Wait::No, 10)),
+        || Request::Reserve(Reserve { no_ack: true, ..reserve(Q, Wait::No, 10) }),
+        || list_pop(Q, Side::Left, 10, Wait::No),
+        || peek("q", 10),
+    ];
+    for ask in asked {
+        let mut bench = Bench::new();
+        fill(&mut bench);
+        bench.ask(1, ask());
+        let said = bench.take_told().concat();
+        assert_eq!(said.split(' ').count(), 3, "{:.80}", said);
+        bench.ask(1, ask());
+        let rest = if matches!(ask(), Request::Peek { .. }) { 3 } else { 2 };
+        assert_eq!(bench.take_told().concat().split(' ').count(), rest);
+    }
+    // A waiter's reply ends the same way.
+    let mut bench = Bench::new();
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::Forever, 10)));
+    let bodies = vec![&body[..]; 5];
+    bench.ask(2, push("q", Side::Right, &bodies));
+    assert_eq!(bench.take_told()[1].split(' ').count(), 3);
+    let whole = vec![b'x'; 5 << 20];
+    let mut bench = Bench::new();
+    for id in ["a", "b"] {
+        bench.add(Add { body: &whole, ..job("q", id, 0) });
+    }
+    bench.check(1, Request::Reserve(reserve(Q, Wait::No, 10)), &["1:a#1"]);
 }

@@ -85,6 +85,15 @@ fn named_ones_move_if_they_are_dead_and_in_delays_them() {
 }
 
 #[test]
+fn named_ones_move_in_the_order_in_which_they_are_named() {
+    let mut bench = Bench::new();
+    ["a", "b", "c"].into_iter().for_each(|id| bury(&mut bench, id));
+    let ids: &[&[u8]] = &[b"c", b"a", b"b"];
+    bench.check(1, Request::Redrive(redrive("q", Which::Ids(ids))), &["1:3"]);
+    bench.check(1, peek("q", 9), &["1:c a b"]);
+}
+
+#[test]
 fn kept_attempts_leave_one_more_and_others_begin_anew() {
     for keep_attempts in [false, true] {
         let mut bench = Bench::new();
