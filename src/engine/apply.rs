@@ -98,8 +98,10 @@ impl Store {
                 self.arm_lease(queue, found(at), lease_end);
             }
             Fact::LeaseOver { queue, lost, counted, to, .. } => {
+                // A death is dated when it happened, however late it was noticed.
+                let ended = self.timers.due(found(at)).min(at_ms);
                 self.end_lease(queue, found(at), lost, counted);
-                self.settle(queue, found(at), to, at_ms);
+                self.settle(queue, found(at), to, ended);
             }
             Fact::Deleted { queue, .. } => {
                 let counted = self.jobs.get(found(at)).stage != Stage::Window;

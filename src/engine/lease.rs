@@ -59,7 +59,7 @@ impl Step<'_, '_> {
         };
         let counted = !nack.uncounted;
         let failure = Failure::Nacked { counted, bury: nack.bury, next };
-        let to = destination(&self.engine.store, queue, index, failure, self.now);
+        let to = destination(&self.engine.store, queue, index, failure, self.now.ceil(), self.now);
         let priority = nack.priority.unwrap_or(self.engine.store.jobs.get(index).priority);
         let (id, error) = (nack.id, nack.error);
         self.commit(&Fact::Nacked { queue, id, counted, priority, error, to }, at);
@@ -221,7 +221,8 @@ impl Engine {
         true
     }
 
-    /// A lease ended by itself.
+    /// A lease ended by itself: at its end, or when its connection was gone before that. After a downtime,
+    /// a step of the clock or a stall that may be long past, and what follows counts from it all the same.
     pub(super) fn end_lease(
         &mut self,
         queue: QueueNo,
@@ -231,7 +232,8 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) {
         let (id, at) = (self.id_of(index), self.located(index));
-        let to = destination(&self.store, queue, index, failure, now);
+        let ended = self.store.timers.due(index).min(now.ceil());
+        let to = destination(&self.store, queue, index, failure, ended, now);
         let lost = failure == Failure::Lost;
         let fact = Fact::LeaseOver { queue, id: &id, lost, counted: true, to };
         self.commit(now, turn, &fact, at);

@@ -26,12 +26,15 @@ pub enum Failure {
     Lost,
 }
 
-/// Where the leased job goes.
+/// Where the leased job goes. Its backoff, or how long it is kept as dead, counts from `ended`: when the
+/// delivery ended, which may be long before anybody noticed. A next time that has passed meanwhile is
+/// `now`, as every time in the past is: the wheels are not behind it.
 pub fn destination(
     store: &Store,
     queue: QueueNo,
     index: JobIndex,
     failure: Failure,
+    ended: Millis,
     now: Micros,
 ) -> Destination {
     let policy = store.policy(index);
@@ -39,13 +42,13 @@ pub fn destination(
     let used_up = policy.attempts > 0 && history.attempt >= policy.attempts;
     let backoff = || {
         let wait_ms = policy.backoff.wait_ms(store.jobs.id(index), history.attempt);
-        Destination::Delayed { due: now.ceil().plus(wait_ms) }
+        Destination::Delayed { due: ended.plus(wait_ms).max(now.floor()) }
     };
     let dead = |reason| {
         let settings = store.queue(queue).settings.as_ref();
         let own_ms = settings.and_then(|settings| settings.dead_retention_ms);
         let kept_ms = own_ms.unwrap_or(limits::DEAD_RETENTION_MS_DEFAULT);
-        Destination::Dead { reason, kept_until: now.ceil().plus(kept_ms) }
+        Destination::Dead { reason, kept_until: ended.plus(kept_ms) }
     };
     match failure {
         Failure::Nacked { bury: true, .. } => dead(Reason::Buried),

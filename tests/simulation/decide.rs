@@ -410,9 +410,9 @@ impl<'c> Check<'c> {
         let (now, ceil) = (self.now().0, self.ceil());
         let job = self.model().job(key, id).expect("it is leased").clone();
         let to = if nack.bury {
-            self.dead(key, Reason::Buried)
+            self.dead(key, Reason::Buried, ceil)
         } else if !nack.uncounted && job.used_up() {
-            self.dead(key, Reason::Attempts)
+            self.dead(key, Reason::Attempts, ceil)
         } else {
             match nack.when {
                 Some(When::In(0)) => Destination::Delayed { due: Millis(now) },
@@ -429,7 +429,7 @@ impl<'c> Check<'c> {
         let (counted, error) = (!nack.uncounted, nack.error);
         let queue = QueueNo(self.model().queue(key).number);
         self.expected.push_back(Fact::Nacked { queue, id, counted, priority, error, to });
-        self.settle(key, id, to, |job| {
+        self.settle(key, id, to, now, |job| {
             job.nacks += 1;
             job.attempt -= u32::from(!counted);
             job.priority = priority;

@@ -263,16 +263,18 @@ impl Check<'_> {
             assert!(!stalled, "{job:?} ends though nobody could answer");
         }
         let reason = if lost { Reason::Lost } else { Reason::Timeout };
+        // However late that is noticed.
+        let ended = job.lease_end.min(ceil);
         let wanted = if job.used_up() {
-            self.dead(key, reason)
+            self.dead(key, reason, ended)
         } else if job.unanswered == 0 {
             Destination::Ready
         } else {
             let wait_ms = job.policy.backoff.wait_ms(id, job.attempt);
-            Destination::Delayed { due: Millis(ceil + wait_ms) }
+            Destination::Delayed { due: Millis((ended + wait_ms).max(now.0)) }
         };
         assert_eq!(to, wanted, "where {job:?} goes");
-        self.settle(key, id, to, |job| {
+        self.settle(key, id, to, ended.min(now.0), |job| {
             job.unanswered += 1;
             job.bound_to = None;
             if lost {
@@ -290,18 +292,19 @@ impl Check<'_> {
         self.auditor.note(if lost { "lost" } else { "timeout" });
     }
 
-    pub fn dead(&mut self, key: QueueKey, reason: Reason) -> Destination {
+    pub fn dead(&mut self, key: QueueKey, reason: Reason, ended: u64) -> Destination {
         let kept_ms = self.model().queue(key).policies.kept_ms();
-        let kept_until = Millis(self.ceil() + kept_ms);
+        let kept_until = Millis(ended + kept_ms);
         Destination::Dead { reason, kept_until }
     }
 
-    /// Sends a leased job where its delivery sends it.
+    /// Sends a leased job where its delivery, which ended at `died`, sends it.
     pub fn settle(
         &mut self,
         key: QueueKey,
         id: Kept,
         to: Destination,
+        died: u64,
         change: impl FnOnce(&mut ModelJob),
     ) {
         let (serial, now) = (self.model().serial(), self.now().0);
@@ -316,7 +319,7 @@ impl Check<'_> {
                 }
                 Destination::Dead { reason, kept_until } => {
                     job.state = State::Dead;
-                    job.death = Some((reason, now, serial));
+                    job.death = Some((reason, died, serial));
                     job.kept_until = kept_until.0;
                 }
             }
