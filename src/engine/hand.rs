@@ -13,6 +13,27 @@ use crate::engine::store::Store;
 use crate::engine::{Engine, Turn};
 use crate::ids::{ClientId, QueueNo, Token};
 use crate::time::{Micros, Millis};
+use std::collections::VecDeque;
+
+/// Jobs that go back at once when their connection is gone. More than a reply can hold only come from a
+/// pipeline that was never read; they go back in slices, as time passes.
+const RETURNED_AT_ONCE: u32 = 1_024;
+
+/// What was handed to one client in replies that have not begun to leave, oldest first.
+#[derive(Debug, Default)]
+pub struct InHand {
+    replies: VecDeque<Vec<Taken>>,
+    bytes: usize,
+}
+
+/// What was in the hand of a connection that is gone, and goes back.
+#[derive(Debug)]
+pub struct Returning {
+    /// Of the oldest reply.
+    first: std::vec::IntoIter<Taken>,
+    replies: VecDeque<Vec<Taken>>,
+    bytes: usize,
+}
 
 /// A popped job, with all that is needed to put it back.
 #[derive(Debug)]
@@ -47,7 +68,53 @@ pub enum Taken {
     Gone(Box<Gone>),
 }
 
+impl InHand {
+    fn push(&mut self, reply: Vec<Taken>) {
+        self.bytes += reply_bytes(&reply);
+        self.replies.push_back(reply);
+    }
+
+    fn drop_first(&mut self, replies: usize) {
+        for reply in self.replies.drain(..replies.min(self.replies.len())) {
+            self.bytes -= reply_bytes(&reply);
+        }
+    }
+}
+
+impl Returning {
+    /// What goes back next.
+    fn next(&self) -> Option<&Taken> {
+        self.first.as_slice().first()
+    }
+}
+
+fn reply_bytes(reply: &[Taken]) -> usize {
+    size_of::<Vec<Taken>>() + reply.iter().map(Taken::bytes).sum::<usize>()
+}
+
 impl Taken {
+    /// Bytes held for it.
+    fn bytes(&self) -> usize {
+        let own = match self {
+            Taken::Leased { .. } => 0,
+            Taken::Gone(gone) => {
+                let data = gone.departed.id().len() + gone.departed.body().len();
+                size_of::<Gone>() + size_of::<Departed>() + data
+            }
+        };
+        size_of::<Taken>() + own
+    }
+
+    /// The most that putting it back makes.
+    fn returning_bytes_max(&self) -> u64 {
+        match self {
+            Taken::Leased { .. } => TAKING_BYTES_MAX,
+            Taken::Gone(gone) => {
+                returning_bytes_max(gone.departed.job.body_bytes(), &gone.policy.backoff)
+            }
+        }
+    }
+
     /// As the reply shows it.
     pub fn shown<'a>(&'a self, store: &'a Store) -> Delivered<'a> {
         let (queue, id, body, history, due, lease) = match *self {
@@ -89,18 +156,56 @@ impl Engine {
     /// hand-offs stand. The later ones of a pipeline are still in hand.
     pub fn sent_first(&mut self, client: ClientId, replies: usize) {
         let Some(in_hand) = self.in_hand.get_mut(&client) else { return };
-        in_hand.drain(..replies.min(in_hand.len()));
-        if in_hand.is_empty() {
+        in_hand.drop_first(replies);
+        if in_hand.replies.is_empty() {
             self.in_hand.remove(&client);
         }
     }
 
+    /// Bytes held for what is in `client`'s hand.
+    pub fn in_hand_bytes(&self, client: ClientId) -> usize {
+        self.in_hand.get(&client).map_or(0, |in_hand| in_hand.bytes)
+    }
+
+    /// From here on this reply is in `client`'s hand.
+    pub(super) fn note_in_hand(&mut self, client: ClientId, reply: Vec<Taken>) {
+        self.in_hand.entry(client).or_default().push(reply);
+    }
+
     /// What was handed to `client` and not yet [`sent`](Engine::sent) never left: back to its old
-    /// place, uncounted, and on to whoever waits. To be followed by [`Engine::closed`]. Where there is
-    /// no room for the fact the hand-off stands, as after a crash.
+    /// place, uncounted, and on to whoever waits. To be followed by [`Engine::closed`]. Of very many jobs
+    /// some go back when time passes next; so do those for whose facts there is no room.
     pub fn unsent(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
-        for taken in self.in_hand.remove(&client).unwrap_or_default().into_iter().flatten() {
-            match taken {
+        if let Some(InHand { replies, bytes }) = self.in_hand.remove(&client) {
+            let first = Vec::new().into_iter();
+            self.returning.push_back(Returning { first, replies, bytes });
+        }
+        self.return_unsent(&mut RETURNED_AT_ONCE.clone(), now, turn);
+        self.hand_off(now, turn);
+    }
+
+    /// Puts back jobs that never left, as far as their facts fit; false if the budget was used up before
+    /// that.
+    pub(super) fn return_unsent(
+        &mut self,
+        budget: &mut u32,
+        now: Micros,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        while let Some(returning) = self.returning.front_mut() {
+            let Some(taken) = returning.next() else {
+                match returning.replies.pop_front() {
+                    Some(reply) => returning.first = reply.into_iter(),
+                    None => drop(self.returning.pop_front()),
+                }
+                continue;
+            };
+            if !self.gate.has_room(taken.returning_bytes_max()) {
+                return true;
+            }
+            let Some(left) = budget.checked_sub(1) else { return false };
+            *budget = left;
+            match returning.first.next().expect("it was looked at") {
                 Taken::Leased { queue, index, token, at, .. } => {
                     if self.take_back_lease(queue, index, token, now, turn) {
                         self.note_untaken(queue, at);
@@ -109,7 +214,19 @@ impl Engine {
                 Taken::Gone(gone) => self.take_back_gone(*gone, now, turn),
             }
         }
-        self.hand_off(now, turn);
+        true
+    }
+
+    /// Whether jobs that never left could go back now.
+    pub(super) fn may_return(&self) -> bool {
+        // None where another reply, or another client, comes next.
+        let fits = |taken: &Taken| self.gate.has_room(taken.returning_bytes_max());
+        self.returning.front().is_some_and(|returning| returning.next().is_none_or(fits))
+    }
+
+    /// Bytes held for what goes back; all of a client's until the last of it has.
+    pub(super) fn returning_bytes(&self) -> usize {
+        self.returning.iter().map(|returning| returning.bytes).sum()
     }
 
     fn take_back_lease(
@@ -120,7 +237,7 @@ impl Engine {
         now: Micros,
         turn: &mut Turn<'_>,
     ) -> bool {
-        if !self.holds(queue, index, token) || !self.gate.has_room(TAKING_BYTES_MAX) {
+        if !self.holds(queue, index, token) {
             return false;
         }
         let (id, at) = (self.id_of(index), self.located(index));
@@ -140,9 +257,6 @@ impl Engine {
         let at = self.store.locate(queue, departed.id());
         // Another client has used the id again since: the pop stands, as after a crash.
         if at.index.is_some_and(|index| self.store.jobs.get(index).stage != Stage::Window) {
-            return;
-        }
-        if !self.gate.has_room(returning_bytes_max(job.body_bytes(), &policy.backoff)) {
             return;
         }
         let policy = self.intern(policy, now, turn);

@@ -196,6 +196,10 @@ impl Engine {
     /// lost, as ever. Hands nothing to waiters.
     pub fn end_bound(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> bool {
         let mut left = budget;
+        // What there is no room for stays handed over, as after a crash.
+        if !self.return_unsent(&mut left, now, turn) {
+            return false;
+        }
         if !self.end_unbound(&mut left, now, turn) {
             return false;
         }

@@ -67,7 +67,7 @@ pub(crate) use base::image;
 pub use fact::Facts;
 use fact::{Fact, Malformed};
 use flow::Gate;
-use hand::Taken;
+use hand::InHand;
 use job::JobIndex;
 pub use load::Loader;
 use reply::{Outbox, Reply};
@@ -167,7 +167,9 @@ pub struct Engine {
     /// Bytes of jobs handed over since time passed last, which it does once a turn.
     handed_bytes: usize,
     /// What was handed over in replies that have not reached the kernel.
-    in_hand: HashMap<ClientId, VecDeque<Vec<Taken>>, RandomState>,
+    in_hand: HashMap<ClientId, InHand, RandomState>,
+    /// What was in the hands of connections that are gone, and goes back.
+    returning: VecDeque<hand::Returning>,
     /// The queue asked for last: most requests go where the one before went, and comparing a name is
     /// cheaper than hashing it.
     likely_queue: QueueNo,
@@ -208,6 +210,7 @@ impl Engine {
             searches: HashMap::with_hasher(hasher.clone()),
             handed_bytes: 0,
             in_hand: HashMap::with_hasher(hasher.clone()),
+            returning: VecDeque::new(),
             likely_queue: QueueNo(0),
             likely_policy: PolicyNo(0),
             bound: HashMap::with_hasher(hasher),
@@ -335,7 +338,7 @@ impl Engine {
 
     /// Bytes held for jobs and queues.
     pub fn memory_bytes(&self) -> u64 {
-        self.store.bytes
+        self.store.bytes + self.returning_bytes() as u64
     }
 
     /// How many queues exist in each database.

@@ -29,6 +29,7 @@ impl Engine {
         self.handed_bytes = 0;
         self.slack = limits::SLACK_STEPS_PER_TURN;
         self.opening = limits::OPENING_STEPS_PER_TURN;
+        let returned = self.return_unsent(&mut left.max(SLICE_STEPS), now, turn);
         // Before the sweep: with a backoff of 0 it leaves jobs that are due now.
         let ended = self.end_unbound(&mut left.max(SLICE_STEPS), now, turn);
         self.hand_off(now, turn);
@@ -41,7 +42,7 @@ impl Engine {
         let forgotten = self.forget_idle(now, turn);
         let tidy = self.store.bury_slice(&mut left) && self.store.jobs.settle(&mut left);
         // Without room, who asks again at once finds the same.
-        let passed = swept && ended && forgotten || !self.gate.lets_time_pass();
+        let passed = swept && returned && ended && forgotten || !self.gate.lets_time_pass();
         let more = !(passed && timed_out && tidy);
         Advanced { next_wakeup: self.next_wakeup(), more }
     }
@@ -52,7 +53,7 @@ impl Engine {
         let passes = self.gate.lets_time_pass();
         let serves = !self.touched.is_empty() && self.gate.serves();
         let begun = !self.sweeping.is_empty() || !self.unbound.is_empty();
-        if passes && begun || serves || self.store.is_untidy() {
+        if passes && begun || serves || self.may_return() || self.store.is_untidy() {
             return Some(Millis(0));
         }
         if !passes {

@@ -371,7 +371,7 @@ impl Engine {
             turn.outbox.prompt(client, &prompt);
         }
         turn.outbox.reply(client, reply);
-        self.in_hand.entry(client).or_default().push_back(taken);
+        self.note_in_hand(client, taken);
     }
 
     /// Until when the id stays taken if the job ends now; 0 not at all.

@@ -1,10 +1,11 @@
 //! What the journal allows: room, hand-offs held back, a full stop.
 
 use delayd::engine::flow::{Flow, PASSING_BYTES_MAX, Room, TAKING_BYTES_MAX};
-use delayd::engine::request::{Request, State, Wait};
+use delayd::engine::request::{Add, Request, State, Wait, When};
 use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
 use delayd::ids::Token;
+use delayd::time::Millis;
 
 use crate::bench::*;
 
@@ -141,7 +142,7 @@ fn stopped_nothing_changes_and_no_time_passes_but_for_waiters() {
 }
 
 #[test]
-fn what_a_closed_connection_had_in_hand_is_lost_while_stopped_and_its_bound_leases_wait() {
+fn what_a_closed_connection_had_in_hand_goes_back_when_there_is_room() {
     let mut bench = Bench::new();
     for id in ["a", "b", "c"] {
         bench.add(job("q", id, 0));
@@ -163,8 +164,42 @@ fn what_a_closed_connection_had_in_hand_is_lost_while_stopped_and_its_bound_leas
     bench.flow(Flow::default());
     bench.at(1);
     bench.check(9, get("q", "a"), &["9:ready due 0 attempt 1"]);
-    bench.check(9, get("q", "b"), &["9:leased due 0 attempt 1 until 100"]);
-    bench.check(9, get("q", "c"), &["9:nil"]);
+    bench.check(9, get("q", "b"), &["9:ready due 0 attempt 0"]);
+    bench.check(9, get("q", "c"), &["9:ready due 0 attempt 0"]);
+}
+
+/// A client popped 5,000 jobs in one pipeline, read nothing and hung up: all go back to their places,
+/// in slices.
+#[test]
+fn what_a_long_pipeline_had_in_hand_goes_back_in_slices() {
+    let mut bench = Bench::new();
+    let ids: Vec<String> = (0..5_000).map(|id| format!("{id:04}")).collect();
+    for id in &ids {
+        let job = Add { id: Some(id.as_bytes()), ..Add::new(queue("q"), When::In(0), b"") };
+        bench.ask(9, Request::Add(job));
+    }
+    for _ in 0..4_999 {
+        bench.ask(1, pop(Q, Wait::No));
+    }
+    bench.take_told();
+    bench.check(2, Request::Reserve(reserve(Q, Wait::No, 1)), &["2:4999#1"]);
+    bench.unsent(2);
+    bench.unsent(1);
+    bench.closed(1);
+    let at_once = bench.engine.job_counts()[1];
+    assert!((1_000..2_000).contains(&at_once), "{at_once}");
+    assert!(bench.engine.memory_bytes() > 0);
+    let mut slices = 0;
+    while bench.engine.job_counts()[1] < 5_000 {
+        assert_eq!(bench.engine.next_wakeup(), Some(Millis(0)));
+        bench.advance(100);
+        slices += 1;
+        assert!(slices < 100, "they do not go back");
+    }
+    assert!(slices > 5, "{slices}");
+    for id in &ids {
+        bench.check(3, pop(Q, Wait::No), &[&format!("3:{id}")]);
+    }
 }
 
 #[test]

@@ -188,9 +188,8 @@ impl<'c> Check<'c> {
                 self.model().in_hand.remove(&client);
             }
             Input::Unsent(client) => {
-                for handed in self.model().in_hand.remove(&client).unwrap_or_default() {
-                    self.expect_back(handed);
-                }
+                let model = self.model();
+                model.going_back.extend(model.in_hand.remove(&client).unwrap_or_default());
                 self.decided = true;
             }
             Input::Closed(client) => {
@@ -205,23 +204,27 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// What was in the hand of a connection that is gone must go back.
-    fn expect_back(&mut self, handed: InHand) {
+    /// Finds the next that was in the hand of a connection that is gone and has to go back.
+    pub fn expect_back(&mut self) {
+        while self.expected.is_empty()
+            && let Some(handed) = self.model().going_back.pop_front()
+        {
+            self.expect_back_of(handed);
+        }
+    }
+
+    fn expect_back_of(&mut self, handed: InHand) {
         match handed {
             InHand::Leased(key, id, token) => {
                 let Some(job) = self.model().job(key, id) else { return };
-                let back =
-                    |fact: &Fact<'_>| matches!(*fact, Fact::Unleased { id: of, .. } if of == id);
-                if job.state == State::Leased && job.token == Some(token) && self.fits(back) {
+                if job.state == State::Leased && job.token == Some(token) {
                     let queue = QueueNo(self.model().queue(key).number);
                     self.expected.push_back(Fact::Unleased { queue, id });
                 }
             }
             InHand::Gone(key, birth, job) => {
-                let back = |fact: &Fact<'_>| matches!(fact, Fact::Unpopped { image, .. } if image.id == job.id);
-                let fits = self.fits(back);
                 let Some(queue) = self.model().queues.get(&key) else { return };
-                if queue.birth == birth && !queue.jobs.contains_key(job.id) && fits {
+                if queue.birth == birth && !queue.jobs.contains_key(job.id) {
                     let queue = QueueNo(queue.number);
                     let [nacks, timeouts, lost] = [job.nacks, job.timeouts, job.lost];
                     let counts =
@@ -244,10 +247,16 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// Whether the step must, or where room is short does, make such a fact.
-    fn fits(&self, is: impl Fn(&Fact<'_>) -> bool) -> bool {
-        let mut facts = self.step.facts.iter().map(|fact| fact.expect("readable"));
-        !self.auditor.journal.is_short() || facts.any(|fact| is(&fact))
+    /// Where there is room, all of them go back.
+    fn finish_back(&mut self) {
+        let (input, advanced) = (self.step.input, self.step.advanced);
+        let all = match input {
+            Input::Unsent(_) => true,
+            _ => advanced.is_some_and(|advanced| !advanced.more),
+        };
+        if all && !self.auditor.journal.is_short() {
+            self.expect_back();
+        }
     }
 
     /// The request's reply has been checked where it was predicted.
@@ -272,6 +281,7 @@ impl<'c> Check<'c> {
         if self.step.outcome != Some(Outcome::Again) {
             self.decide_once();
         }
+        self.finish_back();
         assert!(self.expected.is_empty(), "missing facts: {:?}", self.expected);
         assert!(self.to_add.is_none() && self.entering.is_none(), "the job was not added");
         assert!(self.to_set.is_none() && self.to_pause.is_none(), "nothing was set");

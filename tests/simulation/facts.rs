@@ -165,6 +165,7 @@ impl Check<'_> {
             Fact::Configured { queue, ref settings } => self.configured(queue, settings),
             Fact::Unpopped { queue, image } => {
                 let key = self.key(queue);
+                self.expect_back();
                 let mut expected = self.expected.pop_front();
                 if let Some(Fact::Unpopped { image: wanted, .. }) = &mut expected {
                     (wanted.policy, wanted.place) = (image.policy, image.place);
@@ -186,6 +187,7 @@ impl Check<'_> {
             Fact::Redriven { .. } => self.redriven(fact),
             Fact::Unleased { queue, id } => {
                 let (key, id) = (self.key(queue), keep(id));
+                self.expect_back();
                 assert_eq!(self.expected.pop_front().as_ref(), Some(fact), "what goes back");
                 let now = self.now().0;
                 let queue = self.model().queue(key);

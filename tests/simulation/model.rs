@@ -319,6 +319,8 @@ pub struct Model {
     pub lines: BTreeMap<QueueKey, VecDeque<ClientId>>,
     pub waiting: BTreeMap<ClientId, ModelWaiter>,
     pub in_hand: BTreeMap<ClientId, Vec<InHand>>,
+    /// What was in the hands of connections that are gone, as long as there is no room for it.
+    pub going_back: VecDeque<InHand>,
     pub closed: BTreeSet<ClientId>,
     pub newest_token: u64,
     /// Counts whatever needs an order: births, due times, leases, deaths.

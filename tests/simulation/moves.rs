@@ -153,7 +153,7 @@ impl Check<'_> {
         queue.jobs.values_mut().for_each(|job| job.ready_step = u64::MAX);
         let number = QueueNo(queue.number);
         model.queues.insert(to, queue);
-        for handed in model.in_hand.values_mut().flatten() {
+        for handed in model.in_hand.values_mut().flatten().chain(&mut model.going_back) {
             let (InHand::Leased(key, ..) | InHand::Gone(key, ..)) = handed;
             if *key == from {
                 *key = to;
