@@ -148,11 +148,15 @@ pub const ADVANCE_STEPS_PER_TURN: u32 = 2048;
 /// a turn every ms.
 pub const OPENING_STEPS_PER_TURN: u32 = 8192;
 
-/// Unread replies above which a client's requests are left alone until it has read some.
+/// Unread replies above which a client's requests wait until it has read some, as long as what it
+/// sends behind them is less than [`INPUT_HOLD_BYTES`]. Beyond that it may be one that writes all its
+/// requests before it reads: they run, and its replies pile up to `max-clients-memory`.
 pub const OUTPUT_HOLD_BYTES: usize = 1 << 20;
-/// Requests held back, while their client waits or has more than its share of a turn, above which
-/// no more are read from it.
+/// Requests of a client that has more than its share of a turn above which no more are read from it.
 pub const INPUT_HOLD_BYTES: usize = 64 << 10;
+/// Replies to one client above which its further commands wait for the next turn. `max-clients-memory` is
+/// looked at behind each client's commands, so this and one reply are by how much it can be passed.
+pub const OUTPUT_BYTES_PER_TURN: usize = 1 << 20;
 
 /// How long a shutdown waits for replies to leave, ms.
 pub const SHUTDOWN_MS_MAX: u64 = 5_000;

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::Read;
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{Client, LIMIT, Running};
@@ -171,35 +171,6 @@ fn a_client_killed_while_waiting_gets_no_job() {
     waiter.expect_end();
     killer.command(&["DELAY.POP", "q", "0"]);
     killer.expect_job("q", "body");
-}
-
-/// It is left alone once a bound of unread replies is reached; when it reads, all are there.
-#[test]
-fn a_client_that_does_not_read_holds_little_and_no_other_up() {
-    let server = Running::start(&[]);
-    let (mut lazy, mut other) = (server.connect(), server.connect());
-    let command = format!("ECHO {}\r\n", "x".repeat(1_000));
-    lazy.stream.set_nonblocking(true).unwrap();
-    let mut sent = 0;
-    // Until neither the sockets' buffers nor the server take any more.
-    let mut stuck = Instant::now();
-    while stuck.elapsed() < Duration::from_millis(300) {
-        let at = sent % command.len();
-        match lazy.stream.write(&command.as_bytes()[at..]) {
-            Ok(count) => (sent, stuck) = (sent + count, Instant::now()),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
-        }
-        other.send("PING\r\n");
-        other.expect("+PONG\r\n");
-    }
-    let info = other.info();
-    let bytes = info.split("client_bytes:").nth(1).unwrap().split('\r').next().unwrap();
-    assert!(bytes.parse::<usize>().unwrap() < 4 << 20, "{bytes} bytes held");
-
-    lazy.stream.set_nonblocking(false).unwrap();
-    let whole = sent / command.len();
-    let reply = format!("$1000\r\n{}\r\n", "x".repeat(1_000));
-    (0..whole).for_each(|_| lazy.expect(&reply));
 }
 
 #[test]

@@ -1,19 +1,15 @@
 //! One connection: its socket, what was read from it, and its session.
 
 use super::buffers::Buffers;
+use super::input::Input;
 use super::stream::{Peer, Stream};
 use crate::ids::ClientId;
 use crate::limits::{HEAVY_TURNS, HEAVY_US, READ_BYTES_PER_TURN};
 use crate::resp::Framer;
 use crate::session::{Session, SocketFacts};
-use bytes::BytesMut;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::task::{Context, Poll, Waker};
-
-/// A tail of a request that is kept in a buffer of its own, so that the large one is free for
-/// others.
-const TAIL_BYTES_MAX: usize = 1024;
 
 /// A connected client.
 #[derive(Debug)]
@@ -25,7 +21,7 @@ pub struct Client {
     /// How far its requests have been read.
     pub framer: Framer,
     /// Requests, or parts of them, that have not run.
-    pub input: BytesMut,
+    pub input: Input,
     /// Its connection.
     pub socket: Socket,
 }
@@ -57,7 +53,7 @@ pub struct Socket {
     pub midway: bool,
     /// Its command is kept back by CLIENT PAUSE.
     pub postponed: bool,
-    /// It is left alone until it has read some of its replies.
+    /// Its requests wait until it has read some of its replies.
     pub held: bool,
     /// What it is known to hold, bytes.
     pub bytes: usize,
@@ -96,26 +92,27 @@ impl Client {
             bytes: 0,
             over_soft_us: None,
         };
-        let (framer, input) = (Framer::new(), BytesMut::new());
+        let (framer, input) = (Framer::new(), Input::default());
         Client { id: session.id(), session, framer, input, socket }
     }
 
-    /// Reads what is there, up to a client's share of a turn.
-    pub fn read(&mut self, buffers: &mut Buffers) -> Read {
+    /// Reads what is there, up to a client's share of a turn. Of one that waits all is read, however much
+    /// there is: otherwise nobody would see the end behind it when the client hangs up.
+    /// `max-clients-memory` bounds what that comes to.
+    pub fn read(&mut self, is_waiting: bool, buffers: &mut Buffers) -> Read {
+        let Client { framer, input, socket, .. } = self;
         let mut total = 0;
         while total < READ_BYTES_PER_TURN {
-            self.make_room(buffers);
-            let mut cx = Context::from_waker(&self.socket.waker);
-            let read = self.socket.stream.poll_read(&mut cx, &mut self.input);
-            match read {
+            let mut cx = Context::from_waker(&socket.waker);
+            match input.read(&mut socket.stream, &mut cx, framer, is_waiting, buffers) {
                 // Only now will the waker be called when more comes.
                 Poll::Pending => {
-                    self.socket.unread = false;
+                    socket.unread = false;
                     break;
                 }
                 Poll::Ready(Ok(0)) => {
-                    self.socket.unread = false;
-                    self.socket.ended = true;
+                    socket.unread = false;
+                    socket.ended = true;
                     break;
                 }
                 Poll::Ready(Ok(count)) => total += count,
@@ -125,31 +122,9 @@ impl Client {
         Read::Bytes(total)
     }
 
-    /// Gives back what buffer the rest of the input does not need.
-    pub fn settle(&mut self, buffers: &mut Buffers) {
-        if self.input.is_empty() {
-            if self.input.capacity() > 0 {
-                buffers.put(std::mem::take(&mut self.input));
-            }
-        } else if self.input.len() <= TAIL_BYTES_MAX && self.input.capacity() > 2 * TAIL_BYTES_MAX {
-            let tail = BytesMut::from(&self.input[..]);
-            buffers.put(std::mem::replace(&mut self.input, tail));
-        }
-    }
-
     /// Bytes held for what it has sent: partial and waiting requests, and its transaction.
     pub fn held_bytes(&self) -> usize {
-        self.input.capacity() + self.session.memory_bytes() + self.socket.stream.held_bytes()
-    }
-
-    fn make_room(&mut self, buffers: &mut Buffers) {
-        let wanted = self.framer.wanted(&self.input).max(1);
-        if self.input.capacity() == 0 {
-            self.input = buffers.take();
-        }
-        if self.input.capacity() - self.input.len() < wanted.min(READ_BYTES_PER_TURN) {
-            self.input.reserve(wanted.max(super::buffers::BUFFER_BYTES));
-        }
+        self.input.held_bytes() + self.session.memory_bytes() + self.socket.stream.held_bytes()
     }
 }
 
@@ -167,7 +142,7 @@ impl Socket {
 
     /// Whether there may be something to read that is to be read.
     pub fn wants_reading(&self) -> bool {
-        self.unread && !self.ended && !self.held && self.closing_us.is_none()
+        self.unread && !self.ended && self.closing_us.is_none()
     }
 
     /// Whether its commands take long.
@@ -223,7 +198,7 @@ impl Socket {
             waiting: self.postponed,
             closing: self.closing_us.is_some(),
             memory_bytes: self.bytes,
-            readable: !self.held,
+            readable: !self.ended && self.closing_us.is_none(),
             ..SocketFacts::default()
         }
     }

@@ -15,14 +15,20 @@ use std::ops::Range;
 /// A turn's number; 0 is before all turns.
 pub type TurnNo = u64;
 
-/// A reply in an output.
+/// Room kept for frames while there are none, 32 bytes each.
+const FRAMES_KEPT: usize = 64;
+
+/// Replies in an output, one after the other, that wait for the same turn and tell the same: of a pipeline
+/// of ADDs there is one for each turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Frame {
-    /// Where it begins: a position in all that was ever written to the client.
+    /// Where they begin: a position in all that was ever written to the client.
     start: u64,
-    /// The turn whose facts it waits for; 0 for none.
+    /// The turn whose facts they wait for; 0 for none.
     turn: TurnNo,
     told: Told,
+    /// How many replies there are.
+    count: u32,
 }
 
 /// What a reply, or a message, tells.
@@ -36,6 +42,17 @@ pub enum Told {
     News,
 }
 
+/// Replies that stand together and tell the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Where they stand in all that was ever written to the client.
+    pub range: Range<u64>,
+    /// What each of them tells of changes that did not become safe.
+    pub told: Told,
+    /// How many there are.
+    pub count: u32,
+}
+
 /// The replies of one client from the first one on that waits.
 #[derive(Debug, Default)]
 pub struct Held {
@@ -46,8 +63,17 @@ impl Held {
     /// Notes a reply that begins at `start`. One that needs no journal is remembered only behind one
     /// that does.
     pub fn push(&mut self, start: u64, turn: TurnNo, told: Told) {
-        if turn > 0 || !self.frames.is_empty() {
-            self.frames.push_back(Frame { start, turn, told });
+        match self.frames.back_mut() {
+            None if turn == 0 => {}
+            // One that waits for nothing leaves with those before it.
+            Some(last)
+                if last.told == told
+                    && (last.turn == turn || turn == 0 && told == Told::Nothing)
+                    && last.count < u32::MAX =>
+            {
+                last.count += 1;
+            }
+            _ => self.frames.push_back(Frame { start, turn, told, count: 1 }),
         }
     }
 
@@ -59,6 +85,9 @@ impl Held {
                 return Some((frame.start, frame.turn));
             }
             self.frames.pop_front();
+        }
+        if self.frames.capacity() > FRAMES_KEPT {
+            self.frames = VecDeque::new();
         }
         None
     }
@@ -78,13 +107,18 @@ impl Held {
         self.frames.iter().rev().map(|frame| frame.turn).find(|turn| *turn > 0).unwrap_or(0)
     }
 
-    /// The replies from the first one that waits on, with what each tells of changes that did not
-    /// become safe; `end` is where the output ends. Forgets them.
-    pub fn take(&mut self, released: TurnNo, end: u64) -> Vec<(Range<u64>, Told)> {
+    /// The replies from the first one that waits on, in runs of so many, with what each of a run tells of
+    /// changes that did not become safe; `end` is where the output ends. Forgets them.
+    pub fn take(&mut self, released: TurnNo, end: u64) -> Vec<Run> {
         let frames = std::mem::take(&mut self.frames);
         let ends = frames.iter().skip(1).map(|frame| frame.start).chain([end]);
         let lost = |frame: &Frame| if frame.turn > released { frame.told } else { Told::Nothing };
-        frames.iter().zip(ends).map(|(frame, end)| (frame.start..end, lost(frame))).collect()
+        let run = |(frame, end): (&Frame, u64)| Run {
+            range: frame.start..end,
+            told: lost(frame),
+            count: frame.count,
+        };
+        frames.iter().zip(ends).map(run).collect()
     }
 }
 
@@ -114,18 +148,33 @@ mod tests {
         held.push(20, 0, Told::Nothing);
         held.push(25, 8, Told::Nothing);
         held.push(40, 8, Told::Change);
+        held.push(43, 8, Told::Change);
         held.push(45, 8, Told::News);
-        let told = held.take(7, 50);
+        let run = |range, told, count| Run { range, told, count };
         assert_eq!(
-            told,
+            held.take(7, 50),
             [
-                (10..20, Told::Nothing),
-                (20..25, Told::Nothing),
-                (25..40, Told::Nothing),
-                (40..45, Told::Change),
-                (45..50, Told::News)
+                run(10..20, Told::Nothing, 1),
+                run(20..25, Told::Nothing, 1),
+                run(25..40, Told::Nothing, 1),
+                run(40..45, Told::Change, 2),
+                run(45..50, Told::News, 1)
             ]
         );
         assert!(held.is_empty());
+    }
+
+    /// Half a million replies of a few turns hold next to nothing, and nothing at all afterwards.
+    #[test]
+    fn a_pipeline_is_one_frame_a_turn() {
+        let mut held = Held::default();
+        for reply in 0..500_000_u64 {
+            held.push(10 * reply, 1 + reply / 1_000, Told::Change);
+        }
+        assert!(held.bytes() <= 40_000, "{}", held.bytes());
+        assert_eq!(held.release(250), Some((2_500_000, 251)));
+        assert_eq!(held.newest_turn(), 500);
+        assert_eq!(held.release(500), None);
+        assert_eq!(held.bytes(), 0);
     }
 }

@@ -9,6 +9,7 @@ impl Turns {
     pub(super) fn account(&mut self, slot: u32) {
         let unsent_bytes = self.core.outputs.unsent_bytes(slot) as u64;
         let output_bytes = self.core.outputs.held_bytes(slot);
+        let has_jobs = self.core.outputs.at(slot).has_jobs_in_hand();
         let Some(client) = self.clients.get_mut(slot) else { return };
         let waiting_bytes = match self.core.outputs.is_waiting(slot) {
             true => self.core.engine.waiting_bytes(client.id),
@@ -19,7 +20,12 @@ impl Turns {
             true => self.core.pubsub.bytes(client.id),
             false => 0,
         };
-        let bytes = client.held_bytes() + output_bytes + waiting_bytes + subscription_bytes;
+        let in_hand_bytes = match has_jobs {
+            true => self.core.engine.in_hand_bytes(client.id),
+            false => 0,
+        };
+        let bytes =
+            client.held_bytes() + output_bytes + waiting_bytes + subscription_bytes + in_hand_bytes;
         self.core.clients_bytes = self.core.clients_bytes - client.socket.bytes + bytes;
         client.socket.bytes = bytes;
 

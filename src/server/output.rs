@@ -2,7 +2,8 @@
 //! command runs, replies can be written to any client.
 
 use super::buffers::Buffers;
-use super::held::{Held, Told, TurnNo};
+use super::held::{Held, Run, Told, TurnNo};
+use super::unsent::Unsent;
 use crate::command::render::render;
 use crate::engine::reply::{Outbox, Reply};
 use crate::ids::ClientId;
@@ -10,8 +11,11 @@ use crate::observe::errors::ErrorCounts;
 use crate::pubsub::mail::Letter;
 use crate::resp::{Encoder, Protocol};
 use crate::time::Millis;
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// Room kept for the places of replies that hand over jobs while there are none.
+const HANDED_KEPT: usize = 256;
 
 /// The outputs of all clients, by slot.
 #[derive(Debug)]
@@ -53,7 +57,7 @@ pub struct Outputs {
 #[derive(Debug)]
 pub struct Output {
     /// Encoded replies that have not left.
-    pub bytes: BytesMut,
+    pub unsent: Unsent,
     /// The client waits for a job.
     pub waiting: bool,
     /// Where the replies begin that hand over jobs and have not begun to leave: positions in all that
@@ -110,8 +114,8 @@ impl Outputs {
 
     /// The client is gone; what was not sent is dropped.
     pub fn close(&mut self, client: ClientId, slot: u32) {
-        let output = std::mem::replace(&mut self.by_slot[slot as usize], Output::new());
-        self.buffers.put(output.bytes);
+        let mut output = std::mem::replace(&mut self.by_slot[slot as usize], Output::new());
+        output.unsent.clear(&mut self.buffers);
         self.slots.remove(&client);
         if self.current == Some((client, slot)) {
             self.current = None;
@@ -138,13 +142,16 @@ impl Outputs {
 
     /// Bytes that have not left a slot.
     pub fn unsent_bytes(&self, slot: u32) -> usize {
-        self.by_slot[slot as usize].bytes.len()
+        self.by_slot[slot as usize].unsent.len()
     }
 
     /// Bytes held for the output of a slot.
     pub fn held_bytes(&self, slot: u32) -> usize {
         let output = &self.by_slot[slot as usize];
-        output.bytes.capacity() + output.held.bytes()
+        output.unsent.held_bytes()
+            + output.held.bytes()
+            + output.handed_at.capacity() * size_of::<u64>()
+            + output.prompt.capacity() * size_of::<(u64, Millis)>()
     }
 
     /// Where the output of a slot ends: a position in all that was ever written to its client.
@@ -177,12 +184,7 @@ impl Outputs {
         }
         output.held.push(output.end(), turn, Told::News);
         self.gated_in_turn |= turn > 0;
-        if output.bytes.capacity() == 0 {
-            // Ten thousand subscribers of short messages hold ten thousand short buffers.
-            output.bytes = BytesMut::with_capacity(letter.body.len() + 1);
-        }
-        output.bytes.extend_from_slice(&[letter.heads[usize::from(pushes)]]);
-        output.bytes.extend_from_slice(&letter.body);
+        output.unsent.append([&[letter.heads[usize::from(pushes)]], &letter.body]);
         self.mark_dirty(slot);
         Some(slot)
     }
@@ -231,7 +233,7 @@ impl Outputs {
         let released = self.released;
         let output = &mut self.by_slot[slot as usize];
         match output.held.release(released) {
-            None => output.bytes.len(),
+            None => output.unsent.len(),
             Some((start, turn)) => {
                 if output.gated_for != turn {
                     output.gated_for = turn;
@@ -253,19 +255,23 @@ impl Outputs {
             if output.held.is_empty() {
                 continue;
             }
-            let told = output.held.take(self.released, output.end());
-            let first = told.first().map_or(output.sent_bytes, |(range, _)| range.start);
-            let old = output.bytes.split_off((first - output.sent_bytes) as usize);
-            for (range, lost) in told {
-                match lost {
+            let runs = output.held.take(self.released, output.end());
+            let first = runs.first().map_or(output.sent_bytes, |run| run.range.start);
+            let sendable = (first - output.sent_bytes) as usize;
+            let old = output.unsent.split_off(sendable, &mut self.buffers);
+            for Run { range, told, count } in runs {
+                match told {
                     Told::Change => {
-                        Encoder::new(&mut output.bytes, output.protocol).error(text);
-                        self.errors.count(text);
+                        for _ in 0..count {
+                            let bytes = output.unsent.writer(&mut self.buffers);
+                            Encoder::new(bytes, output.protocol).error(text);
+                            self.errors.count(text);
+                        }
                     }
                     Told::News => {}
                     Told::Nothing => {
                         let at = (range.start - first) as usize..(range.end - first) as usize;
-                        output.bytes.extend_from_slice(&old[at]);
+                        output.unsent.append([&old[at], &[]]);
                     }
                 }
             }
@@ -353,7 +359,7 @@ impl Outputs {
 
     /// The slot was woken: what the kernel did not take before, it may take now.
     pub fn try_again(&mut self, slot: u32) {
-        if !self.by_slot[slot as usize].bytes.is_empty() {
+        if !self.by_slot[slot as usize].unsent.is_empty() {
             self.mark_dirty(slot);
         }
     }
@@ -362,18 +368,22 @@ impl Outputs {
     /// began to leave with them.
     pub fn sent(&mut self, slot: u32, count: usize) -> usize {
         let output = &mut self.by_slot[slot as usize];
-        output.bytes.advance(count);
-        if output.bytes.is_empty() {
-            self.buffers.put(std::mem::take(&mut output.bytes));
-        }
+        output.unsent.drop_first(count, &mut self.buffers);
         output.sent_bytes += count as u64;
         let begun = output.handed_at.iter().take_while(|at| **at < output.sent_bytes).count();
         output.handed_at.drain(..begun);
+        if output.handed_at.is_empty() && output.handed_at.capacity() > HANDED_KEPT {
+            // A pipeline had taken many.
+            output.handed_at = VecDeque::new();
+        }
         while let Some((at, due)) = output.prompt.front().copied()
             && at < output.sent_bytes
         {
             output.prompt.pop_front();
             self.left.push(due);
+        }
+        if output.prompt.is_empty() && output.prompt.capacity() > HANDED_KEPT {
+            output.prompt = VecDeque::new();
         }
         begun
     }
@@ -410,10 +420,7 @@ impl Outputs {
             output.dirty = true;
             self.dirty.push_back(slot);
         }
-        if output.bytes.capacity() == 0 {
-            output.bytes = self.buffers.take();
-        }
-        Encoder::new(&mut output.bytes, output.protocol)
+        Encoder::new(output.unsent.writer(&mut self.buffers), output.protocol)
     }
 
     fn encoder_to_nowhere(&mut self, protocol: Protocol) -> Encoder<'_> {
@@ -437,7 +444,7 @@ impl Output {
 
     fn new() -> Output {
         Output {
-            bytes: BytesMut::new(),
+            unsent: Unsent::default(),
             waiting: false,
             handed_at: VecDeque::new(),
             prompt: VecDeque::new(),
@@ -452,7 +459,7 @@ impl Output {
     }
 
     fn end(&self) -> u64 {
-        self.sent_bytes + self.bytes.len() as u64
+        self.sent_bytes + self.unsent.len() as u64
     }
 }
 
@@ -653,7 +660,7 @@ mod tests {
         outputs.end_turn();
         assert_eq!(outputs.sendable_bytes(SLOT), "+safe\r\n".len());
         assert_eq!(outputs.fail("MISCONF broken"), [CLIENT]);
-        let text = String::from_utf8_lossy(&outputs.at(SLOT).bytes).into_owned();
+        let text = String::from_utf8(outputs.at(SLOT).unsent.to_vec()).unwrap();
         let lost = "-MISCONF broken\r\n";
         assert_eq!(text, format!("+safe\r\n{lost}+read\r\n+PONG\r\n{lost}"));
         assert_eq!(outputs.sendable_bytes(SLOT), text.len());
@@ -693,7 +700,7 @@ mod tests {
         message(&mut outputs, "lost", 4);
         message(&mut outputs, "safe", 3);
         assert_eq!(outputs.fail("MISCONF broken"), []);
-        assert_eq!(&outputs.at(SLOT).bytes[..], b"*safe\r\n");
+        assert_eq!(&outputs.at(SLOT).unsent.to_vec()[..], b"*safe\r\n");
     }
 
     #[test]
@@ -703,7 +710,7 @@ mod tests {
         assert_eq!(message(&mut outputs, "x", 0), None);
         outputs.set_protocol(CLIENT, Protocol::Resp3);
         assert_eq!(message(&mut outputs, "x", 0), Some(SLOT));
-        assert_eq!(&outputs.at(SLOT).bytes[..], b">x\r\n");
+        assert_eq!(&outputs.at(SLOT).unsent.to_vec()[..], b">x\r\n");
         outputs.close(CLIENT, SLOT);
         assert_eq!(message(&mut outputs, "x", 0), None);
     }

@@ -30,7 +30,7 @@ impl Turns {
         let sendable = self.core.outputs.sendable_bytes(slot);
         let output = self.core.outputs.at(slot);
         let counters = &mut self.core.counters;
-        counters.output_bytes_largest = counters.output_bytes_largest.max(output.bytes.len());
+        counters.output_bytes_largest = counters.output_bytes_largest.max(output.unsent.len());
         // One that had been waiting may have left without our having noticed: its jobs would be
         // written into a closed connection and be lost, or held by a lease for nobody.
         if sendable > 0
@@ -42,27 +42,30 @@ impl Turns {
             return 0;
         }
         let share = sendable.min(WRITE_BYTES_PER_TURN).min(bytes_max);
-        let written = match share {
-            0 => Poll::Pending,
-            _ => client.socket.write(&output.bytes[..share]),
-        };
         let mut count = 0;
-        match written {
-            Poll::Pending => {}
-            Poll::Ready(Ok(taken)) => {
-                count = taken;
-                counters.output_bytes += count as u64;
-                match self.core.outputs.sent(slot, count) {
-                    0 => {}
-                    replies => self.core.engine.sent_first(client.id, replies),
+        while count < share {
+            let piece = self.core.outputs.at(slot).unsent.first(share - count);
+            let offered = piece.len();
+            match client.socket.write(piece) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(taken)) => {
+                    count += taken;
+                    match self.core.outputs.sent(slot, taken) {
+                        0 => {}
+                        replies => self.core.engine.sent_first(client.id, replies),
+                    }
+                    if taken < offered {
+                        break;
+                    }
+                }
+                Poll::Ready(Err(error)) => {
+                    tracing::debug!(%error, client = %client.id, "a connection broke");
+                    self.close(slot);
+                    return count;
                 }
             }
-            Poll::Ready(Err(error)) => {
-                tracing::debug!(%error, client = %client.id, "a connection broke");
-                self.close(slot);
-                return 0;
-            }
         }
+        self.core.counters.output_bytes += count as u64;
         let left = self.core.outputs.unsent_bytes(slot);
         if left == 0 && client.socket.closing_us.is_some() {
             self.close(slot);

@@ -5,8 +5,8 @@ use super::timer;
 use super::turn::Turns;
 use super::world::{ClientWorld, Running};
 use crate::limits::{
-    ARGUMENTS_MAX, COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, INPUT_HOLD_BYTES, OUTPUT_HOLD_BYTES,
-    READ_BYTES_PER_TURN_ALL, READS_PER_TURN,
+    ARGUMENTS_MAX, COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, INPUT_HOLD_BYTES,
+    OUTPUT_BYTES_PER_TURN, OUTPUT_HOLD_BYTES, READ_BYTES_PER_TURN_ALL, READS_PER_TURN,
 };
 use crate::resp::{Arg, Args, Frame, FrameLimits};
 use crate::session::{Next, Session};
@@ -38,16 +38,13 @@ impl Turns {
         let Some(client) = self.clients.get_mut(slot) else { return 0 };
         client.socket.listed = false;
         self.core.outputs.try_again(slot);
-        client.socket.held = self.core.outputs.unsent_bytes(slot) > OUTPUT_HOLD_BYTES;
-        // What waits for its turn, or for a job, is not piled up without end.
-        let full = client.input.len() >= INPUT_HOLD_BYTES
-            && (client.socket.behind
-                || client.socket.postponed
-                || self.core.outputs.is_waiting(slot));
+        // What waits for its turn is not piled up without end: the turn comes.
+        let full = client.socket.behind && client.input.len() >= INPUT_HOLD_BYTES;
         if self.draining || full || !client.socket.wants_reading() {
             return 0;
         }
-        match client.read(&mut self.core.buffers) {
+        let is_waiting = client.socket.postponed || self.core.outputs.is_waiting(slot);
+        match client.read(is_waiting, &mut self.core.buffers) {
             Read::Bytes(count) => {
                 let counters = &mut self.core.counters;
                 counters.input_bytes += count as u64;
@@ -112,7 +109,7 @@ impl Turns {
     fn run_client(&mut self, slot: u32, mut client: Box<Client>, until_us: u64) {
         self.core.outputs.set_current(client.id, slot);
         let after = self.run_frames(slot, &mut client, until_us);
-        client.settle(&mut self.core.buffers);
+        client.input.settle(&mut self.core.buffers);
         let waiting = self.core.outputs.is_waiting(slot);
         let socket = &mut client.socket;
         socket.behind = after == After::Behind;
@@ -131,10 +128,9 @@ impl Turns {
             // So that it is closed even if nothing is to be written.
             self.core.outputs.mark_dirty(slot);
         }
-        // What was left unread for the sake of the others is read next turn. A client that is held or
-        // waits is listed when that ends.
-        let again =
-            socket.behind || (socket.wants_reading() && !waiting && !postponed && !self.draining);
+        // What was left unread for the sake of the others is read next turn, also of one that is held or
+        // waits; it is listed again when that ends.
+        let again = socket.behind || (socket.wants_reading() && !self.draining);
         self.clients.put(slot, client);
         if postponed && !before {
             self.postponed.push(slot);
@@ -150,18 +146,24 @@ impl Turns {
             return After::Closing;
         }
         let Client { id, session, framer, input, socket } = client;
-        let (mut midway, mut ran) = (socket.midway, 0);
+        let (mut midway, mut ran, mut refilled) = (socket.midway, 0, false);
         let open = self.core.limits.frame;
         let locked = open.before_auth();
         let running = Running { id: *id, slot, socket, input_bytes: input.len() };
+        let unsent_before = self.core.outputs.unsent_bytes(slot);
         let mut world = ClientWorld::new(&mut self.core, &mut self.clients, running);
         let began_us = world.now_us();
         let after = loop {
             if world.is_waiting() {
                 break After::Idle;
             }
-            if world.unsent_bytes() > OUTPUT_HOLD_BYTES {
+            let unsent_bytes = world.unsent_bytes();
+            // One that goes on sending may have to get rid of all its requests before it reads.
+            if unsent_bytes > OUTPUT_HOLD_BYTES && input.len() < INPUT_HOLD_BYTES {
                 break After::Held;
+            }
+            if unsent_bytes > unsent_before + OUTPUT_BYTES_PER_TURN {
+                break After::Behind;
             }
             if world.is_mail_full() {
                 break After::Behind;
@@ -171,7 +173,12 @@ impl Turns {
             }
             // A command may have changed that.
             let limits = if session.is_locked() { locked } else { open };
-            match framer.next(input, &limits) {
+            match framer.next(&mut input.bytes, &limits) {
+                Frame::Incomplete if refilled && input.has_later() => break After::Behind,
+                Frame::Incomplete if input.take_later(world.buffers()) => {
+                    refilled = true;
+                    continue;
+                }
                 Frame::Incomplete => break After::Idle,
                 Frame::Attack => {
                     let peer = socket.peer();
@@ -191,7 +198,7 @@ impl Turns {
             }
             ran += 1;
             world.begin_frame();
-            let next = run_command(session, framer.args(input), &limits, &mut world);
+            let next = run_command(session, framer.args(&input.bytes), &limits, &mut world);
             if next == Next::Postponed {
                 break After::Postponed;
             }
@@ -199,7 +206,7 @@ impl Turns {
             if midway {
                 break After::Behind;
             }
-            framer.consume(input);
+            framer.consume(&mut input.bytes);
             match next {
                 Next::Done | Next::Waiting => {}
                 Next::Again | Next::Postponed => unreachable!("left above"),

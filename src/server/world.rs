@@ -1,5 +1,6 @@
 //! What a session sees of the server while one of its commands runs.
 
+use super::buffers::Buffers;
 use super::client::{Client, Socket};
 use super::clients::Clients;
 use super::core::Core;
@@ -106,6 +107,11 @@ impl<'a> ClientWorld<'a> {
         self.core.outputs.unsent_bytes(self.running.slot)
     }
 
+    /// Buffers for what clients send.
+    pub fn buffers(&mut self) -> &mut Buffers {
+        &mut self.core.buffers
+    }
+
     /// When the last command was over; monotonic, µs.
     pub fn now_us(&self) -> u64 {
         self.last_ns / 1_000
@@ -123,7 +129,7 @@ impl<'a> ClientWorld<'a> {
     fn line_of(&self, slot: u32, client: &Client) -> ClientLine {
         let mut socket = client.socket.facts(self.core.mono_us);
         self.add_buffers(&mut socket, slot, client.input.len());
-        socket.input_free_bytes = client.input.capacity() - client.input.len();
+        socket.input_free_bytes = client.input.free_bytes();
         ClientLine { session: client.session.facts(), socket }
     }
 

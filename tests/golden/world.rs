@@ -336,7 +336,7 @@ impl Server {
             for slot in &dirty {
                 let client = self.clients.iter_mut().find(|c| c.slot == *slot && !c.closed);
                 let Some(client) = client else { continue };
-                let bytes = self.core.outputs.at(*slot).bytes.to_vec();
+                let bytes = self.core.outputs.at(*slot).unsent.to_vec();
                 client.output.extend_from_slice(&bytes);
                 if !bytes.is_empty() && self.core.outputs.sent(*slot, bytes.len()) > 0 {
                     self.core.engine.sent(client.id);
