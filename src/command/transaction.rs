@@ -66,7 +66,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         reply: "Simple string: `OK`. If a queue has changed by then, EXEC answers nil and runs nothing.",
         notes: "Any change of the queue's jobs counts: added, delivered, acknowledged, moved and removed \
                 ones, jobs that fall due and leases that end. A queue that does not exist changes when it \
-                comes to exist. At most 10000 queues.",
+                comes to exist, also if it is gone again by EXEC. At most 10000 queues.",
         example: &[
             ("WATCH orders", "OK"),
             ("MULTI", "OK"),

@@ -576,6 +576,9 @@ impl Store {
             add(&mut database.existing);
         }
         add(&mut database.counts[state as usize]);
+        if exists && !existed {
+            self.note_coming(queue);
+        }
     }
 
     pub(super) fn hold(&mut self, queue: QueueNo, weight: Weight) {

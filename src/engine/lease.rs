@@ -109,7 +109,8 @@ impl Step<'_, '_> {
 }
 
 impl Engine {
-    /// The connection is gone: it waits for nothing any more and its bound leases end.
+    /// The connection is gone: it waits for nothing and watches nothing any more, and its bound leases
+    /// end.
     pub fn closed(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
         self.stop_waiting(client);
         self.in_hand.remove(&client);
@@ -117,6 +118,7 @@ impl Engine {
         self.redrives.remove(&client);
         self.store.forget_forecast(client);
         self.end_search(client);
+        self.unwatch(client);
         // Moved in one piece: there may be millions.
         if let Some(bounds) = self.bound.remove(&client) {
             self.unbound.push_back(bounds.leases.into_iter());

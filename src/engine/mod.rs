@@ -181,6 +181,8 @@ pub struct Engine {
     unbound: VecDeque<std::vec::IntoIter<lease::Bound>>,
     /// Such leases that an orderly shutdown ends.
     ending: VecDeque<std::vec::IntoIter<lease::Bound>>,
+    /// What clients watch that did not exist when they began to.
+    absent: HashMap<ClientId, watch::Absent, RandomState>,
     /// What the journal allows.
     gate: Gate,
     /// What happened to jobs since it was last taken; none while nobody wants to hear of it.
@@ -213,7 +215,8 @@ impl Engine {
             returning: VecDeque::new(),
             likely_queue: QueueNo(0),
             likely_policy: PolicyNo(0),
-            bound: HashMap::with_hasher(hasher),
+            bound: HashMap::with_hasher(hasher.clone()),
+            absent: HashMap::with_hasher(hasher),
             unbound: VecDeque::new(),
             ending: VecDeque::new(),
             gate: Gate::default(),

@@ -16,6 +16,7 @@ use crate::engine::policies::Policies;
 use crate::engine::policy::Policy;
 use crate::engine::queue::{NEVER, Queue};
 use crate::engine::table::Table;
+use crate::engine::watch::Comings;
 use crate::engine::weight::job_bytes;
 use crate::ids::{DATABASES, Db, QueueNo};
 use crate::pool::Pool;
@@ -63,6 +64,8 @@ pub struct Store {
     pub(super) forecast: Option<Box<Forecast>>,
     /// When the running leases began. Volatile.
     pub(super) ages: Ages,
+    /// Names that are watched, by database. Volatile.
+    pub(super) comings: [Comings; DATABASES as usize],
 }
 
 /// The queues of a database. All that names or times them is here, so that a flush takes it out in
@@ -143,6 +146,7 @@ impl Store {
             purging: VecDeque::new(),
             forecast: None,
             ages: Ages::default(),
+            comings: Default::default(),
             at: Millis(0),
         }
     }
@@ -381,7 +385,8 @@ impl Store {
         let (db, place) = place_of(number);
         let Database { queues, existing, image_bytes, .. } = &mut self.databases[db];
         let queue = queues.get_mut(place).expect("the queue's number is bound");
-        *existing -= u64::from(queue.exists());
+        let existed = queue.exists();
+        *existing -= u64::from(existed);
         self.bytes -= queue.own_bytes();
         let image_before = image::more_bytes(queue);
         change(queue);
@@ -390,9 +395,13 @@ impl Store {
         queue.image_bytes = queue.image_bytes + image_after - image_before;
         *image_bytes = *image_bytes + image_after - image_before;
         self.bytes += queue.own_bytes();
-        *existing += u64::from(queue.exists());
+        let exists = queue.exists();
+        *existing += u64::from(exists);
         if let Some(end) = queue.pauses.next_end() {
             self.wake_by(number, end);
+        }
+        if exists && !existed {
+            self.note_coming(number);
         }
     }
 
@@ -436,6 +445,8 @@ impl Store {
         *image_bytes = *image_bytes + after - before;
         let hash = wide(self.hasher.name(name));
         names.insert(hash, number.0, |number| hash_of(queues, number));
+        // Only a queue that exists is renamed.
+        self.note_coming(number);
     }
 
     /// Takes all queues of a database out at once.

@@ -241,6 +241,7 @@ impl World for ClientWorld<'_> {
             self.core.watching.insert(client);
         } else {
             self.core.watching.remove(&client);
+            self.core.engine.unwatch(client);
         }
     }
 

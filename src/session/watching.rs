@@ -9,8 +9,9 @@ use crate::limits::WATCHED_MAX;
 use crate::session::world::World;
 use crate::session::{Session, Step};
 
-/// Bytes counted for a queue that is watched, beside its name.
-const WATCHED_BYTES: usize = 96;
+/// Bytes counted for a queue that is watched, beside its name here and, if it did not exist, in the
+/// engine.
+const WATCHED_BYTES: usize = 256;
 
 /// The queues that a connection watches, as they were then.
 #[derive(Debug, Default)]
@@ -50,7 +51,7 @@ impl Session {
             if !self.watching.queues.contains_key(&key) {
                 let stamp = world.stamp(self.id, QueueName { db: self.db, name });
                 self.watching.queues.insert(key, stamp);
-                self.watching.bytes += WATCHED_BYTES + name.len();
+                self.watching.bytes += WATCHED_BYTES + 2 * name.len();
             }
         }
         world.set_watching(self.id, true);

@@ -50,7 +50,8 @@ pub trait World {
     /// `Engine::compare`: whether queues have changed since they were stamped.
     fn compare(&mut self, client: ClientId, queues: &[(QueueName<'_>, Stamp)]) -> Watched;
 
-    /// `client` watches queues from here on, or none. For INFO; told again while it watches.
+    /// `client` watches queues from here on (for INFO; told again while it does), or none any more:
+    /// `Engine::unwatch`.
     fn set_watching(&mut self, _client: ClientId, _watching: bool) {}
 
     /// `Engine::cost`: how many entries the request may look at or take.

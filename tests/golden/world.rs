@@ -448,6 +448,9 @@ impl World for ClientWorld<'_> {
         } else {
             all.remove(&client)
         };
+        if !watching {
+            self.server.core.engine.unwatch(client);
+        }
     }
 
     fn cost(&self, request: &Request<'_>) -> u64 {
