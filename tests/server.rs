@@ -302,6 +302,72 @@ fn a_command_that_waited_counts_once_and_is_not_slow() {
 }
 
 #[test]
+fn a_command_that_waited_is_logged_when_it_is_over_with_the_time_it_ran() {
+    let server = Running::start(&[("slowlog-log-slower-than", "0")]);
+    let (mut waiter, mut other) = (server.connect(), server.connect());
+    waiter.command(&["CLIENT", "SETNAME", "w"]);
+    waiter.expect("+OK\r\n");
+    waiter.command(&["BLPOP", "q", "0"]);
+    server.wait_for("blocked_clients:1");
+    other.command(&["SLOWLOG", "RESET"]);
+    other.expect("+OK\r\n");
+    let began = Instant::now();
+    other.add("q", "300", "body");
+    waiter.skip_reply();
+    let waited_us = began.elapsed().as_micros() as i64;
+    other.command(&["SLOWLOG", "GET"]);
+    other.expect("*3\r\n*6\r\n");
+    other.line();
+    other.line();
+    let took_us: i64 = other.line()[1..].parse().unwrap();
+    assert!(took_us < waited_us / 2, "{took_us} of {waited_us} us");
+    other.expect("*3\r\n$5\r\nBLPOP\r\n$1\r\nq\r\n$1\r\n0\r\n");
+    assert_eq!(other.bulk(), waiter.stream.local_addr().unwrap().to_string());
+    other.expect("$1\r\nw\r\n");
+}
+
+/// Whoever waits or listens, and loses the right to, through the real turn.
+#[test]
+fn rights_that_are_taken_away_end_at_once() {
+    let server = Running::start(&[]);
+    let mut admin = server.connect();
+    let mut ok = |line: &str| assert_eq!(admin.line_of(line), "+OK", "{line}");
+    ok("ACL SETUSER w on nopass ~q +@all &c");
+    let [mut pops, mut reserves, mut syncs, mut hears] = [(); 4].map(|()| {
+        let mut client = server.connect();
+        assert_eq!(client.line_of("AUTH w x"), "+OK");
+        client
+    });
+    // What stands behind the wait comes after the error, under the new rights.
+    pops.send("BLPOP q 0\r\nLLEN q\r\nPING\r\n");
+    reserves.send("DELAY.RESERVE 0 1 q BOUND\r\n");
+    server.wait_for("blocked_clients:2");
+    hears.send("SUBSCRIBE c\r\n");
+    hears.expect("*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    ok("ACL SETUSER w +get");
+    // Rights and a job in one write: the right goes first.
+    admin.send("ACL SETUSER w resetkeys ~r\r\nRPUSH q x\r\nLLEN q\r\n");
+    admin.expect("+OK\r\n:1\r\n:1\r\n");
+    let error = "-NOPERM No permissions to access a key\r\n";
+    pops.expect(&format!("{error}{error}+PONG\r\n"));
+    reserves.expect(error);
+    admin.send("PUBLISH c 1\r\nACL SETUSER w resetchannels\r\nPUBLISH c 2\r\n");
+    admin.expect(":1\r\n+OK\r\n:0\r\n");
+    // What it was sent before may have left or not.
+    let mut rest = String::new();
+    let _ = hears.stream.read_to_string(&mut rest);
+    assert!(rest.is_empty() || rest.ends_with("$1\r\n1\r\n"), "{rest:?}");
+    syncs.send("BRPOP r 0\r\n");
+    server.wait_for("blocked_clients:1");
+    admin.send("ACL DELUSER w\r\nRPUSH r x\r\nLLEN r\r\n");
+    admin.expect(":1\r\n:1\r\n:1\r\n");
+    for client in [&mut pops, &mut reserves, &mut syncs] {
+        client.expect_end();
+    }
+    server.wait_for("connected_clients:2");
+}
+
+#[test]
 fn a_slow_command_is_logged_with_its_client() {
     let server = Running::start(&[("slowlog-log-slower-than", "0"), ("slowlog-max-len", "1")]);
     let mut client = server.connect();

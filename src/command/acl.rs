@@ -29,10 +29,12 @@ const RULES: &str = "Rules, applied in their order, all or none: `on`, `off`; `>
     `resetchannels`; `(rules)` for a further set of commands, queues and channels, `clearselectors`; `reset`. \
     `@delay` are the queue's own commands. A command that a user's rules allow in one set is allowed; AUTH, \
     HELLO, QUIT and RESET always are. A fresh user is off and may do nothing. Open connections of the user \
-    have the new rules from their next command on.";
+    have the new rules at once: a command that waits and would be denied now, or whose user is off, ends \
+    with `NOPERM`, and who has subscribed to a channel or pattern that is not given any more, or monitors \
+    and may not, is closed. `off` lets nobody in any more; open connections go on.";
 
-const SAVED_BY: &str =
-    "The file is named by `aclfile` and holds the lines of ACL LIST; Redis reads it, too.";
+const SAVED_BY: &str = "The file is named by `aclfile`, which begins at `dir` unless it is absolute, and holds the lines of ACL \
+     LIST; Redis reads it, too.";
 
 pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
     name: "acl",

@@ -181,6 +181,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                 tips: &["nondeterministic_output"],
                 reply: "Array of entries, each an array: number, unix seconds, duration in us, arguments, \
                         client address, client name.",
+                notes: "A command that waits is there when it is over, with the time it ran and its reply \
+                        took, not the time it waited. Of a transaction the commands are there, not EXEC.",
                 example: &[("SLOWLOG GET 1", "(empty array)")],
                 parse: Some(parse_slowlog_get),
                 ..ADMIN

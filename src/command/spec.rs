@@ -126,6 +126,8 @@ pub enum Flag {
     NoScript,
     /// Not shown by MONITOR.
     SkipMonitor,
+    /// Not in the slow log: what it runs is.
+    SkipSlowLog,
     /// About channels, or what is said in them.
     PubSub,
 }
@@ -146,6 +148,7 @@ impl Flag {
             Flag::NoMulti => "no_multi",
             Flag::NoScript => "noscript",
             Flag::SkipMonitor => "skip_monitor",
+            Flag::SkipSlowLog => "skip_slowlog",
             Flag::PubSub => "pubsub",
         }
     }

@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         name: "exec",
         summary: "Runs the commands queued since MULTI as one step",
         complexity: "That of the queued commands",
-        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::SkipSlowLog],
         reply: "Array: the reply of each. Nil (an array in RESP2) if a queue that WATCH named has changed. \
                 The error class `EXECABORT` if one was refused when queued.",
         notes: "Nothing comes between the commands; consumers that wait are served after the last. A \

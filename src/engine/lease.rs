@@ -114,10 +114,7 @@ impl Engine {
     pub fn closed(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
         self.stop_waiting(client);
         self.in_hand.remove(&client);
-        self.walks.remove(&client);
-        self.redrives.remove(&client);
-        self.store.forget_forecast(client);
-        self.end_search(client);
+        self.abandon(client);
         self.unwatch(client);
         // Moved in one piece: there may be millions.
         if let Some(bounds) = self.bound.remove(&client) {
@@ -125,6 +122,15 @@ impl Engine {
         }
         self.end_unbound(&mut UNBIND_AT_ONCE.clone(), now, turn);
         self.hand_off(now, turn);
+    }
+
+    /// A request of the client that was half done ([`Outcome::Again`]) is not asked again. What was done
+    /// of it stays.
+    pub fn abandon(&mut self, client: ClientId) {
+        self.walks.remove(&client);
+        self.redrives.remove(&client);
+        self.store.forget_forecast(client);
+        self.end_search(client);
     }
 
     /// Notes that a lease ends with `client`'s connection. A long-lived worker acknowledges most of

@@ -1,8 +1,8 @@
 //! All connections, in slots that are used again.
 
+use super::calls::Caller;
 use super::client::Client;
 use crate::ids::ClientId;
-use crate::session::acl::Acl;
 
 /// The connected clients by slot.
 #[derive(Debug, Default)]
@@ -60,10 +60,16 @@ impl Clients {
         all
     }
 
-    /// Users have changed: all sessions take that up. Returns the clients whose users are gone.
-    pub fn take_up_users(&mut self, acl: &Acl) -> Vec<ClientId> {
-        let clients = self.slots.iter_mut().filter_map(|slot| slot.as_deref_mut());
-        clients.filter_map(|client| (!client.session.take_up(acl)).then_some(client.id)).collect()
+    /// All with their slots, to change.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Client)> {
+        let slots = self.slots.iter_mut().enumerate();
+        slots.filter_map(|(slot, client)| Some((slot as u32, client.as_deref_mut()?)))
+    }
+
+    /// Whose command it was, if that client is still there.
+    pub fn caller(&self, client: ClientId, slot: u32) -> Option<Caller> {
+        let found = self.slots[slot as usize].as_deref().filter(|found| found.id == client)?;
+        Some((found.socket.peer().to_string(), found.session.name().to_vec()))
     }
 
     /// How many slots are taken.

@@ -7,6 +7,7 @@
 mod accept;
 mod board;
 pub mod buffers;
+mod calls;
 mod channels;
 pub mod client;
 pub mod clients;

@@ -2,6 +2,7 @@
 //! command runs, replies can be written to any client.
 
 use super::buffers::Buffers;
+use super::calls::{Call, Ending, Over};
 use super::held::{Held, Run, Told, TurnNo};
 use super::unsent::Unsent;
 use crate::command::render::render;
@@ -40,6 +41,12 @@ pub struct Outputs {
     pub unheard: Vec<u32>,
     /// Errors answered, by class: the engine's, which pass here, and those the sessions report.
     pub errors: ErrorCounts,
+    /// How the engine's reply to the running command made it end; taken by whoever counts it.
+    end: Ending,
+    /// Commands that waited and are over, to be counted.
+    pub over: Vec<Over>,
+    /// What tells how long a reply to somebody who waited takes; monotonic, ns. None: no time.
+    pub reply_clock: Option<fn() -> u64>,
     /// The number of the turn that replies written now belong to; 0 when there is no journal that
     /// they could wait for.
     pub turn: TurnNo,
@@ -58,8 +65,10 @@ pub struct Outputs {
 pub struct Output {
     /// Encoded replies that have not left.
     pub unsent: Unsent,
-    /// The client waits for a job.
+    /// The client waits for a job, or for the journal.
     pub waiting: bool,
+    /// The command it waits in.
+    call: Option<Box<Call>>,
     /// Where the replies begin that hand over jobs and have not begun to leave: positions in all that
     /// was ever written to the client.
     handed_at: VecDeque<u64>,
@@ -94,6 +103,9 @@ impl Outputs {
             buffers: Buffers::default(),
             unheard: Vec::new(),
             errors: ErrorCounts::default(),
+            end: Ending::Done,
+            over: Vec::new(),
+            reply_clock: None,
             turn: 0,
             gated_in_turn: false,
             left: Vec::new(),
@@ -127,6 +139,11 @@ impl Outputs {
         self.current = Some((client, slot));
     }
 
+    /// Whose command runs.
+    pub fn current(&self) -> Option<ClientId> {
+        self.current.map(|(client, _)| client)
+    }
+
     /// The slot of a client that is there.
     pub fn slot(&self, client: ClientId) -> Option<u32> {
         match self.current {
@@ -148,10 +165,12 @@ impl Outputs {
     /// Bytes held for the output of a slot.
     pub fn held_bytes(&self, slot: u32) -> usize {
         let output = &self.by_slot[slot as usize];
+        let call = output.call.as_ref().map_or(0, |call| call.bytes());
         output.unsent.held_bytes()
             + output.held.bytes()
             + output.handed_at.capacity() * size_of::<u64>()
             + output.prompt.capacity() * size_of::<(u64, Millis)>()
+            + call
     }
 
     /// Where the output of a slot ends: a position in all that was ever written to its client.
@@ -327,14 +346,35 @@ impl Outputs {
         }
     }
 
-    /// `client` waits no longer.
-    pub fn set_answered(&mut self, client: ClientId) {
+    /// The command that the client in `slot` waits in.
+    pub fn set_call(&mut self, slot: u32, call: Box<Call>) {
+        let output = &mut self.by_slot[slot as usize];
+        if output.waiting {
+            output.call = Some(call);
+        }
+    }
+
+    /// The command that the client in `slot` waits in, if it waits.
+    pub fn call(&self, slot: u32) -> Option<&Call> {
+        self.by_slot[slot as usize].call.as_deref()
+    }
+
+    /// How the engine's reply made the running command end, since this was last asked.
+    pub fn take_end(&mut self) -> Ending {
+        std::mem::replace(&mut self.end, Ending::Done)
+    }
+
+    /// `client` waits no longer; its command ends so.
+    pub fn set_answered(&mut self, client: ClientId, end: Ending) {
         if let Some(slot) = self.slot(client) {
             let output = &mut self.by_slot[slot as usize];
             if std::mem::take(&mut output.waiting) {
                 // What it is told needs no journal, but is no part of the reply before it.
                 output.held.push(output.end(), 0, Told::Nothing);
                 self.answered.push(slot);
+                if let Some(call) = output.call.take() {
+                    self.over.push(Over { client, slot, call, end, reply_ns: 0 });
+                }
             }
         }
     }
@@ -446,6 +486,7 @@ impl Output {
         Output {
             unsent: Unsent::default(),
             waiting: false,
+            call: None,
             handed_at: VecDeque::new(),
             prompt: VecDeque::new(),
             sent_bytes: 0,
@@ -492,6 +533,7 @@ impl Outbox for Outputs {
                 false => output.handed_at.push_back(end),
             }
         }
+        let (end, call) = (Ending::of(&reply), output.call.take());
         if output.waiting {
             output.waiting = false;
             let told = if reply.tells_of_change() { Told::Change } else { Told::Nothing };
@@ -501,12 +543,20 @@ impl Outbox for Outputs {
                 self.gated_in_turn |= self.turn > 0;
             }
             self.answered.push(slot);
+        } else if self.current == Some((client, slot)) {
+            self.end = end;
         }
         if let Reply::Error(error) = &reply {
             self.errors.count(&error.to_string());
         }
+        let clock = self.reply_clock.filter(|_| call.is_some());
+        let began_ns = clock.map_or(0, |clock| clock());
         if !muted {
             render(&reply, &mut self.encoder_at(slot));
+        }
+        if let Some(call) = call {
+            let reply_ns = clock.map_or(0, |clock| clock().saturating_sub(began_ns));
+            self.over.push(Over { client, slot, call, end, reply_ns });
         }
     }
 }

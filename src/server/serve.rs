@@ -62,6 +62,7 @@ impl Loop {
         let port = addresses.first().map_or(0, |address| address.port());
         let mut core = Core::new(config, port, log_level, Arc::clone(&bell));
         (core.acl, core.names, core.tls) = (acl, names, tls);
+        core.outputs.reply_clock = Some(timer::mono_ns);
         // Before the journal is loaded: whoever asks is told that it is.
         let http = match server.http.is_empty() {
             true => None,

@@ -218,6 +218,7 @@ impl Turns {
 
     fn count(&mut self) {
         let core = &mut self.core;
+        core.count_over(|client, slot| self.clients.caller(client, slot));
         core.turns += 1;
         if core.limits.latency_ns < u64::MAX {
             let took_us = timer::mono_us() - core.mono_us;

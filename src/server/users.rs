@@ -4,6 +4,7 @@ use super::core::Core;
 use crate::config::options::Name;
 use crate::config::{Config, file};
 use crate::session::acl::{self, Acl};
+use crate::session::{ClientLine, Session, SocketFacts, TakenUp};
 use std::path::{Path, PathBuf};
 
 /// Larger ACL files are refused: many times what the most users with ordinary rules have.
@@ -38,6 +39,34 @@ pub fn read(config: &Config) -> Result<Acl, String> {
 }
 
 impl Core {
+    /// Users have changed: a session, in `slot`, takes up its user and loses at once what it may not do
+    /// any more. A command that it waits in is refused; false if the connection is to be closed. `socket`
+    /// is asked if something was denied.
+    pub fn take_up_user(
+        &mut self,
+        session: &mut Session,
+        slot: u32,
+        socket: impl FnOnce(&Core) -> SocketFacts,
+    ) -> bool {
+        match session.take_up(&self.acl) {
+            TakenUp::Same => return true,
+            TakenUp::Gone => return false,
+            TakenUp::Changed => {}
+        }
+        if !session.keeps_channels(&self.pubsub) {
+            return false;
+        }
+        let call = self.outputs.call(slot);
+        let denied = call.and_then(|call| session.denied_now(call.spec(), &call.args()));
+        if let Some(denial) = denied {
+            let line = ClientLine { session: session.facts(), socket: socket(self) };
+            let entry = denial.entry(session.user_name(), &line, self.now.floor().0);
+            self.acl.note(entry);
+            self.forbid_waiting(session.id(), &denial.text);
+        }
+        true
+    }
+
     /// The options that tell of users have changed, or the server starts.
     pub fn reconfigure_users(&mut self) {
         configure(&mut self.acl, &self.config);

@@ -1,6 +1,9 @@
 //! Clients that wait for the journal: WAITAOF for a sync, SAVE for a base.
 
+use super::calls::Ending;
 use super::core::Core;
+use crate::command::render::render;
+use crate::engine::Engine;
 use crate::error::Misconf;
 use crate::ids::ClientId;
 use crate::observe::persistence::Trouble;
@@ -160,7 +163,7 @@ impl Core {
         while let Some(client) = self.waits.ended(End::Base(0), end) {
             match &failure {
                 None => {
-                    self.end_wait(client);
+                    self.end_wait(client, Ending::Done);
                     self.outputs.encoder(client).ok();
                 }
                 Some(cause) => {
@@ -200,8 +203,44 @@ impl Core {
         }
     }
 
-    /// `World::unblock`, for those who wait for the journal.
-    pub fn unblock_wait(&mut self, client: ClientId, how: Unblock) -> bool {
+    /// `World::unblock`, whatever `client` waits for.
+    pub fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
+        if self.unblock_wait(client, how) {
+            return true;
+        }
+        if !self.engine.stop_waiting(client) {
+            return false;
+        }
+        match how {
+            Unblock::Timeout => {
+                self.outputs.set_answered(client, Ending::Done);
+                render(&Engine::TIMED_OUT, &mut self.outputs.encoder(client));
+            }
+            Unblock::Error => self.refuse_waiter(client, UNBLOCKED, Ending::Failed),
+        }
+        true
+    }
+
+    /// What `client` waits for it may not have any more: it is answered with this error, and gets no job.
+    pub fn forbid_waiting(&mut self, client: ClientId, text: &str) {
+        self.waits.remove(client);
+        self.engine.stop_waiting(client);
+        self.refuse_waiter(client, text, Ending::Rejected);
+    }
+
+    fn refuse_waiter(&mut self, client: ClientId, text: &str, end: Ending) {
+        self.outputs.set_answered(client, end);
+        self.outputs.errors.count(text);
+        self.outputs.encoder(client).error(text);
+    }
+
+    /// `client` is gone.
+    pub fn forget_wait(&mut self, client: ClientId) {
+        self.waits.remove(client);
+    }
+
+    /// The same for those who wait for the journal.
+    fn unblock_wait(&mut self, client: ClientId, how: Unblock) -> bool {
         match (self.waits.by_client.get(&client).map(|wait| wait.end), how) {
             (None, _) => return false,
             (Some(End::Durable(_) | End::Never), Unblock::Timeout) => self.answer_durable(client),
@@ -209,11 +248,6 @@ impl Core {
             (Some(_), _) => self.fail_wait(client, UNBLOCKED),
         }
         true
-    }
-
-    /// `client` is gone.
-    pub fn forget_wait(&mut self, client: ClientId) {
-        self.waits.remove(client);
     }
 
     /// The batch that everything done so far is in, this turn included.
@@ -230,13 +264,13 @@ impl Core {
         self.outputs.set_waiting(client);
     }
 
-    fn end_wait(&mut self, client: ClientId) -> Option<Wait> {
-        self.outputs.set_answered(client);
+    fn end_wait(&mut self, client: ClientId, end: Ending) -> Option<Wait> {
+        self.outputs.set_answered(client, end);
         self.waits.remove(client)
     }
 
     fn answer_durable(&mut self, client: ClientId) {
-        let index = self.end_wait(client).map_or(0, |wait| wait.index);
+        let index = self.end_wait(client, Ending::Done).map_or(0, |wait| wait.index);
         let local = self.is_durable(index);
         let mut out = self.outputs.encoder(client);
         out.array(2);
@@ -245,7 +279,7 @@ impl Core {
     }
 
     fn fail_wait(&mut self, client: ClientId, text: &str) {
-        self.end_wait(client);
+        self.end_wait(client, Ending::Failed);
         self.outputs.errors.count(text);
         self.outputs.encoder(client).error(text);
     }

@@ -7,14 +7,12 @@ use super::core::Core;
 use super::{machine, timer, tls};
 use crate::command::CommandSpec;
 use crate::command::action::{self, Shutdown};
-use crate::command::render::render;
-use crate::command::spec::Flag;
 use crate::config::options::Name;
 use crate::config::{Refused, file};
 use crate::engine::reply::{Outbox, Reply};
 use crate::engine::request::{QueueName, Request};
 use crate::engine::watch::{Stamp, Watched};
-use crate::engine::{Engine, Outcome, Turn};
+use crate::engine::{Outcome, Turn};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::observe::persistence::Trouble;
@@ -26,8 +24,7 @@ use crate::session::acl::Acl;
 use crate::session::acl::log::Denials;
 use crate::session::latency::{CallTimes, LatestEvent};
 use crate::session::world::{
-    BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, UNBLOCKED, Unblock,
-    WaitDurable, World,
+    BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, Unblock, WaitDurable, World,
 };
 use crate::session::{ClientLine, SessionFacts, SocketFacts};
 use crate::time::Micros;
@@ -311,7 +308,15 @@ impl World for ClientWorld<'_> {
     }
 
     fn users_changed(&mut self) {
-        for id in self.others.take_up_users(&self.core.acl) {
+        let mut closed = Vec::new();
+        for (slot, client) in self.others.iter_mut() {
+            let Client { id, session, socket, .. } = client;
+            let line = |core: &Core| socket.facts(core.mono_us);
+            if !self.core.take_up_user(session, slot, line) {
+                closed.push(*id);
+            }
+        }
+        for id in closed {
             self.kill(id);
         }
     }
@@ -351,23 +356,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
-        if self.core.unblock_wait(client, how) {
-            return true;
-        }
-        if !self.core.engine.stop_waiting(client) {
-            return false;
-        }
-        self.core.outputs.set_answered(client);
-        match how {
-            Unblock::Timeout => {
-                render(&Engine::TIMED_OUT, &mut self.core.outputs.encoder(client));
-            }
-            Unblock::Error => {
-                self.core.outputs.errors.count(UNBLOCKED);
-                self.core.outputs.encoder(client).error(UNBLOCKED);
-            }
-        }
-        true
+        self.core.unblock(client, how)
     }
 
     fn config(&self) -> Vec<(&'static str, String)> {
@@ -530,33 +519,17 @@ impl World for ClientWorld<'_> {
         let outer = self.began_ns.is_empty();
         let began_ns = if outer { self.last_ns } else { timer::mono_ns() };
         self.began_ns.push(began_ns);
+        // What INFO and SLOWLOG show holds what was over before.
+        self.core.count_over(|client, slot| self.others.caller(client, slot));
     }
 
     fn ended(&mut self, _client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
         let began_ns = self.began_ns.pop().unwrap_or(self.last_ns);
         self.last_ns = timer::mono_ns();
-        let failed = match how {
-            Ended::Again => return,
-            Ended::Rejected => return self.core.commands.rejected(spec),
-            Ended::Failed => true,
-            Ended::Replied | Ended::Waiting => false,
-        };
         let took_ns = self.last_ns - began_ns;
-        self.core.counters.commands += 1;
-        self.core.commands.ran(spec, took_ns, failed);
-        if took_ns >= self.core.limits.latency_ns {
-            let event = if spec.has(Flag::Fast) { "fast-command" } else { "command" };
-            self.core.note_latency(event, took_ns);
-        }
-        if self.core.limits.slow_ns.is_some_and(|slow_ns| took_ns > slow_ns) {
-            self.slow.push(slowlog::Entry {
-                id: 0,
-                at_s: self.core.now.0 / 1_000_000,
-                took_us: took_ns / 1_000,
-                args: slowlog::cut(spec, args),
-                addr: self.running.socket.peer().to_string(),
-                name: Vec::new(),
-            });
+        if self.core.note_ended(self.running.slot, spec, args, how, took_ns) {
+            let addr = self.running.socket.peer().to_string();
+            self.slow.push(self.core.slow_entry(spec, args, addr, took_ns));
         }
     }
 

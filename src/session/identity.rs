@@ -1,13 +1,14 @@
 //! Who a connection speaks for, and what is asked before each of its commands.
 
-use crate::command::{self, CommandSpec, spec::Flag, spec::Group};
+use crate::command::{self, CommandSpec, spec::Flag, spec::Group, table};
 use crate::error::Error;
 use crate::limits::WRONG_PASSWORDS_MAX;
+use crate::pubsub::{Kind, PubSub};
 use crate::session::acl::log::{Context, Entry, Reason};
 use crate::session::acl::selector::Denied;
 use crate::session::acl::{Acl, User};
 use crate::session::world::World;
-use crate::session::{Place, Session};
+use crate::session::{ClientLine, Place, Session};
 use std::sync::Arc;
 
 /// Whoever has to say who it is, and does something else.
@@ -55,20 +56,58 @@ impl Session {
         self.identity.user.name()
     }
 
-    /// Users have changed: from here on it has its user's new rules. False: there is no such user
-    /// any more, and the connection is to be closed.
-    pub fn take_up(&mut self, acl: &Acl) -> bool {
-        let Some(user) = acl.get(self.identity.user.name()) else { return false };
-        self.identity.user = Arc::clone(user);
+    /// Users have changed: from here on it has its user's new rules.
+    pub fn take_up(&mut self, acl: &Acl) -> TakenUp {
+        let Some(user) = acl.get(self.identity.user.name()) else { return TakenUp::Gone };
+        let old = std::mem::replace(&mut self.identity.user, Arc::clone(user));
         self.identity.settle(acl);
-        true
+        // ACL LOAD makes all users anew.
+        let same = Arc::ptr_eq(&old, user) || old == *user;
+        if same { TakenUp::Same } else { TakenUp::Changed }
     }
 
     /// As [`Session::take_up`] for the running connection, which reads its reply before it closes.
     pub(super) fn take_up_own(&mut self, world: &mut dyn World) {
-        if !self.take_up(world.acl()) {
-            self.closing = true;
+        self.closing |= match self.take_up(world.acl()) {
+            TakenUp::Same => false,
+            TakenUp::Changed => !self.keeps_channels(world.pubsub()),
+            TakenUp::Gone => true,
+        };
+    }
+
+    /// Whether its user may still use every channel and pattern that it has subscribed to, and see every
+    /// command if it does.
+    pub fn keeps_channels(&self, pubsub: &PubSub) -> bool {
+        let user = &self.identity.user;
+        let monitor = || table::find(b"monitor").expect("it stands in the table");
+        if self.monitors && user.check(monitor(), &[b"MONITOR"]).is_err() {
+            return false;
         }
+        if !self.is_subscribed() || user.has_all_channels() {
+            return true;
+        }
+        [Kind::Channel, Kind::Pattern, Kind::Shard].into_iter().all(|kind| {
+            let names = pubsub.subscriptions(self.id, kind);
+            names.iter().all(|name| user.has_channel(name, kind == Kind::Pattern))
+        })
+    }
+
+    /// Why a command that it waits in may not go on; none if it may.
+    pub fn denied_now(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Option<Denial> {
+        let user = &self.identity.user;
+        if !user.is_enabled() {
+            let name = String::from_utf8_lossy(user.name());
+            let (reason, object) = (Reason::Auth, spec.name.as_bytes().to_vec());
+            return Some(Denial {
+                reason,
+                object,
+                text: format!("NOPERM User {name} is disabled"),
+            });
+        }
+        let denied = user.check(spec, args).err()?;
+        let (reason, object) = denied.of(spec, args);
+        let text = format!("NOPERM {}", denial_text(user, spec, denied, None));
+        Some(Denial { reason, object: object.to_vec(), text })
     }
 
     /// RESET: as if just connected.
@@ -123,11 +162,7 @@ impl Session {
         {
             return Err(error);
         }
-        let (reason, object) = match denied {
-            Denied::Command => (Reason::Command, spec.name.as_bytes()),
-            Denied::Key(at) => (Reason::Key, args[at]),
-            Denied::Channel(at) => (Reason::Channel, args[at]),
-        };
+        let (reason, object) = denied.of(spec, args);
         let user = Arc::clone(&self.identity.user);
         self.note_denial(reason, object, user.name(), world);
         Err(Error::text(match place {
@@ -158,17 +193,7 @@ impl Session {
         } else {
             Context::TopLevel
         };
-        let entry = Entry {
-            id: 0,
-            count: 1,
-            reason,
-            context,
-            object: object.to_vec(),
-            user: user.to_vec(),
-            client: line.to_string(),
-            created_ms: now_ms,
-            updated_ms: now_ms,
-        };
+        let entry = Entry::new((reason, object), context, user, line.to_string(), now_ms);
         if reason == Reason::Auth {
             tracing::warn!(
                 client = %self.id,
@@ -177,10 +202,46 @@ impl Session {
                 "a wrong user name or password"
             );
         }
-        let acl = world.acl();
-        acl.denials.count(reason);
-        let len_max = acl.log_len_max;
-        acl.log.add(entry, len_max);
+        world.acl().note(entry);
+    }
+}
+
+/// What became of a session's user when users changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TakenUp {
+    /// It may do what it could before.
+    Same,
+    /// It has other rules.
+    Changed,
+    /// There is no such user any more: the connection is to be closed.
+    Gone,
+}
+
+/// What was denied to somebody who waits.
+#[derive(Clone, Debug)]
+pub struct Denial {
+    reason: Reason,
+    object: Vec<u8>,
+    /// The error.
+    pub text: String,
+}
+
+impl Denial {
+    /// The entry of ACL LOG, now.
+    pub fn entry(&self, user: &[u8], line: &ClientLine, now_ms: u64) -> Entry {
+        let denied = (self.reason, self.object.as_slice());
+        Entry::new(denied, Context::TopLevel, user, line.to_string(), now_ms)
+    }
+}
+
+impl Denied {
+    /// The reason, and what it is about.
+    fn of<'a>(self, spec: &'static CommandSpec, args: &[&'a [u8]]) -> (Reason, &'a [u8]) {
+        match self {
+            Denied::Command => (Reason::Command, spec.name.as_bytes()),
+            Denied::Key(at) => (Reason::Key, args[at]),
+            Denied::Channel(at) => (Reason::Channel, args[at]),
+        }
     }
 }
 

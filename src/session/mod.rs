@@ -20,6 +20,7 @@ mod users;
 mod watching;
 
 pub use client_line::{ClientLine, SessionFacts, SocketFacts};
+pub use identity::{Denial, TakenUp};
 pub use world::World;
 
 use crate::command::action::{Action, Probe, ReplyMode, Transaction};
@@ -158,7 +159,7 @@ impl Session {
         self.replies_chosen = false;
         let step = match self.resolve(args) {
             Ok(spec) => self.begin(spec, args, world),
-            Err(error) => self.reject(args, error, world),
+            Err(error) => self.reject_named(args, error, world),
         };
         match step {
             Step::Again => return Next::Again,
@@ -300,11 +301,33 @@ impl Session {
     fn refuse_unrun(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Next {
         self.settle_muting(world);
         let error = if self.is_locked() { Error::text(identity::NO_AUTH) } else { error };
-        self.reject(args, error, world);
+        self.reject_named(args, error, world);
         if self.replies == ReplyMode::Skip {
             self.replies = ReplyMode::On;
         }
         Next::Done
+    }
+
+    /// Refuses what cannot run: it counts for the command that it names, if it names one.
+    fn reject_named(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Step {
+        match self.named(args) {
+            Some(spec) => self.refuse(spec, args, error, world),
+            None => self.reject(args, error, world),
+        }
+    }
+
+    /// The command that `args` name, whether or not they can call it.
+    fn named(&self, args: &[&[u8]]) -> Option<&'static CommandSpec> {
+        let name = args.first().filter(|name| !name.contains(&b'|'))?;
+        let spec = self.find(name)?;
+        match args.get(1) {
+            Some(word) if !spec.subcommands.is_empty() => {
+                let is_word =
+                    |spec: &&CommandSpec| spec.word().as_bytes().eq_ignore_ascii_case(word);
+                spec.subcommands.iter().find(is_word)
+            }
+            _ => Some(spec),
+        }
     }
 
     /// A command that never ran.

@@ -3,6 +3,7 @@
 use delayd::engine::Outcome;
 use delayd::engine::flow::{Flow, PASSING_BYTES_MAX, REDRIVEN_BYTES_MAX, Room};
 use delayd::engine::request::{Nack, Redrive, Request, State, Wait, When, Which};
+use delayd::ids::ClientId;
 
 use crate::bench::*;
 
@@ -193,4 +194,19 @@ fn in_a_transaction_it_is_done_at_once_and_bounded_before() {
     assert_eq!(bench.engine.cost(&Request::Redrive(redrive("q", Which::Oldest(Some(5))))), 6);
     bench.ask_in_transaction(1, all);
     bench.told(&["1:3000"]);
+}
+
+/// One that is given up half done leaves nothing behind: the next counts what it moves itself.
+#[test]
+fn one_that_is_abandoned_is_not_gone_on_with() {
+    let mut bench = Bench::new();
+    bury_many(&mut bench, 1_500);
+    bench.take_told();
+    let all = || Request::Redrive(redrive("q", ALL));
+    assert_eq!(bench.ask(1, all()), Outcome::Again);
+    let left = bench.stats("q").dead;
+    assert!(left > 0 && left < 1_500);
+    bench.engine.abandon(ClientId(1));
+    assert_eq!(bench.ask(1, all()), Outcome::Replied);
+    bench.told(&[&format!("1:{left}")]);
 }

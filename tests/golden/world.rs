@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use delayd::command::CommandSpec;
 use delayd::command::action::{self, Shutdown};
-use delayd::command::render::render;
 use delayd::config::{Config, Refused};
 use delayd::engine::flow::Flow;
 use delayd::engine::reply::{Outbox, Reply};
@@ -28,8 +27,7 @@ use delayd::session::acl::Acl;
 use delayd::session::acl::log::Denials;
 use delayd::session::latency::{CallTimes, LatestEvent};
 use delayd::session::world::{
-    BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, UNBLOCKED, Unblock,
-    WaitDurable, World,
+    BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, Unblock, WaitDurable, World,
 };
 use delayd::session::{ClientLine, Next, Session, SocketFacts};
 use delayd::time::{Micros, Millis};
@@ -236,6 +234,7 @@ impl Server {
             }
             self.core.facts.clear();
             worked |= self.release();
+            self.count_over();
             if !worked {
                 return;
             }
@@ -355,6 +354,16 @@ impl Server {
         worked
     }
 
+    /// Counts commands that waited and are over, as `server::turn` does.
+    fn count_over(&mut self) {
+        let clients = &self.clients;
+        self.core.count_over(|client, _| {
+            let found = clients.iter().find(|found| found.id == client && !found.closed)?;
+            let session = found.session.as_ref()?;
+            Some((addr_of(found), session.name().to_vec()))
+        });
+    }
+
     fn close(&mut self, at: usize) {
         let client = &mut self.clients[at];
         if !std::mem::replace(&mut client.closed, true) {
@@ -374,17 +383,21 @@ impl ClientWorld<'_> {
     fn place(&self, id: ClientId) -> Option<usize> {
         self.server.clients.iter().position(|client| client.id == id && !client.closed)
     }
+}
 
-    fn socket_facts(&self, client: &Client) -> SocketFacts {
-        SocketFacts {
-            addr: format!("127.0.0.1:{}", 50_000 + client.id.0),
-            laddr: "127.0.0.1:9248".to_owned(),
-            fd: 10 + client.id.0 as i64,
-            age_s: self.server.core.mono_us / 1_000_000,
-            waiting: self.server.core.outputs.is_waiting(client.slot),
-            readable: true,
-            ..SocketFacts::default()
-        }
+fn addr_of(client: &Client) -> String {
+    format!("127.0.0.1:{}", 50_000 + client.id.0)
+}
+
+fn socket_facts(core: &Core, client: &Client) -> SocketFacts {
+    SocketFacts {
+        addr: addr_of(client),
+        laddr: "127.0.0.1:9248".to_owned(),
+        fd: 10 + client.id.0 as i64,
+        age_s: core.mono_us / 1_000_000,
+        waiting: core.outputs.is_waiting(client.slot),
+        readable: true,
+        ..SocketFacts::default()
     }
 }
 
@@ -491,7 +504,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]) {
-        let addr = format!("127.0.0.1:{}", 50_000 + self.server.clients[self.running].id.0);
+        let addr = addr_of(&self.server.clients[self.running]);
         self.server.core.show_command(db, &addr, spec, args);
     }
 
@@ -502,14 +515,17 @@ impl World for ClientWorld<'_> {
             None => Session::new(client.id).facts(),
         };
         let open = self.server.clients.iter().filter(|client| !client.closed);
-        open.map(|client| ClientLine { session: facts(client), socket: self.socket_facts(client) })
-            .collect()
+        open.map(|client| ClientLine {
+            session: facts(client),
+            socket: socket_facts(&self.server.core, client),
+        })
+        .collect()
     }
 
     fn running_line(&self) -> ClientLine {
         let client = &self.server.clients[self.running];
         let session = Session::new(client.id).facts();
-        ClientLine { session, socket: self.socket_facts(client) }
+        ClientLine { session, socket: socket_facts(&self.server.core, client) }
     }
 
     fn acl(&mut self) -> &mut Acl {
@@ -518,12 +534,14 @@ impl World for ClientWorld<'_> {
 
     fn users_changed(&mut self) {
         let mut gone = Vec::new();
-        for (at, client) in self.server.clients.iter_mut().enumerate() {
-            if let Some(session) = &mut client.session
-                && !session.take_up(&self.server.core.acl)
-            {
+        let Server { core, clients, .. } = &mut *self.server;
+        for (at, client) in clients.iter_mut().enumerate().filter(|(_, client)| !client.closed) {
+            let Some(mut session) = client.session.take() else { continue };
+            let socket = |core: &Core| socket_facts(core, client);
+            if !core.take_up_user(&mut session, client.slot, socket) {
                 gone.push(at);
             }
+            client.session = Some(session);
         }
         gone.into_iter().for_each(|at| self.server.close(at));
     }
@@ -561,22 +579,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
-        let core = &mut self.server.core;
-        if core.unblock_wait(client, how) {
-            return true;
-        }
-        if !core.engine.stop_waiting(client) {
-            return false;
-        }
-        core.outputs.set_answered(client);
-        match how {
-            Unblock::Timeout => render(&Engine::TIMED_OUT, &mut core.outputs.encoder(client)),
-            Unblock::Error => {
-                core.outputs.errors.count(UNBLOCKED);
-                core.outputs.encoder(client).error(UNBLOCKED);
-            }
-        }
-        true
+        self.server.core.unblock(client, how)
     }
 
     fn config(&self) -> Vec<(&'static str, String)> {
@@ -698,29 +701,23 @@ impl World for ClientWorld<'_> {
         self.server.core.shutdown.take().is_some()
     }
 
+    fn began(&mut self, _client: ClientId, _spec: &'static CommandSpec) {
+        self.server.count_over();
+    }
+
     fn ended(&mut self, _client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
+        if matches!(how, Ended::Failed | Ended::Replied | Ended::Waiting) {
+            self.server.ran.insert(spec.name);
+        }
+        let client = &self.server.clients[self.running];
+        let (slot, addr) = (client.slot, addr_of(client));
         let core = &mut self.server.core;
-        let failed = match how {
-            Ended::Again => return,
-            Ended::Rejected => return core.commands.rejected(spec),
-            Ended::Failed => true,
-            Ended::Replied | Ended::Waiting => false,
-        };
-        self.server.ran.insert(spec.name);
-        core.counters.commands += 1;
-        core.commands.ran(spec, COMMAND_NS, failed);
-        core.note_latency("command", COMMAND_NS * 1_000);
-        if core.limits.slow_ns.is_some_and(|slow_ns| COMMAND_NS > slow_ns) {
-            let client = &self.server.clients[self.running];
-            let entry = slowlog::Entry {
-                id: 0,
-                at_s: core.now.0 / 1_000_000,
-                took_us: COMMAND_NS / 1_000,
-                args: slowlog::cut(spec, args),
-                addr: format!("127.0.0.1:{}", 50_000 + client.id.0),
-                name: Vec::new(),
-            };
-            self.server.slow.push(entry);
+        if matches!(how, Ended::Failed | Ended::Replied | Ended::Waiting) {
+            // As if each took a thousand times as long.
+            core.note_latency("command", COMMAND_NS * 1_000);
+        }
+        if core.note_ended(slot, spec, args, how, COMMAND_NS) {
+            self.server.slow.push(core.slow_entry(spec, args, addr, COMMAND_NS));
         }
     }
 

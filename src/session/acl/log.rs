@@ -78,6 +78,29 @@ pub struct Entry {
     pub updated_ms: u64,
 }
 
+impl Entry {
+    /// What is denied now, for the first time; `client` is its line of CLIENT LIST.
+    pub fn new(
+        (reason, object): (Reason, &[u8]),
+        context: Context,
+        user: &[u8],
+        client: String,
+        now_ms: u64,
+    ) -> Entry {
+        Entry {
+            id: 0,
+            count: 1,
+            reason,
+            context,
+            object: object.to_vec(),
+            user: user.to_vec(),
+            client,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        }
+    }
+}
+
 /// The newest entries, newest first.
 #[derive(Debug, Default)]
 pub struct DenialLog {

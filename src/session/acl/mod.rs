@@ -15,7 +15,7 @@ pub mod user;
 pub use user::User;
 
 use crate::limits::{ACL_USERS_MAX, NAME_BYTES_MAX, PASSWORD_BYTES_MAX};
-use log::{DenialLog, Denials};
+use log::{DenialLog, Denials, Entry};
 use password::Hash;
 use rule::{Refused, Why};
 use std::collections::BTreeMap;
@@ -116,6 +116,12 @@ impl Acl {
     /// Removes a user; false if there is none. The default user cannot be removed.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         name != DEFAULT && self.users.remove(name).is_some()
+    }
+
+    /// Counts and logs that something was denied.
+    pub fn note(&mut self, entry: Entry) {
+        self.denials.count(entry.reason);
+        self.log.add(entry, self.log_len_max);
     }
 
     /// `requirepass`: the default user's only password; empty for none.

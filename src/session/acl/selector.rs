@@ -98,22 +98,30 @@ impl Selector {
                 }
             }
         }
-        if let Channels::Patterns(patterns) = &self.channels {
-            // Whether all that a pattern matches is allowed is known only of the very same pattern.
-            let as_pattern = matches!(spec.channels, Places::Patterns { .. });
+        if !self.has_all_channels() {
+            let are_patterns = matches!(spec.channels, Places::Patterns { .. });
             for at in spec.find_channels(args) {
-                let gives = |pattern: &Vec<u8>| match as_pattern {
-                    true => pattern == args[at],
-                    false => {
-                        args[at].len() <= CHANNEL_BYTES_MAX && glob::matches(pattern, args[at])
-                    }
-                };
-                if !patterns.iter().any(gives) {
+                if !self.gives_channel(args[at], are_patterns) {
                     return Err(Denied::Channel(at));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether it gives every channel.
+    pub fn has_all_channels(&self) -> bool {
+        self.channels == Channels::All
+    }
+
+    /// Whether it gives this channel. A pattern is given by the very same pattern alone: of others it is
+    /// not known whether they give all that it matches.
+    pub fn gives_channel(&self, name: &[u8], is_pattern: bool) -> bool {
+        let Channels::Patterns(patterns) = &self.channels else { return true };
+        patterns.iter().any(|pattern| match is_pattern {
+            true => pattern == name,
+            false => name.len() <= CHANNEL_BYTES_MAX && glob::matches(pattern, name),
+        })
     }
 
     /// Applies a rule, in any case: `allkeys`, `~pattern`, `%R~pattern`, `resetkeys`, `allchannels`,

@@ -97,6 +97,17 @@ impl User {
         Err(closest)
     }
 
+    /// Whether it may use every channel, whatever it may do.
+    pub fn has_all_channels(&self) -> bool {
+        self.root.has_all_channels() || self.selectors.iter().any(Selector::has_all_channels)
+    }
+
+    /// Whether any of its selectors gives it this channel, or pattern of channels.
+    pub fn has_channel(&self, name: &[u8], is_pattern: bool) -> bool {
+        let gives = |selector: &Selector| selector.gives_channel(name, is_pattern);
+        gives(&self.root) || self.selectors.iter().any(gives)
+    }
+
     /// Applies rules in their order; a user for which one fails is to be thrown away. Selectors may
     /// come as several words.
     pub fn apply(&mut self, rules: &[&[u8]]) -> Result<(), Refused> {
