@@ -26,6 +26,8 @@ mod redrive;
 mod regressions;
 #[path = "engine/rename.rs"]
 mod rename;
+#[path = "engine/standstill.rs"]
+mod standstill;
 #[path = "engine/unnoticed.rs"]
 mod unnoticed;
 #[path = "engine/waiting.rs"]

@@ -4,6 +4,8 @@
 //! Nothing is decided whose facts might not fit. A request is refused before it is begun, by a bound
 //! that follows from the request alone; time passes, and jobs are handed over, one by one for as long
 //! as the largest facts that one can make fit.
+//!
+//! A process that stood still is a stall, too: its consumers could not answer either.
 
 use std::sync::Arc;
 
@@ -290,6 +292,8 @@ pub struct Gate {
     /// When the flow was set: all that a turn does happens then.
     set_at: Millis,
     stall: Option<Stall>,
+    /// The process stood still, and what arrived meanwhile has not been heard.
+    unheard: bool,
 }
 
 impl Default for Gate {
@@ -304,6 +308,7 @@ impl Default for Gate {
             promised: 0,
             set_at: Millis(0),
             stall: None,
+            unheard: false,
         }
     }
 }
@@ -329,8 +334,15 @@ impl Gate {
         self.set_at = now.floor();
         if !self.lets_time_pass() {
             self.begin_stall(self.set_at);
-        } else if let Some(stall) = &mut self.stall {
-            stall.to.get_or_insert(self.set_at);
+        } else {
+            self.end_stall(self.set_at);
+        }
+    }
+
+    /// A stall is over when everybody has been heard.
+    fn end_stall(&mut self, at: Millis) {
+        if let Some(stall) = self.stall.as_mut().filter(|_| !self.unheard) {
+            stall.to.get_or_insert(at);
         }
     }
 
@@ -427,6 +439,22 @@ impl super::Engine {
     /// was never told has room for whatever comes. Cost: none worth speaking of.
     pub fn set_flow(&mut self, now: Micros, flow: Flow) {
         self.gate.set(now, flow);
+    }
+
+    /// The process did nothing from `from` until now: leases that would have ended since, or will before
+    /// [`Engine::heard`], are extended by what was left of them then, as in a stall of the journal.
+    /// Nothing else is put off.
+    pub fn stood_still(&mut self, from: Micros) {
+        self.gate.begin_stall(from.floor());
+        self.gate.unheard = true;
+    }
+
+    /// All that arrived while the process stood still has been heard by `now`.
+    pub fn heard(&mut self, now: Micros) {
+        self.gate.unheard = false;
+        if self.gate.lets_time_pass() {
+            self.gate.end_stall(now.floor());
+        }
     }
 
     /// Whether, for lack of room or in a pause, no time passes for jobs: `advance` leaves what is due until

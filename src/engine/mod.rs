@@ -185,6 +185,8 @@ pub struct Engine {
     absent: HashMap<ClientId, watch::Absent, RandomState>,
     /// What the journal allows.
     gate: Gate,
+    /// The monotonic clock in this turn, if the engine was told: deadlines of waiters are instants of it.
+    monotonic: Option<Micros>,
     /// What happened to jobs since it was last taken; none while nobody wants to hear of it.
     events: Option<Box<event::Events>>,
     /// What has happened since the start.
@@ -220,6 +222,7 @@ impl Engine {
             unbound: VecDeque::new(),
             ending: VecDeque::new(),
             gate: Gate::default(),
+            monotonic: None,
             events: None,
             tally: tally::Tally::default(),
         }
@@ -233,6 +236,20 @@ impl Engine {
     /// The settings, to be changed between turns.
     pub fn settings_mut(&mut self) -> &mut Settings {
         &mut self.settings
+    }
+
+    /// From here on it is `at` on a clock that goes on evenly, whatever `now` does: who waits for so many
+    /// seconds does so by that clock. To be told before every turn, or never; then `now` serves for it.
+    pub fn set_monotonic(&mut self, at: Micros) {
+        self.monotonic = Some(at);
+    }
+
+    /// The deadline of who waits for `ms` from now on. On the monotonic clock it does not come before the
+    /// jobs of the same ms on the engine's.
+    fn deadline(&self, now: Micros, ms: u64) -> Millis {
+        let until = now.ceil().plus(ms);
+        let Some(at) = self.monotonic else { return until };
+        Micros(at.0.saturating_add(until.start().0 - now.0)).ceil()
     }
 
     /// Decides and applies one request, then hands ready jobs to waiters. The client must not be

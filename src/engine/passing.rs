@@ -48,7 +48,7 @@ impl Engine {
     }
 
     /// When `advance` must be called next, at the latest. What there is no room for waits for
-    /// [`Engine::set_flow`].
+    /// [`Engine::set_flow`], and a deadline on the monotonic clock is [`Engine::next_timeout`].
     pub fn next_wakeup(&self) -> Option<Millis> {
         let passes = self.gate.lets_time_pass();
         let serves = !self.touched.is_empty() && self.gate.serves();
@@ -56,12 +56,19 @@ impl Engine {
         if passes && begun || serves || self.may_return() || self.store.is_untidy() {
             return Some(Millis(0));
         }
+        let timeout = self.waiters.next_wakeup().filter(|_| self.monotonic.is_none());
         if !passes {
-            return self.waiters.next_wakeup();
+            return timeout;
         }
         let idle = self.store.first_idle();
         let forget = idle.map(|idle| idle.since.plus(self.settings.stats_retention_ms));
-        [self.store.next_wakeup(), self.waiters.next_wakeup(), forget].into_iter().flatten().min()
+        [self.store.next_wakeup(), timeout, forget].into_iter().flatten().min()
+    }
+
+    /// When `advance` must be called for the next deadline of a waiter, at the latest: on the monotonic
+    /// clock. None if that is not told, as deadlines are in [`Engine::next_wakeup`] then.
+    pub fn next_timeout(&self) -> Option<Millis> {
+        self.monotonic.and_then(|_| self.waiters.next_wakeup())
     }
 
     fn sweep_all(&mut self, budget: &mut u32, now: Micros, turn: &mut Turn<'_>) -> bool {
@@ -352,8 +359,9 @@ impl Engine {
     }
 
     fn time_out(&mut self, budget: &mut u32, now: Micros, turn: &mut Turn<'_>) -> bool {
+        let at = self.monotonic.unwrap_or(now).floor();
         loop {
-            match self.waiters.late(now.floor(), budget) {
+            match self.waiters.late(at, budget) {
                 Ok(Some(_)) if *budget == 0 => return false,
                 Ok(Some(client)) => {
                     // One may wait for ten thousand queues.

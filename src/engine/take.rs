@@ -147,7 +147,7 @@ impl Step<'_, '_> {
             _ if !self.alone => return self.reply(haul.taking.nothing()),
             Wait::No => return self.reply(haul.taking.nothing()),
             Wait::Forever => None,
-            Wait::For(ms) => Some(self.now.ceil().plus(ms)),
+            Wait::For(ms) => Some(self.engine.deadline(self.now, ms)),
         };
         self.engine.waiters.wait(self.client, db, queues, haul.taking, deadline);
         for name in queues {
