@@ -158,6 +158,16 @@ pub const INPUT_HOLD_BYTES: usize = 64 << 10;
 /// looked at behind each client's commands, so this and one reply are by how much it can be passed.
 pub const OUTPUT_BYTES_PER_TURN: usize = 1 << 20;
 
+/// How long the wall clock must have stood beyond `max-clock-jump` before it is believed, µs: longer
+/// than a time service that has made a mistake takes to mend it.
+pub const CLOCK_JUMP_STANDS_US: u64 = 60_000_000;
+/// The process stood still if it did nothing for so much longer than it had meant to, µs: a suspended
+/// machine, swap, SIGSTOP, work that took long. A turn takes 2 ms.
+pub const STANDSTILL_US: u64 = 50_000;
+/// After that: how long what arrived meanwhile is heard before leases end again, ms, should there be no
+/// end of it. About a million commands.
+pub const HEARING_MS_MAX: u64 = 2_000;
+
 /// How long a shutdown waits for replies to leave, ms.
 pub const SHUTDOWN_MS_MAX: u64 = 5_000;
 /// How long a closed client's last replies may take to leave, ms.

@@ -26,6 +26,7 @@ pub enum Name {
     MaxLease,
     DefaultLease,
     StatsRetention,
+    MaxClockJump,
     MaxClientsMemory,
     ProtoMaxBulkLen,
     ClientQueryBufferLimit,
@@ -151,7 +152,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 65] = [
+pub static OPTIONS: [Spec; 66] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -188,6 +189,8 @@ pub static OPTIONS: [Spec; 65] = [
         "The lease when neither the call, nor the job, nor the queue names one; at most max-lease."),
     live(Name::StatsRetention, &["stats-retention"], Kind::Span(1_000, DELAY_MS_MAX), &["24h"],
         "How long an empty queue's totals and UNIQUE windows stay after its last use."),
+    live(Name::MaxClockJump, &["max-clock-jump"], Kind::Span(0, DELAY_MS_MAX), &["1h"],
+        "A wall clock that is found farther ahead than this is believed only after it has stood there for a minute; until then time goes on by the monotonic clock. 0: every step counts at once. A start believes the wall clock, as a downtime may be of any length."),
     live(Name::MaxClientsMemory, &["max-clients-memory"], Kind::Bytes(MIB, TIB), &["256mb"],
         "All partial requests, queued transactions, places in lines and unread replies together; beyond it the client that holds most is closed."),
     live(Name::ProtoMaxBulkLen, &["proto-max-bulk-len"], Kind::Bytes(MIB, 512 * MIB), &["512mb"],

@@ -12,6 +12,7 @@ use super::logs::LogLevel;
 use super::observers::Observers;
 use super::output::Outputs;
 use super::pause::Pause;
+use super::standstill::Standstills;
 use super::waits::Waits;
 use super::wake::Bell;
 use super::{machine, timer};
@@ -34,7 +35,7 @@ use crate::observe::slowlog::SlowLog;
 use crate::pubsub::PubSub;
 use crate::resp::FrameLimits;
 use crate::session::acl::Acl;
-use crate::time::Micros;
+use crate::time::{Micros, Millis};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::io;
@@ -75,6 +76,8 @@ pub struct Core {
     pub buffers: Buffers,
     /// The engine's clock.
     pub clock: Clock,
+    /// Spans in which the process did nothing.
+    pub standstills: Standstills,
     /// The turn's time; the engine's clock.
     pub now: Micros,
     /// The same instant on the monotonic clock.
@@ -142,6 +145,8 @@ pub struct Limits {
     pub clients_bytes_max: usize,
     /// `timeout`, µs.
     pub idle_us_max: Option<u64>,
+    /// `max-clock-jump`, µs; 0 for any.
+    pub clock_jump_us_max: u64,
     /// `tcp-keepalive`.
     pub keepalive_s: u64,
     /// `client-output-buffer-limit normal`.
@@ -184,6 +189,7 @@ impl Core {
             told_paused: false,
             buffers: Buffers::default(),
             clock,
+            standstills: Standstills::default(),
             now,
             mono_us: reading.mono_us,
             config,
@@ -232,12 +238,35 @@ impl Core {
         loaded.map_or(Ok(()), |loaded| self.install(loaded?))
     }
 
-    /// Goes on from an instant that the journal knows of, if the wall clock is behind it.
+    /// Goes on from `then`, an instant that the journal knows of, if the wall clock is behind it.
     pub(super) fn restart_clock(&mut self, then: Micros) {
         let reading = timer::reading();
-        self.clock = Clock::new(reading, then);
+        self.clock = Clock::new(reading, then.max(self.now));
         self.mono_us = reading.mono_us;
         self.now = self.clock.at(reading.mono_us);
+    }
+
+    /// Tells the log if the clock that a start begins with may be wrong, `last` being the last instant that
+    /// the journal knows of. Nothing follows from it: what was once reached is not given up, and a downtime
+    /// may be of any length.
+    pub(super) fn tell_clock(&self, last: Micros) {
+        let ahead_us = self.clock.ahead_us(self.mono_us);
+        let since_us = self.now.0.saturating_sub(last.0);
+        let jump_us_max = self.limits.clock_jump_us_max;
+        if ahead_us > 1_000 {
+            tracing::warn!(
+                ahead_us,
+                "the wall clock is behind the journal's last instant, where time goes on: at half speed \
+                 until the wall clock has caught up. If it was wrong then, see delayd check --clock"
+            );
+        } else if last.0 > 0 && jump_us_max > 0 && since_us > jump_us_max {
+            tracing::warn!(
+                since_us,
+                "the wall clock is ahead of the journal's last instant by more than max-clock-jump, and is \
+                 believed: a downtime may be as long. If the clock is wrong, stop and set it before jobs \
+                 are added"
+            );
+        }
     }
 
     /// Applies options that have changed.
@@ -292,6 +321,13 @@ impl Core {
         for due in self.outputs.left.drain(..) {
             self.lateness.record(mono_us, now.0.saturating_sub(due.start().0));
         }
+    }
+
+    /// When the engine has something to do next, by its own clock.
+    pub(super) fn next_wakeup(&self) -> Option<Millis> {
+        let timeout = self.engine.next_timeout();
+        let timeout = timeout.map(|at| self.clock.at(at.start().0).ceil());
+        [self.engine.next_wakeup(), timeout].into_iter().flatten().min()
     }
 
     /// Any number.
@@ -353,6 +389,7 @@ impl Limits {
             clients_max: config.number(Name::MaxClients),
             clients_bytes_max: config.size(Name::MaxClientsMemory),
             idle_us_max: (idle_s > 0).then(|| idle_s * 1_000_000),
+            clock_jump_us_max: config.number(Name::MaxClockJump).saturating_mul(1_000),
             keepalive_s: config.number(Name::TcpKeepalive),
             output: config.output_limits()[0],
             output_pubsub: config.output_limits()[2],

@@ -61,7 +61,10 @@ impl Core {
             queues: self.engine.queue_counts(),
             clock_ahead_us: self.clock.ahead_us(timer::mono_us()),
             clock_steps: self.clock.step_count(),
-            next_wakeup_ms: self.engine.next_wakeup().map(|at| at.0),
+            clock_doubted_us: self.clock.doubted_us(timer::mono_us()),
+            standstills: self.standstills.count,
+            standstill_us: self.standstills.total_us,
+            next_wakeup_ms: self.next_wakeup().map(|at| at.0),
             turns: self.turns,
             denials: [denials.auth, denials.commands, denials.keys, denials.channels],
         };

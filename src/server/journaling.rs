@@ -306,13 +306,14 @@ impl Core {
             tracing::warn!("{notice}");
         }
         let (index, facts) = (recovered.index, recovered.facts);
-        let then = recovered.now.max(self.now);
+        let last = recovered.now;
         let disk = Arc::clone(self.disk.as_ref().expect("what was loaded came from a disk"));
         let bell = Arc::clone(&self.bell);
         let (engine, running) = Running::start(recovered, disk, &self.config, bell)?;
         self.engine = engine;
         self.reconfigure();
-        self.restart_clock(then);
+        self.restart_clock(last);
+        self.tell_clock(last);
         // From the journal's last instant on even if the wall clock was set back since.
         self.engine.settings_mut().token_floor = floor_at(self.now.floor().0);
         self.outputs.turn = 1;

@@ -34,6 +34,7 @@ mod pause;
 mod release;
 mod requests;
 mod serve;
+pub mod standstill;
 pub mod stream;
 mod supervisor;
 pub mod timer;

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::task::{Context, Poll};
 use tokio::io::unix::AsyncFd;
 
-/// Two readings of the monotonic clock around one of the wall clock lie no farther apart than this,
+/// Two readings of the monotonic clock around those of the others lie no farther apart than this,
 /// or the thread was interrupted in between and the pair says nothing.
 const TOGETHER_US: u64 = 50;
 
@@ -25,15 +25,16 @@ pub fn mono_ns() -> u64 {
     at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
-/// Both clocks.
+/// All clocks.
 pub fn reading() -> Reading {
-    let mut best = (u64::MAX, Reading { mono_us: 0, wall_us: 0 });
+    let mut best = (u64::MAX, Reading { mono_us: 0, wall_us: 0, boot_us: 0 });
     for _ in 0..8 {
         let before = mono_us();
         let wall_us = micros(clock_gettime(ClockId::Realtime));
+        let boot_us = micros(clock_gettime(ClockId::Boottime));
         let apart = mono_us() - before;
         if apart < best.0 {
-            best = (apart, Reading { mono_us: before, wall_us });
+            best = (apart, Reading { mono_us: before, wall_us, boot_us });
         }
         if apart <= TOGETHER_US {
             break;

@@ -2,15 +2,17 @@
 
 use super::client::Client;
 use super::clients::Clients;
-use super::clock::Compared;
+use super::clock::{Compared, Comparison};
 use super::core::Core;
 use super::handshake::Handshakes;
+use super::standstill::Hearing;
 use super::stream::Accepted;
 use super::timer;
 use super::wake::Bell;
 use crate::engine::tally::Tally;
 use crate::limits::ADVANCE_STEPS_PER_TURN;
 use crate::observe::{Counters, rates};
+use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
 
@@ -43,6 +45,8 @@ pub struct Turns {
     pub(super) batch: Vec<u32>,
     /// Passing time has more to do.
     more: bool,
+    /// After a standstill, what has not been heard yet.
+    pub(super) hearing: Option<Hearing>,
     /// When all clients are looked at next; monotonic, µs.
     tick_us: u64,
     pub(super) next_id: u64,
@@ -64,6 +68,7 @@ impl Turns {
             postponed: Vec::new(),
             batch: Vec::new(),
             more: true,
+            hearing: None,
             next_id: 1,
             bell,
         }
@@ -78,6 +83,7 @@ impl Turns {
         self.list_answered();
         // New connections first: their first request is read in this turn.
         self.greet();
+        self.list_unheard();
         // Before the clock: what is read now was sent before `now`, so that no delay counts from
         // before its request was made.
         self.read_sockets();
@@ -89,6 +95,7 @@ impl Turns {
         // Before time passes: who asks at the instant at which a job falls due is in line for it.
         self.run_commands();
         self.resume_postponed();
+        self.end_hearing();
         // Before the journal: what falls due in this turn is in its batch.
         self.advance();
         // Behind all that publishes, and before the journal, which hears how urgent it is.
@@ -110,6 +117,7 @@ impl Turns {
         self.count();
         // Last: what is told is as of the end of the turn.
         self.tell(begun_us);
+        self.note_turn_ended();
         Ok(())
     }
 
@@ -126,7 +134,7 @@ impl Turns {
     /// Whether the next turn has work that nothing will wake the loop for.
     pub fn is_behind(&self) -> bool {
         self.more
-            || (!self.listed.is_empty() && !self.core.is_flooded())
+            || ((!self.listed.is_empty() || self.hearing.is_some()) && !self.core.is_flooded())
             || !self.accepted.is_empty()
             || self.core.outputs.is_behind()
             || self.core.has_mail()
@@ -143,7 +151,9 @@ impl Turns {
         // Nothing tells when the flood is over.
         let flood_us = if self.core.is_flooded() { self.core.mono_us + FLOOD_US } else { u64::MAX };
         let pause_us = self.core.pause.map_or(u64::MAX, |pause| pause.until_us);
-        due_us.min(limit_us).min(pause_us).min(flood_us).min(self.tick_us)
+        let timeout = self.core.engine.next_timeout();
+        let timeout_us = timeout.map_or(u64::MAX, |at| at.start().0);
+        due_us.min(timeout_us).min(limit_us).min(pause_us).min(flood_us).min(self.tick_us)
     }
 
     /// Whether every reply has left and nothing is half done.
@@ -182,10 +192,21 @@ impl Turns {
         // What closed connections led to since the last turn's proposal happened at its time.
         self.core.propose_leftovers();
         let mono_us = timer::mono_us();
+        let mut still_since = self.core.standstills.since(mono_us).map(|since_us| {
+            self.core.standstills.note(mono_us - since_us, mono_us);
+            self.core.clock.at(since_us)
+        });
         if self.stepped || mono_us >= self.tick_us {
             self.stepped = false;
             let reading = timer::reading();
-            match self.core.clock.compare(reading) {
+            let jump_us_max = self.core.limits.clock_jump_us_max;
+            let Comparison { wall, slept_us } = self.core.clock.compare(reading, jump_us_max);
+            if slept_us > 0 {
+                // The monotonic clock does not know of it, and neither did the alarm.
+                self.core.standstills.note(slept_us, mono_us);
+                still_since = Some(self.core.now);
+            }
+            match wall {
                 Compared::InStep => {}
                 Compared::Forward(us) => {
                     tracing::warn!(us, "the wall clock was set forward; what is due now falls due");
@@ -196,6 +217,16 @@ impl Turns {
                         "the wall clock was set back; time runs at half speed meanwhile"
                     );
                 }
+                Compared::Doubted(us) => {
+                    tracing::warn!(
+                        us,
+                        "the wall clock is ahead by more than max-clock-jump; it is believed if it \
+                         stands there for a minute, and until then time goes on without it"
+                    );
+                }
+                Compared::Withdrawn => {
+                    tracing::warn!("the wall clock is back from where it was not believed");
+                }
             }
         }
         self.core.mono_us = timer::mono_us();
@@ -203,6 +234,10 @@ impl Turns {
         // Checked where it is used, too: a time that went back would let a job come early.
         assert!(now >= self.core.now, "the engine's clock went back");
         self.core.now = now;
+        self.core.engine.set_monotonic(Micros(self.core.mono_us));
+        if let Some(since) = still_since {
+            self.begin_hearing(since);
+        }
     }
 
     fn advance(&mut self) {

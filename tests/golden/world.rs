@@ -89,7 +89,7 @@ impl Server {
             ..core.engine.settings().clone()
         };
         core.engine = Engine::new(settings);
-        core.clock = Clock::new(Reading { mono_us: 0, wall_us: now.0 }, Micros(0));
+        core.clock = Clock::new(Reading { mono_us: 0, wall_us: now.0, boot_us: 0 }, Micros(0));
         (core.now, core.start) = (now, now);
         core.journal.last_base_s = now.0 / 1_000_000;
         (core.mono_us, core.start_mono_us) = (0, 0);

@@ -93,7 +93,7 @@ const fn histogram(
 
 /// All metrics, in the order of the text and of the reference.
 #[rustfmt::skip]
-pub static FAMILIES: [Family; 85] = [
+pub static FAMILIES: [Family; 88] = [
     gauge(Part::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
         |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
     gauge(Part::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
@@ -241,6 +241,9 @@ pub static FAMILIES: [Family; 85] = [
     histogram(Part::Server, "delayd_turn_seconds", "How long the turns of the loop took, waiting not included. No client waits longer than one or two of them.", |s, page| page.spread(&s.turns)),
     counter(Part::Server, "delayd_clock_steps_total", "", "Steps of the wall clock.", |s, page| page.value(Count(s.clock_steps))),
     gauge(Part::Server, "delayd_clock_ahead_seconds", "", "How far the server's clock is ahead of the wall clock, after that was set back: it runs at half speed until the wall clock has caught up.", |s, page| page.value(Us(s.clock_ahead_us))),
+    gauge(Part::Server, "delayd_clock_doubted_seconds", "", "How far the wall clock is ahead of the server's clock, while that is more than max-clock-jump and has not stood for a minute: it is not believed yet.", |s, page| page.value(Us(s.clock_doubted_us))),
+    counter(Part::Server, "delayd_standstills_total", "", "Times at which the process did nothing, or nothing else, for more than 50 ms: a suspended machine, swap, a stop. Leases that would have ended meanwhile are extended.", |s, page| page.value(Count(s.standstills))),
+    counter(Part::Server, "delayd_standstill_seconds_total", "", "How long these were together.", |s, page| page.value(Us(s.standstill_us))),
     gauge(Part::Server, "delayd_time_seconds", "", "The server's clock, unix time.", |s, page| page.value(Us(s.now_us))),
 ];
 

@@ -63,6 +63,9 @@ pub struct Snapshot {
     pub syncs: Spread,
     pub turns: Spread,
     pub clock_steps: u64,
+    pub clock_doubted_us: u64,
+    pub standstills: u64,
+    pub standstill_us: u64,
     pub clock_ahead_us: u64,
     /// Queues with lines of their own, by database and name.
     pub rows: Vec<Row>,
