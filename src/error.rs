@@ -82,6 +82,39 @@ pub enum Error {
         /// The limit, ms.
         max_ms: u64,
     },
+    /// What a transaction would look at or take.
+    #[error(
+        "EXECABORT Transaction discarded because of: its commands may look at or take {entries} entries \
+         together; the most are {max}"
+    )]
+    TransactionEntries {
+        /// The most that they may.
+        entries: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// What a transaction would answer.
+    #[error(
+        "EXECABORT Transaction discarded because of: its replies may have {reply_bytes} bytes, \
+         {largest_bytes} of them in one; beside that one the most are {max}"
+    )]
+    TransactionReplies {
+        /// All of them, bytes.
+        reply_bytes: u64,
+        /// The largest one, bytes.
+        largest_bytes: u64,
+        /// The limit, bytes.
+        max: u64,
+    },
+    /// A range in a transaction that would be refused at its turn.
+    #[error(
+        "EXECABORT Transaction discarded because of: the reply of a range may have more than {max} bytes; \
+         ask for a shorter one"
+    )]
+    TransactionRange {
+        /// The limit, bytes.
+        max: u64,
+    },
     /// The journal does not take what the request would record.
     #[error(transparent)]
     Misconf(#[from] Misconf),

@@ -76,8 +76,9 @@ pub const TRANSACTION_COST_MAX: u64 = 3 * COUNT_MAX + TRANSACTION_COMMANDS_MAX a
 pub const INFO_COST: u64 = 100;
 /// What CONFIG REWRITE counts in the cost of an EXEC: it writes a file.
 pub const REWRITE_COST: u64 = COUNT_MAX;
-/// Bytes of replies in one EXEC, beyond which its further commands are refused.
-pub const TRANSACTION_REPLY_BYTES_MAX: u64 = 8 << 20;
+/// Bytes that the replies in one EXEC may have beside the largest of them: it cannot be interrupted, and
+/// a MiB of fresh memory takes 0.6 ms to fill. Twice what LRANGE answers at the most.
+pub const TRANSACTION_REPLY_BYTES_MAX: u64 = 32 << 20;
 
 /// Queues that one connection may WATCH: EXEC looks at each of them.
 pub const WATCHED_MAX: usize = COUNT_MAX as usize;

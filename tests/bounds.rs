@@ -44,22 +44,85 @@ fn documentation_is_not_asked_for_without_end() {
     }
 }
 
-/// Ten thousand PEEKs of 4 MiB each were rendered before the first byte left: 160 GB.
+/// Ten thousand PEEKs of 4 MiB each were rendered before the first byte left: 160 GB. Then those beyond
+/// 8 MiB were not run, and what stood behind them neither. What a transaction may answer is known
+/// before it begins.
 #[test]
 fn the_replies_of_a_transaction_are_bounded() {
     let server = Running::start(&[]);
     let mut client = server.connect();
     client.add("q", "1h", &"x".repeat(1 << 20));
+    for (count, runs) in [(40, false), (30, true)] {
+        assert_eq!(client.line_of("MULTI"), "+OK");
+        client.send("DELAY.PEEK q\r\n".repeat(count) + "DELAY.ADD q 1h y\r\n");
+        client.expect(&"+QUEUED\r\n".repeat(count + 1));
+        client.send("EXEC\r\n");
+        if runs {
+            assert_eq!(client.line(), format!("*{}", count + 1));
+            let firsts: Vec<String> = (0..=count).map(|_| client.skip_reply()).collect();
+            assert!(firsts[..count].iter().all(|first| first == "*1"), "{firsts:?}");
+        } else {
+            let refusal = client.line();
+            assert!(refusal.starts_with("-EXECABORT") && refusal.contains("33554432"), "{refusal}");
+        }
+        let jobs = 1 + u64::from(runs);
+        assert_eq!(client.line_of("DELAY.LEN q"), format!(":{jobs}"));
+    }
+    // What others than the engine answer counts as well.
     assert_eq!(client.line_of("MULTI"), "+OK");
-    client.send("DELAY.PEEK q\r\n".repeat(40) + "DELAY.ADD q 1h y\r\n");
-    client.expect(&"+QUEUED\r\n".repeat(41));
-    client.send("EXEC\r\n");
-    assert_eq!(client.line(), "*41");
-    let firsts: Vec<String> = (0..41).map(|_| client.skip_reply()).collect();
-    let shown = firsts.iter().filter(|first| *first == "*1").count();
-    assert_eq!(shown, 8, "8 MiB and what frames them are more than 8 MiB");
-    assert!(firsts[shown..].iter().all(|first| first.starts_with("-ERR not run: ")), "{firsts:?}");
-    assert_eq!(client.line_of("DELAY.LEN q"), ":1");
+    client.send("COMMAND DOCS\r\n".repeat(1_000) + "DELAY.ADD q 1h y\r\n");
+    client.expect(&"+QUEUED\r\n".repeat(1_001));
+    assert!(client.line_of("EXEC").starts_with("-EXECABORT"));
+    assert_eq!(client.line_of("DELAY.LEN q"), ":2");
+}
+
+/// `LRANGE; DEL` of 10 MB read all and deleted nothing, as the replies had more than 8 MiB.
+#[test]
+fn a_transaction_reads_and_deletes_ten_megabytes() {
+    let server = Running::start(&[]);
+    let mut client = server.connect();
+    let body = "x".repeat(10_000);
+    for _ in 0..1_000 {
+        client.command(&["RPUSH", "q", &body]);
+    }
+    (0..1_000).for_each(|_| assert!(client.line().starts_with(':')));
+    client.send("MULTI\r\nLRANGE q 0 -1\r\nDEL q\r\nEXEC\r\n");
+    client.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n");
+    assert_eq!(client.skip_reply(), "*1000");
+    client.expect(":1\r\n");
+    assert_eq!(client.line_of("LLEN q"), ":0");
+}
+
+/// What kept a command from running was found at its turn: `LPOP src; RPUSH dst` lost the job.
+#[test]
+fn a_transaction_that_lacks_something_does_nothing() {
+    let server = Running::start(&[("maxmemory", "4mb")]);
+    let mut client = server.connect();
+    let (small, large) = ("x".repeat(10_000), "y".repeat(5 << 20));
+    client.send("RPUSH src job\r\n");
+    client.expect(":1\r\n");
+    client.send("MULTI\r\nLPOP src\r\n");
+    client.expect("+OK\r\n+QUEUED\r\n");
+    client.command(&["RPUSH", "dst", &large]);
+    assert!(client.line().starts_with("-OOM "), "refused when it is queued");
+    assert!(client.line_of("EXEC").starts_with("-EXECABORT"));
+    // It fits when it is queued, and not any more when EXEC comes.
+    let mut other = server.connect();
+    client.send("MULTI\r\nLPOP src\r\n");
+    client.expect("+OK\r\n+QUEUED\r\n");
+    client.command(&["RPUSH", "dst", &small]);
+    assert_eq!(client.line(), "+QUEUED");
+    while {
+        other.command(&["RPUSH", "filler", &small]);
+        !other.line().starts_with("-OOM ")
+    } {}
+    let refusal = client.line_of("EXEC");
+    assert!(refusal.starts_with("-EXECABORT") && refusal.contains("OOM"), "{refusal}");
+    client.send("LLEN src\r\nLLEN dst\r\n");
+    client.expect(":1\r\n:0\r\n");
+    // What takes and reads goes on.
+    client.send("MULTI\r\nLPOP src\r\nLLEN src\r\nEXEC\r\n");
+    client.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\njob\r\n:0\r\n");
 }
 
 /// 200 KEYS in one EXEC kept others waiting for 2.4 s. What it may cost is known before it begins.

@@ -28,6 +28,8 @@ mod regressions;
 mod rename;
 #[path = "engine/standstill.rs"]
 mod standstill;
+#[path = "engine/transactions.rs"]
+mod transactions;
 #[path = "engine/unnoticed.rs"]
 mod unnoticed;
 #[path = "engine/waiting.rs"]

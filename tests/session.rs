@@ -10,8 +10,9 @@ use delayd::command::spec::Flag;
 use delayd::engine::Outcome;
 use delayd::engine::reply::Reply;
 use delayd::engine::request::{QueueName, Request};
-use delayd::engine::watch::{Stamp, Watched};
-use delayd::error::Error;
+use delayd::engine::watch::Stamp;
+use delayd::engine::whole::{Begun, Needs, Whole};
+use delayd::error::{Error, Shown};
 use delayd::ids::{ClientId, Db};
 use delayd::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
 use delayd::pubsub::PubSub;
@@ -57,13 +58,13 @@ struct Scripted {
     protocol: Protocol,
     muted: bool,
     answers: VecDeque<Answer>,
-    /// How often `prepare` says that there is more to do.
-    unprepared: usize,
+    /// What becomes of transactions that are to begin.
+    begun: VecDeque<Begun>,
+    /// What requests that are to be queued are refused with.
+    refusal: Option<Error>,
     exists: bool,
     others: Vec<ClientLine>,
     settings: BTreeMap<&'static str, String>,
-    /// What comparing what is watched will tell.
-    watched: VecDeque<Watched>,
     shutting_down: bool,
     loading: bool,
     journal: Journal,
@@ -72,11 +73,21 @@ struct Scripted {
     pubsub: PubSub,
 }
 
+/// The name of a request, and its database where that is not the first.
+fn shown(request: &Request<'_>) -> String {
+    let text = format!("{request:?}");
+    let mut name: String = text.chars().take_while(|c| c.is_alphanumeric()).collect();
+    request.for_each_queue(|queue| {
+        if queue.db.0 > 0 {
+            name = format!("{name}@{}", queue.db);
+        }
+    });
+    name
+}
+
 impl Scripted {
     fn answer(&mut self, request: &Request<'_>, how: &str) -> Outcome {
-        let text = format!("{request:?}");
-        let name: String = text.chars().take_while(|c| c.is_alphanumeric()).collect();
-        self.log.push(format!("{how} {name}"));
+        self.log.push(format!("{how} {}", shown(request)));
         match self.answers.pop_front().unwrap_or(Answer::Count(1)) {
             Answer::Again => Outcome::Again,
             Answer::Wait => Outcome::Waiting,
@@ -114,23 +125,22 @@ impl World for Scripted {
     fn handle_in_transaction(&mut self, _: ClientId, request: &Request<'_>) -> Outcome {
         self.answer(request, "inside")
     }
-    fn prepare(&mut self, request: &Request<'_>) -> bool {
-        if let Request::Len { queue, .. } = request {
-            self.log.push(format!("prepare db {}", queue.db));
+    fn begin_transaction(&mut self, _: ClientId, whole: &Whole<'_>) -> Begun {
+        let asked: Vec<String> = whole.requests.iter().map(|request| shown(request)).collect();
+        self.log.push(format!("begin {}", asked.join(" ")));
+        if !whole.watched.is_empty() {
+            self.log.push(format!("watched {}", whole.watched.len()));
         }
-        if self.unprepared > 0 {
-            self.unprepared -= 1;
-            return false;
-        }
-        true
+        self.begun.pop_front().unwrap_or(Begun::Begun(Needs::default()))
+    }
+    fn check_queued(&self, _: &Request<'_>, limits: bool) -> Result<(), Error> {
+        let refusal = self.refusal.as_ref();
+        let refusal = refusal.filter(|error| limits || !matches!(error, Error::Full { .. }));
+        refusal.map_or(Ok(()), |error| Err(error.clone()))
     }
     fn stamp(&mut self, _: ClientId, queue: QueueName<'_>) -> Stamp {
         self.log.push(format!("stamp {}/{}", queue.db, String::from_utf8_lossy(queue.name)));
         Stamp::default()
-    }
-    fn compare(&mut self, _: ClientId, queues: &[(QueueName<'_>, Stamp)]) -> Watched {
-        self.log.push(format!("compare {}", queues.len()));
-        self.watched.pop_front().unwrap_or(Watched::Unchanged)
     }
     fn set_watching(&mut self, _: ClientId, watching: bool) {
         self.log.push(format!("watching {watching}"));
@@ -138,8 +148,8 @@ impl World for Scripted {
     fn pubsub(&mut self) -> &mut PubSub {
         &mut self.pubsub
     }
-    fn hand_off(&mut self) {
-        self.log.push("hand off".to_string());
+    fn end_transaction(&mut self) {
+        self.log.push("end".to_string());
     }
     fn ask(&mut self, _: ClientId, _: &Request<'_>) -> Result<i64, Error> {
         Ok(self.exists.into())
@@ -527,14 +537,14 @@ fn transactions_run_as_one_step() {
     assert_eq!(
         pair.log(),
         [
-            "prepare db 3",
+            "begin Add Pop Len@3 RandomQueue",
             "inside Add",
             "error ERR",
             "delay.add Failed",
             "inside Pop",
-            "inside Len",
+            "inside Len@3",
             "inside RandomQueue",
-            "hand off"
+            "end"
         ]
     );
     assert_eq!((pair.session.facts().multi_count, pair.session.db()), (None, Db(3)));
@@ -566,19 +576,63 @@ fn errors_while_queueing_abort() {
     ]);
 }
 
-/// EXEC comes again until all is prepared, and only then shows anything.
+/// EXEC comes again until all is ready for it, and only then shows anything.
 #[test]
-fn exec_prepares_first() {
+fn exec_comes_again_until_it_may_begin() {
     let mut pair = Pair::new();
-    pair.check(&[("MULTI", "+OK~"), ("DELAY.LEN a", "+QUEUED~"), ("DELAY.LEN b", "+QUEUED~")]);
-    pair.world.unprepared = 2;
+    pair.check(&[("MULTI", "+OK~"), ("DELAY.LEN a", "+QUEUED~"), ("TYPE b", "+QUEUED~")]);
+    pair.world.begun.extend([Begun::Again, Begun::Again]);
     assert_eq!(pair.step("EXEC"), (Next::Again, String::new()));
+    assert_eq!(pair.log(), ["begin Len Exists", "exec Again"]);
     assert_eq!(pair.step("EXEC"), (Next::Again, String::new()));
-    assert!(!pair.log().iter().any(|line| line.starts_with("inside")));
-    pair.check(&[("EXEC", "*2~:1~:1~")]);
+    assert_eq!(pair.session.facts().multi_count, Some(2));
+    pair.log();
+    pair.check(&[("EXEC", "*2~:1~+none~")]);
+    assert_eq!(pair.log(), ["begin Len Exists", "inside Len", "end"]);
 }
 
-/// What is watched is looked at in the turn in which all is prepared, and forgotten with EXEC.
+/// What a transaction needs and lacks is found before its first command.
+#[test]
+fn exec_is_refused_as_a_whole() {
+    let oom = || Error::OutOfMemory { used: 9, max: 8 };
+    let mut pair = Pair::new();
+    pair.check(&[("MULTI", "+OK~"), ("LPOP src", "+QUEUED~"), ("RPUSH dst x", "+QUEUED~")]);
+    pair.world.begun.push_back(Begun::Refused(oom()));
+    let out = pair.say("EXEC");
+    assert!(out.starts_with("-EXECABORT Transaction discarded because of: OOM command"), "{out}");
+    assert!(!pair.log().iter().any(|line| line.starts_with("inside")));
+    pair.check(&[("EXEC", "-ERR EXEC without MULTI~"), ("MULTI", "+OK~")]);
+
+    pair.world.refusal = Some(oom());
+    assert!(pair.say("RPUSH dst x").starts_with("-OOM "));
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.~";
+    // What changes nothing is not asked about.
+    pair.check(&[("DELAY.LEN q", "+QUEUED~"), ("EXEC", aborted)]);
+}
+
+/// A full queue in which an earlier command makes room is looked at when all are together; any other
+/// one refuses at once.
+#[test]
+fn a_full_queue_refuses_when_queued_unless_room_may_be_made() {
+    let refusal = Some(Error::Full { queue: Shown::new(b"dst"), jobs: 1, max: 1 });
+    let makes_room = ["LPOP dst", "DELAY.DEL dst x", "FLUSHALL", "DELAY.RESUME dst", "DEL a dst"];
+    for line in makes_room {
+        let mut pair = Pair::new();
+        pair.check(&[("MULTI", "+OK~"), (line, "+QUEUED~")]);
+        pair.world.refusal.clone_from(&refusal);
+        pair.check(&[("RPUSH dst x", "+QUEUED~"), ("SELECT 1", "+QUEUED~")]);
+        let other = pair.say("RPUSH dst x");
+        assert_eq!(other == "+QUEUED~", line == "FLUSHALL", "{line}: {other}");
+    }
+    for line in ["LPOP src", "DELAY.LEN dst", "LRANGE dst 0 -1", "RPUSH dst x", "PING"] {
+        let mut pair = Pair::new();
+        pair.check(&[("MULTI", "+OK~"), (line, "+QUEUED~")]);
+        pair.world.refusal.clone_from(&refusal);
+        assert!(pair.say("RPUSH dst x").starts_with("-FULL "), "{line}");
+    }
+}
+
+/// What is watched is looked at where the transaction begins, and forgotten with EXEC.
 #[test]
 fn exec_looks_at_what_is_watched() {
     let mut pair = Pair::new();
@@ -589,11 +643,9 @@ fn exec_looks_at_what_is_watched() {
         pair.log().into_iter().filter(|line| line.starts_with("stamp")).collect();
     assert_eq!(stamped, ["stamp 0/a", "stamp 0/b", "stamp 2/a"]);
     pair.check(&[("MULTI", "+OK~"), ("PING", "+QUEUED~"), ("DELAY.LEN q", "+QUEUED~")]);
-    pair.world.unprepared = 1;
+    pair.world.begun.extend([Begun::Again, Begun::Changed]);
     assert_eq!(pair.step("EXEC"), (Next::Again, String::new()));
-    assert!(!pair.log().contains(&"compare 3".to_string()));
-    pair.world.watched.extend([Watched::Again, Watched::Changed]);
-    assert_eq!(pair.step("EXEC"), (Next::Again, String::new()));
+    assert!(pair.log().contains(&"watched 3".to_string()));
     assert_eq!(pair.session.facts().watched_count, 3);
     pair.check(&[("EXEC", "*-1~"), ("EXEC", "-ERR EXEC without MULTI~")]);
     assert_eq!((pair.session.facts().watched_count, pair.session.memory_bytes()), (0, 0));
@@ -644,15 +696,6 @@ fn so_many_queues_are_watched_and_no_more() {
     let refusal = "-ERR a connection watches at most 10000 queues, not 10001~";
     pair.check(&[("WATCH 7 x", refusal)]);
     assert_eq!(pair.session.facts().watched_count, 10_000);
-}
-
-/// An earlier command of the transaction may leave work for a later one.
-#[test]
-fn exec_goes_on_with_a_slice_that_came_up_inside() {
-    let mut pair = Pair::new();
-    pair.check(&[("MULTI", "+OK~"), ("DELAY.LEN a", "+QUEUED~")]);
-    pair.world.answers.push_back(Answer::Again);
-    pair.check(&[("EXEC", "*1~:1~")]);
 }
 
 #[test]
@@ -867,8 +910,9 @@ fn waitaof_waits_outside_of_a_transaction_only() {
             "waitaof Waiting",
             "wait false 1 Endless",
             "waitaof Waiting",
+            "begin ",
             "wait true 3 None",
-            "hand off"
+            "end"
         ]
     );
     pair.world.journal = Journal::Failed;

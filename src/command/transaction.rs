@@ -26,9 +26,18 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         complexity: "That of the queued commands",
         flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::SkipSlowLog],
         reply: "Array: the reply of each. Nil (an array in RESP2) if a queue that WATCH named has changed. \
-                The error class `EXECABORT` if one was refused when queued.",
-        notes: "Nothing comes between the commands; consumers that wait are served after the last. A \
-                command that fails does not undo the others. A taking command does not wait.",
+                The error class `EXECABORT` if one was refused when queued, or cannot be run now.",
+        notes: "All commands run at one instant, or none does: nothing comes between them, no job falls due and no \
+                lease ends; consumers that wait are served after the last, and a taking command does not wait. \
+                What keeps a command from running (`OOM`, `MISCONF`, `FULL`, `PAUSED`, `NOPERM`) is refused when it \
+                is queued, and EXEC is then `EXECABORT`, also when the reason came up since. Memory, the journal's \
+                room and the places in full queues are counted over all commands, at the most that they may need: \
+                a place that an earlier command frees counts if it does so for sure (DELAY.DEL, DELAY.CANCEL and \
+                DELAY.ACK of a job that is there, a POP or LPOP of a queue with ready jobs and without a limit to \
+                taking, PURGE, DEL), memory that it frees does not. A command that \
+                fails for another reason (an id that EXISTS, a mistake in its arguments) does not undo the others. \
+                Together they look at or take at most 40,000 entries, 4 jobs of a range or 4 KiB of compared \
+                bodies being one, and answer at most 32 MiB beside the largest reply.",
         example: &[
             ("MULTI", "OK"),
             ("DELAY.ADD orders 30m x ID order:7", "QUEUED"),

@@ -48,7 +48,7 @@ impl Engine {
         let mut walk = from;
         for _ in 0..count {
             let (number, next) = self.store.next_queue(walk)?;
-            let _ = self.open(number, None, 1, OPEN_STEPS);
+            let _ = self.open(number, None, 1, &mut OPEN_STEPS.clone());
             let stats = self.stats_of(number, now);
             let queue = self.store.queue(number);
             visit(QueueView { db: queue.db, name: &queue.name, stats, returned: queue.returned });

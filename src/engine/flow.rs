@@ -116,8 +116,8 @@ pub const REDRIVEN_BYTES_MAX: u64 = HEAD_ID + ID_MAX + 1 + 8;
 const AMPLE_BYTES: u64 = 4 << 30;
 
 /// Bytes of facts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Bound {
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Bound {
     /// At most these.
     bytes: u64,
     /// Without room for these it is refused: all of them, but for what can be cut short.
@@ -140,6 +140,34 @@ impl Bound {
     fn taking(count: u32) -> Bound {
         let bytes = u64::from(count) * TAKING_BYTES_MAX;
         Bound { bytes, needed: TAKING_BYTES_MAX, ends: false }
+    }
+
+    /// Of a request in a transaction, which takes or moves at most `count` jobs, the largest of which has
+    /// so many bytes. Nothing of it is cut short. None for a request that changes nothing.
+    pub(super) fn within(request: &Request<'_>, count: u64, body_bytes: usize) -> Option<Bound> {
+        Some(match *request {
+            Request::Pop { .. } | Request::ListPop(_) | Request::Reserve(_) => {
+                Bound::whole(count * TAKING_BYTES_MAX)
+            }
+            Request::Move(_) if count == 0 => return None,
+            Request::Move(ref of) => Bound::whole(moving_bytes_max(body_bytes, of.to.len())),
+            Request::DeleteEqual { .. } => Bound::ending(count * DELETED_MAX),
+            Request::Redrive(Redrive { which: Which::Oldest(_), .. }) => {
+                Bound::whole(count * REDRIVEN_BYTES_MAX)
+            }
+            _ => return Bound::of(request),
+        })
+    }
+
+    /// The most bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds what another request makes. `needed` is then what may not use the reserve.
+    pub(super) fn add(&mut self, other: Bound) {
+        self.bytes += other.bytes;
+        self.needed += if other.ends { 0 } else { other.bytes };
     }
 
     /// None for a request that changes nothing.
@@ -289,11 +317,21 @@ pub struct Gate {
     cause: Option<Misconf>,
     /// Of `bytes`, what the request being decided was promised: time may pass in it, but not use it.
     promised: u64,
+    /// A transaction has begun: what was there before it, and what it does not need.
+    whole: Option<WholeRoom>,
     /// When the flow was set: all that a turn does happens then.
     set_at: Millis,
     stall: Option<Stall>,
     /// The process stood still, and what arrived meanwhile has not been heard.
     unheard: bool,
+}
+
+/// The room as a transaction found it.
+#[derive(Clone, Copy, Debug)]
+struct WholeRoom {
+    bytes: u64,
+    reserve_bytes: u64,
+    spare_bytes: u64,
 }
 
 impl Default for Gate {
@@ -306,6 +344,7 @@ impl Default for Gate {
             paused: false,
             cause: None,
             promised: 0,
+            whole: None,
             set_at: Millis(0),
             stall: None,
             unheard: false,
@@ -348,7 +387,8 @@ impl Gate {
 
     /// Makes a promise to the request, or tells why not.
     pub fn admit(&mut self, request: &Request<'_>) -> Result<(), Misconf> {
-        if self.bytes >= AMPLE_BYTES {
+        // What a transaction needs was promised to all of it.
+        if !self.is_short() || self.whole.is_some() {
             return Ok(());
         }
         let Some(Bound { needed, ends, .. }) = Bound::of(request) else { return Ok(()) };
@@ -358,6 +398,55 @@ impl Gate {
         }
         self.promised = needed.saturating_sub(reserve_bytes);
         Ok(())
+    }
+
+    /// Whether there is room for a transaction that makes facts of so many bytes.
+    pub(super) fn check_whole(&self, facts: Bound) -> Result<(), Misconf> {
+        let all = self.bytes.saturating_add(self.reserve_bytes);
+        if facts.needed > self.bytes || facts.bytes > all {
+            return Err(self.shortage());
+        }
+        Ok(())
+    }
+
+    /// Whether somebody counts.
+    pub(super) fn is_short(&self) -> bool {
+        self.bytes < AMPLE_BYTES
+    }
+
+    /// Makes a promise to a transaction that is yet to begin, if it can be kept.
+    pub(super) fn promise(&mut self, facts: Bound) {
+        if self.check_whole(facts).is_ok() {
+            self.promised = facts.needed.max(facts.bytes.saturating_sub(self.reserve_bytes));
+        }
+    }
+
+    /// Such a transaction begins. In which order its requests end jobs and make others is all the same:
+    /// until its end they draw on one room.
+    pub(super) fn begin_whole(&mut self, facts: Bound) {
+        let (bytes, reserve_bytes) = (self.bytes, self.reserve_bytes);
+        let all = bytes.saturating_add(reserve_bytes);
+        let spare_bytes = (bytes - facts.needed).min(all - facts.bytes);
+        self.whole = Some(WholeRoom { bytes, reserve_bytes, spare_bytes });
+        (self.bytes, self.reserve_bytes) = (all, 0);
+    }
+
+    /// It is over.
+    pub(super) fn end_whole(&mut self) {
+        let Some(before) = self.whole.take() else { return };
+        let spent = before.bytes.saturating_add(before.reserve_bytes) - self.bytes;
+        let beyond = spent.saturating_sub(before.bytes);
+        self.bytes = before.bytes.saturating_sub(spent);
+        self.reserve_bytes = before.reserve_bytes.saturating_sub(beyond);
+    }
+
+    /// Whether facts of so many bytes fit beside what the transaction that is running needs; if so
+    /// they are taken from its room. Outside of one they always do.
+    pub(super) fn lets_spare(&mut self, bytes: u64) -> bool {
+        let Some(whole) = &mut self.whole else { return true };
+        let left = whole.spare_bytes.checked_sub(bytes);
+        whole.spare_bytes = left.unwrap_or(whole.spare_bytes);
+        left.is_some()
     }
 
     /// The request that was admitted has been decided.

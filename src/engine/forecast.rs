@@ -122,9 +122,6 @@ impl Step<'_, '_> {
             return self.reply(Reply::Counts(&vec![0; count as usize]));
         };
         let jobs = self.engine.store.queue(number).table.len();
-        if let Some(error) = self.too_much(jobs as u64) {
-            return self.refuse(&error);
-        }
         let (client, now, alone) = (self.client, self.now, self.alone);
         let store = &mut self.engine.store;
         let begun = store.forecast.take_if(|begun| alone && begun.client == client);

@@ -2,7 +2,7 @@
 
 use crate::engine::job::JobIndex;
 use crate::engine::reply::{Glimpse, JobView, Reply};
-use crate::engine::request::{QueueName, Request, State};
+use crate::engine::request::{QueueName, State};
 use crate::engine::stats::StatsView;
 use crate::engine::{Engine, Outcome, Step};
 use crate::glob;
@@ -13,21 +13,9 @@ use crate::time::Micros;
 /// Timers moved per turn to bring the next ones into order before PEEK or STATS can answer: about
 /// 100 µs. A queue of 10 M jobs due in one slot takes some thousand turns, between which others
 /// are served; the work is not lost, since the timers would have been moved later anyway.
-const OPEN_STEPS: u32 = 2_048;
+pub(super) const OPEN_STEPS: u32 = 2_048;
 
 impl Engine {
-    /// Does a slice of what a request needs before it can be answered in one go; false: call again
-    /// in the next turn.
-    pub fn prepare(&mut self, request: &Request<'_>) -> bool {
-        let (queue, count, state) = match *request {
-            Request::Peek { queue, state, count } => (queue, count, state),
-            Request::Stats { queue } => (queue, 1, None),
-            _ => return true,
-        };
-        let Some(number) = self.store.queue_no(queue.db, queue.name) else { return true };
-        self.open(number, state, count, OPEN_STEPS)
-    }
-
     /// A queue's statistics. Unless it was opened, the next due time is a lower bound.
     pub(super) fn stats_of(&self, number: QueueNo, now: Micros) -> StatsView {
         let store = &self.store;
@@ -59,7 +47,7 @@ impl Engine {
         number: QueueNo,
         state: Option<State>,
         count: u32,
-        mut steps: u32,
+        steps: &mut u32,
     ) -> bool {
         let (queue, _, timers, _) = self.store.parts(number);
         let wheel = match state {
@@ -67,7 +55,7 @@ impl Engine {
             Some(State::Leased) => &mut queue.leases,
             Some(State::Ready | State::Dead) => return true,
         };
-        wheel.open_ahead(timers, count as usize, &mut steps)
+        wheel.open_ahead(timers, count as usize, steps)
     }
 
     /// What is shown of a job.
@@ -145,7 +133,7 @@ impl Step<'_, '_> {
             let view = StatsView { waiters, paused: "no", ..StatsView::default() };
             return self.reply(Reply::Stats(&view));
         };
-        if !self.engine.open(number, None, 1, self.open_steps()) {
+        if !self.engine.open(number, None, 1, &mut self.open_steps()) {
             return Outcome::Again;
         }
         let view = self.engine.stats_of(number, self.now);
@@ -159,7 +147,7 @@ impl Step<'_, '_> {
         count: u32,
     ) -> Outcome {
         let Some(number) = self.queue(name) else { return self.reply(Reply::Peeked(&[])) };
-        if !self.engine.open(number, state, count, self.open_steps()) {
+        if !self.engine.open(number, state, count, &mut self.open_steps()) {
             return Outcome::Again;
         }
         let (engine, count) = (&*self.engine, count as usize);

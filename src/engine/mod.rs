@@ -53,6 +53,7 @@ mod telling;
 mod waiters;
 pub mod watch;
 mod weight;
+pub mod whole;
 
 use std::collections::{HashMap, VecDeque};
 
@@ -71,7 +72,7 @@ use hand::InHand;
 use job::JobIndex;
 pub use load::Loader;
 use reply::{Outbox, Reply};
-use request::{QueueName, Request, State, Which};
+use request::{QueueName, Request};
 use store::{Located, Store};
 use waiters::Waiters;
 
@@ -183,6 +184,8 @@ pub struct Engine {
     ending: VecDeque<std::vec::IntoIter<lease::Bound>>,
     /// What clients watch that did not exist when they began to.
     absent: HashMap<ClientId, watch::Absent, RandomState>,
+    /// A transaction has begun and is not over: no time passes, and what its requests need is there.
+    in_transaction: bool,
     /// What the journal allows.
     gate: Gate,
     /// The monotonic clock in this turn, if the engine was told: deadlines of waiters are instants of it.
@@ -221,6 +224,7 @@ impl Engine {
             absent: HashMap::with_hasher(hasher),
             unbound: VecDeque::new(),
             ending: VecDeque::new(),
+            in_transaction: false,
             gate: Gate::default(),
             monotonic: None,
             events: None,
@@ -270,8 +274,8 @@ impl Engine {
         if served { Outcome::Replied } else { outcome }
     }
 
-    /// One request of a transaction: never waits and hands nothing to waiters; call [`Engine::hand_off`]
-    /// after the last. [`Outcome::Again`] only if [`Engine::prepare`] was not asked before.
+    /// One request of a transaction that has begun: never waits, is never cut short, and hands nothing to
+    /// waiters. Outside of one, a reading request that must hand nothing off.
     pub fn handle_in_transaction(
         &mut self,
         now: Micros,
@@ -301,54 +305,6 @@ impl Engine {
             applied += 1;
         }
         if applied == count { Ok(()) } else { Err(Malformed { at: bytes.len() }) }
-    }
-
-    /// How many entries a request may look at or take, by what it names and counts.
-    pub fn cost(&self, request: &Request<'_>) -> u64 {
-        let items = |named: usize| 1 + named as u64;
-        match *request {
-            Request::Keys { db, .. } | Request::RandomQueue { db, .. } => {
-                items(self.store.name_count(db))
-            }
-            Request::ScanQueues { count, .. } => 1 + count.min(crate::limits::COUNT_MAX),
-            Request::Scan { count, .. } | Request::Peek { count, .. } => items(count as usize),
-            Request::Reserve(ref reserve) => items(reserve.count as usize + reserve.queues.len()),
-            Request::Push(ref push) => items(push.bodies.len()),
-            Request::ListPop(ref pop) => items(pop.count as usize + pop.queues.len()),
-            Request::Range { queue, .. } | Request::At { queue, .. } => self.ready_count(queue),
-            Request::Find(ref find) => {
-                let ready = self.ready_count(find.queue);
-                if find.looked_at_max > 0 { ready.min(find.looked_at_max) } else { ready }
-            }
-            Request::DeleteEqual { queue, .. } => self.ready_count(queue),
-            Request::Pop { queues, .. }
-            | Request::Exists { queues, .. }
-            | Request::Remove { queues, .. } => items(queues.len()),
-            Request::Ack { ref jobs, .. } => items(jobs.len()),
-            Request::Delete { ids, .. } => items(ids.len()),
-            Request::Redrive(ref redrive) => match redrive.which {
-                Which::Ids(ids) => items(ids.len()),
-                Which::Oldest(count) => {
-                    let queue = redrive.queue;
-                    let number = self.store.queue_no(queue.db, queue.name);
-                    let dead =
-                        number.map_or(0, |number| self.store.queue(number).count(State::Dead));
-                    1 + dead.min(count.map_or(u64::MAX, u64::from))
-                }
-            },
-            Request::Forecast { queue, count, .. } => {
-                let number = self.store.queue_no(queue.db, queue.name);
-                let jobs = number.map_or(0, |number| self.store.queue(number).table.len());
-                items(jobs + count as usize)
-            }
-            _ => 1,
-        }
-    }
-
-    /// What a search through a queue's ready jobs may look at.
-    fn ready_count(&self, name: QueueName<'_>) -> u64 {
-        let queue = self.store.queue_no(name.db, name.name);
-        1 + queue.map_or(0, |queue| self.store.queue(queue).count(request::State::Ready))
     }
 
     /// Bytes held for a client's places in lines.
@@ -468,19 +424,6 @@ impl Step<'_, '_> {
         self.engine.commit(self.now, self.turn, fact, at)
     }
 
-    /// Whether a request would look at more than a transaction may, which cannot be interrupted. Its
-    /// cost was counted before, but a RENAME in it may have brought a larger queue.
-    fn too_much(&self, entries: u64) -> Option<Error> {
-        let most = crate::limits::TRANSACTION_COST_MAX;
-        let text = || {
-            format!(
-                "ERR not run: a transaction may look at or take {most} entries, and this queue has \
-                 {entries}"
-            )
-        };
-        (!self.alone && entries > most).then(|| Error::text(text()))
-    }
-
     /// The queue, if its name is bound. What has fallen due in it is swept first, within a small
     /// budget, so that a request at 12:00:00.000 sees the jobs of 12:00:00.000.
     fn queue(&mut self, name: QueueName<'_>) -> Option<QueueNo> {
@@ -496,7 +439,9 @@ impl Step<'_, '_> {
 
     /// Sweeps what is due now. Whoever waits for it gets it before the request goes on.
     fn catch_up(&mut self, number: QueueNo) {
-        if self.engine.catch_up(number, self.now, self.turn) && self.alone {
+        // In a transaction no time passes: it happens at one instant.
+        let passes = !self.engine.in_transaction;
+        if passes && self.engine.catch_up(number, self.now, self.turn) && self.alone {
             self.engine.hand_off(self.now, self.turn);
         }
     }

@@ -101,27 +101,11 @@ impl Step<'_, '_> {
 
     /// When `when` is; in the past is now.
     pub(super) fn resolve(&self, when: When) -> Result<Millis, Error> {
-        let (now, max_ms) = (self.now.floor(), self.engine.settings.delay_ms_max);
-        let (due, asked_ms) = match when {
-            When::In(0) => (now, 0),
-            When::In(ms) => (self.now.ceil().plus(ms), ms),
-            When::At(at) => (Millis(at).max(now), at.saturating_sub(now.0)),
-        };
-        if asked_ms > max_ms {
-            // A span of the size of a unix time in ms of these decades (2001 to 2052) is one.
-            let looks_absolute = matches!(when, When::In(ms) if (1_000_000_000_000..2_600_000_000_000).contains(&ms));
-            let hint = if looks_absolute { "; an absolute time is written @<unix-ms>" } else { "" };
-            return Err(Error::DelayTooLong { asked_ms, max_ms, max: Written(max_ms), hint });
-        }
-        Ok(due)
+        self.engine.resolve(when, self.now)
     }
 
     pub(super) fn check_lease(&self, asked_ms: u64) -> Result<(), Error> {
-        let max_ms = self.engine.settings.lease_ms_max;
-        if asked_ms > max_ms {
-            return Err(Error::LeaseTooLong { asked_ms, max_ms });
-        }
-        Ok(())
+        self.engine.check_lease(asked_ms)
     }
 
     fn taken(&self, queue: QueueNo, index: JobIndex, id: &[u8]) -> Error {
@@ -136,6 +120,32 @@ impl Step<'_, '_> {
 }
 
 impl Engine {
+    /// When `when` is; in the past is now.
+    pub(super) fn resolve(&self, when: When, at: Micros) -> Result<Millis, Error> {
+        let (now, max_ms) = (at.floor(), self.settings.delay_ms_max);
+        let (due, asked_ms) = match when {
+            When::In(0) => (now, 0),
+            When::In(ms) => (at.ceil().plus(ms), ms),
+            When::At(at) => (Millis(at).max(now), at.saturating_sub(now.0)),
+        };
+        if asked_ms > max_ms {
+            // A span of the size of a unix time in ms of these decades (2001 to 2052) is one.
+            let looks_absolute = matches!(when, When::In(ms) if (1_000_000_000_000..2_600_000_000_000).contains(&ms));
+            let hint = if looks_absolute { "; an absolute time is written @<unix-ms>" } else { "" };
+            return Err(Error::DelayTooLong { asked_ms, max_ms, max: Written(max_ms), hint });
+        }
+        Ok(due)
+    }
+
+    /// Whether a lease is not too long.
+    pub(super) fn check_lease(&self, asked_ms: u64) -> Result<(), Error> {
+        let max_ms = self.settings.lease_ms_max;
+        if asked_ms > max_ms {
+            return Err(Error::LeaseTooLong { asked_ms, max_ms });
+        }
+        Ok(())
+    }
+
     /// Whether so many new jobs, with so many bytes of ids and bodies, may be added to the queue of
     /// this name, whose number is `queue` if it has one.
     pub(super) fn check_adding(
@@ -160,9 +170,17 @@ impl Engine {
         jobs: u64,
         bytes: usize,
     ) -> Result<(), Error> {
-        let max = self.settings.memory_bytes_max;
+        // What a transaction adds was looked at before it began.
+        if self.in_transaction {
+            return Ok(());
+        }
         let new = if queue.is_none() { QUEUE_BYTES + name.name.len() as u64 } else { 0 };
-        let used = self.store.bytes + bytes as u64 + jobs * JOB_BYTES as u64 + new;
+        self.check_room_for(bytes as u64 + jobs * JOB_BYTES as u64 + new)
+    }
+
+    /// Whether there is memory for so many bytes more.
+    pub(super) fn check_room_for(&self, bytes: u64) -> Result<(), Error> {
+        let (used, max) = (self.store.bytes + bytes, self.settings.memory_bytes_max);
         if max > 0 && used > max {
             return Err(Error::OutOfMemory { used, max });
         }

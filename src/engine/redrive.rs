@@ -55,10 +55,6 @@ impl Step<'_, '_> {
                 let (born, before) = (of_queue.born, of_queue.sequence);
                 let fresh = Progress { queue, born, before, due, moved: 0 };
                 let count = count.map_or(u64::MAX, u64::from);
-                let dead = of_queue.count(State::Dead);
-                if let Some(error) = self.too_much(dead.min(count)) {
-                    return self.refuse(&error);
-                }
                 self.redrive_oldest(redrive, begun.unwrap_or(fresh), count)
             }
         }

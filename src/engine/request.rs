@@ -540,3 +540,78 @@ pub enum Request<'a> {
         queue: QueueName<'a>,
     },
 }
+
+impl<'a> Request<'a> {
+    /// Calls `visit` with each queue that it names.
+    pub fn for_each_queue(&self, mut visit: impl FnMut(QueueName<'a>)) {
+        let mut all = |db: Db, queues: &'a [&'a [u8]]| {
+            queues.iter().for_each(|name| visit(QueueName { db, name }));
+        };
+        match *self {
+            Request::Pop { db, queues, .. }
+            | Request::Remove { db, queues }
+            | Request::Exists { db, queues } => all(db, queues),
+            Request::Reserve(Reserve { db, queues, .. })
+            | Request::ListPop(ListPop { db, queues, .. }) => all(db, queues),
+            Request::Move(Move { db, from, to, .. }) => {
+                [from, to].into_iter().for_each(|name| visit(QueueName { db, name }));
+            }
+            Request::Rename { db, queue, to, .. } => {
+                [to, queue].into_iter().for_each(|name| visit(QueueName { db, name }));
+            }
+            Request::Add(Add { queue, .. })
+            | Request::Push(Push { queue, .. })
+            | Request::Nack(Nack { queue, .. })
+            | Request::Redrive(Redrive { queue, .. })
+            | Request::Find(Find { queue, .. })
+            | Request::Ack { queue, .. }
+            | Request::Extend { queue, .. }
+            | Request::Delete { queue, .. }
+            | Request::Cancel { queue, .. }
+            | Request::Reschedule { queue, .. }
+            | Request::Purge { queue, .. }
+            | Request::Get { queue, .. }
+            | Request::Stats { queue }
+            | Request::Forecast { queue, .. }
+            | Request::Settings { queue, .. }
+            | Request::Configure { queue, .. }
+            | Request::Unconfigure { queue }
+            | Request::Pause { queue, .. }
+            | Request::Resume { queue, .. }
+            | Request::Len { queue, .. }
+            | Request::Peek { queue, .. }
+            | Request::Scan { queue, .. }
+            | Request::Range { queue, .. }
+            | Request::At { queue, .. }
+            | Request::DeleteEqual { queue, .. }
+            | Request::Memory { queue } => visit(queue),
+            Request::Flush { .. }
+            | Request::Keys { .. }
+            | Request::ScanQueues { .. }
+            | Request::RandomQueue { .. }
+            | Request::QueueCount { .. } => {}
+        }
+    }
+
+    /// Whether it may make room in a full queue that it names, or open one that is paused.
+    pub fn may_open(&self) -> bool {
+        !matches!(
+            self,
+            Request::Add(_)
+                | Request::Push(_)
+                | Request::Extend { .. }
+                | Request::Get { .. }
+                | Request::Settings { .. }
+                | Request::Stats { .. }
+                | Request::Forecast { .. }
+                | Request::Len { .. }
+                | Request::Peek { .. }
+                | Request::Scan { .. }
+                | Request::Range { .. }
+                | Request::At { .. }
+                | Request::Find(_)
+                | Request::Exists { .. }
+                | Request::Memory { .. }
+        )
+    }
+}

@@ -18,10 +18,10 @@ use crate::ids::{ClientId, QueueNo};
 use crate::limits::{COUNT_MAX, REPLY_BYTES_MAX, SEARCH_STEPS_PER_TURN};
 
 /// Bytes counted for a body in a reply beside its own.
-const BODY_COST: usize = 24;
+pub(super) const BODY_COST: usize = 24;
 
 /// Bytes of bodies in one reply: as those of KEYS.
-const BODIES_BYTES_MAX: usize = REPLY_BYTES_MAX * 4;
+pub(super) const BODIES_BYTES_MAX: usize = REPLY_BYTES_MAX * 4;
 
 /// A search that is half done.
 #[derive(Debug)]

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::engine::fact::Fact;
+use crate::engine::flow::TAKING_BYTES_MAX;
 use crate::engine::hand::{Gone, Taken};
 use crate::engine::job::JobIndex;
 use crate::engine::lease::Bound;
@@ -259,6 +260,9 @@ impl Engine {
             if self.store.expiry(index).is_some_and(|expiry| expiry <= now.floor()) {
                 // A million jobs may expire at once: the sweep does the rest.
                 let Some(left) = self.slack.checked_sub(1) else { return false };
+                if !self.gate.lets_spare(TAKING_BYTES_MAX) {
+                    return false;
+                }
                 self.slack = left;
                 self.expire(queue, index, now, turn);
                 continue;

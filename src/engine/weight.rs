@@ -45,6 +45,11 @@ impl Weight {
 pub struct Weights([Weight; 5]);
 
 impl Weights {
+    /// Of the jobs in a state.
+    pub fn of_state(&self, state: State) -> Weight {
+        self.0[state as usize]
+    }
+
     /// Of the jobs in this stage, or of the windows.
     pub fn of(&mut self, stage: Stage) -> &mut Weight {
         let at = stage.state().map_or(State::ALL.len(), |state| state as usize);

@@ -11,7 +11,8 @@ use crate::config::options::Name;
 use crate::config::{Refused, file};
 use crate::engine::reply::{Outbox, Reply};
 use crate::engine::request::{QueueName, Request};
-use crate::engine::watch::{Stamp, Watched};
+use crate::engine::watch::Stamp;
+use crate::engine::whole::{Begun, Whole};
 use crate::engine::{Outcome, Turn};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
@@ -215,10 +216,6 @@ impl World for ClientWorld<'_> {
         engine.handle_in_transaction(now, client, request, &mut turn)
     }
 
-    fn prepare(&mut self, request: &Request<'_>) -> bool {
-        self.core.engine.prepare(request)
-    }
-
     fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {
         self.asked = true;
         let now = self.core.now;
@@ -226,11 +223,16 @@ impl World for ClientWorld<'_> {
         engine.stamp(now, client, queue, &mut turn)
     }
 
-    fn compare(&mut self, client: ClientId, queues: &[(QueueName<'_>, Stamp)]) -> Watched {
-        self.asked = true;
+    fn begin_transaction(&mut self, client: ClientId, whole: &Whole<'_>) -> Begun {
+        // Ten PINGs tell nothing of the engine.
+        self.asked |= !whole.requests.is_empty() || !whole.watched.is_empty();
         let now = self.core.now;
         let (engine, mut turn) = self.core.engine();
-        engine.compare(now, client, queues.iter().copied(), &mut turn)
+        engine.begin_transaction(now, client, whole, &mut turn)
+    }
+
+    fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error> {
+        self.core.engine.check_queued(self.core.now, request, limits)
     }
 
     fn set_watching(&mut self, client: ClientId, watching: bool) {
@@ -242,18 +244,14 @@ impl World for ClientWorld<'_> {
         }
     }
 
-    fn cost(&self, request: &Request<'_>) -> u64 {
-        self.core.engine.cost(request)
-    }
-
     fn replied_bytes(&self, client: ClientId) -> u64 {
         self.core.outputs.replied_bytes(client)
     }
 
-    fn hand_off(&mut self) {
+    fn end_transaction(&mut self) {
         let now = self.core.now;
         let (engine, mut turn) = self.core.engine();
-        engine.hand_off(now, &mut turn);
+        engine.end_transaction(now, &mut turn);
     }
 
     fn ask(&mut self, client: ClientId, request: &Request<'_>) -> Result<i64, Error> {

@@ -85,6 +85,8 @@ pub struct Session {
     transaction: Option<Queue>,
     /// EXEC is running its commands.
     executing: bool,
+    /// What a command would answer is only measured.
+    measuring: bool,
     identity: Identity,
     watching: Watching,
     /// `rename-command`, if it stands in the configuration file.
@@ -138,6 +140,7 @@ impl Session {
             last: None,
             transaction: None,
             executing: false,
+            measuring: false,
             identity: Identity::new(acl),
             watching: Watching::default(),
             names: None,
@@ -403,8 +406,20 @@ impl Session {
         place: Place,
         world: &mut dyn World,
     ) -> Step {
+        let parsed = command::parse(spec, args, self.db);
+        self.run_parsed(spec, args, parsed, place, world)
+    }
+
+    fn run_parsed(
+        &mut self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        parsed: Result<Action<'_>, Error>,
+        place: Place,
+        world: &mut dyn World,
+    ) -> Step {
         world.began(self.id, spec);
-        let step = match command::parse(spec, args, self.db) {
+        let step = match parsed {
             Ok(action) => self.act(action, place, world),
             Err(error) => self.fail(&error.to_string(), world),
         };
@@ -452,14 +467,7 @@ impl Session {
     fn ask_engine(&mut self, request: &Request<'_>, place: Place, world: &mut dyn World) -> Step {
         let outcome = match place {
             Place::Alone => world.handle(self.id, request),
-            // Earlier commands of the transaction may have left a slice to do, even after all of
-            // them were prepared.
-            Place::InExec => loop {
-                match world.handle_in_transaction(self.id, request) {
-                    Outcome::Again => while !world.prepare(request) {},
-                    outcome => break outcome,
-                }
-            },
+            Place::InExec => world.handle_in_transaction(self.id, request),
         };
         match outcome {
             Outcome::Replied => Step::Done,
@@ -498,7 +506,9 @@ impl Session {
     }
 
     fn fail(&mut self, text: &str, world: &mut dyn World) -> Step {
-        world.refused(self.id, text);
+        if !self.measuring {
+            world.refused(self.id, text);
+        }
         world.encoder(self.id).error(text);
         Step::Failed
     }

@@ -1,17 +1,22 @@
-//! MULTI: commands are copied and queued, EXEC runs them as one step.
+//! MULTI: commands are copied and queued, EXEC runs them as one step, to its end or not at all.
 
-use crate::command::action::{Action, Clients, Connection, Server, Users};
+mod measure;
+
+use std::collections::BTreeSet;
+
+use crate::command::action::{Action, Connection, Server};
 use crate::command::spec::{Flag, Group};
 use crate::command::{self, CommandSpec};
-use crate::engine::request::Request;
-use crate::engine::watch::Watched;
+use crate::engine::request::{QueueName, Request};
+use crate::engine::whole::{Begun, Whole};
 use crate::error::Error;
-use crate::limits::{
-    INFO_COST, REWRITE_COST, TRANSACTION_ARGUMENTS_MAX, TRANSACTION_BYTES_MAX,
-    TRANSACTION_COMMANDS_MAX, TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX,
-};
+use crate::ids::Db;
+use crate::limits::{TRANSACTION_ARGUMENTS_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
 use crate::session::world::{Ended, World};
 use crate::session::{Place, Session, Step};
+
+/// Bytes counted for a queue that a command may open, beside its name.
+const OPENED_BYTES: usize = 64;
 
 /// The commands of one transaction.
 #[derive(Debug, Default)]
@@ -19,6 +24,12 @@ pub(super) struct Queue {
     commands: Vec<Queued>,
     bytes: usize,
     arguments: usize,
+    /// The database that SELECT among them chose.
+    db: Option<Db>,
+    /// Queues in which a queued command may make room, or which it may open: whether they take jobs is
+    /// known when all are together.
+    opened: BTreeSet<(Db, Box<[u8]>)>,
+    opened_all: bool,
     /// A command was refused when it was to be queued: EXEC will refuse the whole.
     spoilt: bool,
 }
@@ -72,11 +83,61 @@ impl Queue {
         self.commands.iter().any(|queued| writes(queued.spec))
     }
 
+    /// Whether a command that is to be queued would be refused now, for want of something that is not its
+    /// own mistake. A mistake is an error in its place in EXEC.
+    fn check(
+        &mut self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        db: Db,
+        world: &dyn World,
+    ) -> Result<(), Error> {
+        let db = self.db.unwrap_or(db);
+        if spec.name == "select" {
+            if let Ok(Action::Connection(Connection::Select(chosen))) =
+                command::parse(spec, args, db)
+            {
+                self.db = Some(chosen);
+            }
+            return Ok(());
+        }
+        if !spec.has(Flag::Write) {
+            return Ok(());
+        }
+        if let Ok(Action::Engine(request)) = command::parse(spec, args, db) {
+            world.check_queued(&request, !self.opens(&request))?;
+            self.note_opened(&request);
+        }
+        Ok(())
+    }
+
+    /// Whether an earlier command may make room in all queues that `request` names.
+    fn opens(&self, request: &Request<'_>) -> bool {
+        let mut opens = true;
+        request.for_each_queue(|queue| {
+            opens &= self.opened.contains(&(queue.db, Box::from(queue.name)));
+        });
+        opens || self.opened_all
+    }
+
+    fn note_opened(&mut self, request: &Request<'_>) {
+        if !request.may_open() {
+            return;
+        }
+        self.opened_all |= matches!(request, Request::Flush { .. });
+        request.for_each_queue(|queue: QueueName<'_>| {
+            if self.opened.insert((queue.db, Box::from(queue.name))) {
+                self.bytes += OPENED_BYTES + queue.name.len();
+            }
+        });
+    }
+
     /// EXEC will refuse the whole.
     pub(super) fn spoil(&mut self) {
         self.spoilt = true;
         // Nothing of it will run, so nothing of it is kept.
         self.commands = Vec::new();
+        self.opened = BTreeSet::new();
         self.bytes = 0;
     }
 }
@@ -133,6 +194,12 @@ impl Session {
         if let Some(text) = refused {
             return self.refuse(spec, args, Error::text(text), world);
         }
+        if !queue.spoilt
+            && let Err(error) = queue.check(spec, args, self.db, world)
+        {
+            return self.refuse(spec, args, error, world);
+        }
+        let Some(queue) = &mut self.transaction else { return Step::Failed };
         // Once it is spoilt the rest is answered as if queued, but not kept.
         if !queue.spoilt {
             queue.bytes += bytes;
@@ -152,111 +219,127 @@ impl Session {
             let text = "EXECABORT Transaction discarded because of previous errors.";
             return self.fail(text, world);
         }
-        let cost = self.cost(&queue, world);
-        if cost > TRANSACTION_COST_MAX {
-            self.unwatch(world);
-            let text = format!(
-                "EXECABORT Transaction discarded because its commands may look at or take {cost} \
-                 entries together; the most are {TRANSACTION_COST_MAX}"
-            );
-            return self.fail(&text, world);
-        }
-        // Compared in the turn in which it runs, since preparing may take several.
-        let watched = match self.prepared(&queue, world) {
-            true => self.look_at_watched(world),
-            false => Watched::Again,
-        };
-        if watched == Watched::Again {
+        let step = self.exec_all(&queue, world);
+        if step == Step::Again {
             self.transaction = Some(queue);
-            return Step::Again;
+        } else {
+            self.unwatch(world);
+        }
+        step
+    }
+
+    fn exec_all(&mut self, queue: &Queue, world: &mut dyn World) -> Step {
+        let args: Vec<Vec<&[u8]>> = queue.commands.iter().map(Queued::args).collect();
+        let commands = parsed(queue, &args, self.db);
+        match self.begin_whole(&commands, world) {
+            Ok(Begun::Begun(_)) => {}
+            Ok(Begun::Again) => return Step::Again,
+            Ok(Begun::Changed) => {
+                world.encoder(self.id).null_array();
+                return Step::Done;
+            }
+            Ok(Begun::Refused(error)) | Err(error) => {
+                let mut text = error.to_string();
+                if !text.starts_with("EXECABORT ") {
+                    text = format!("EXECABORT Transaction discarded because of: {text}");
+                }
+                return self.fail(&text, world);
+            }
         }
         self.unwatch(world);
-        if watched == Watched::Changed {
-            world.encoder(self.id).null_array();
-            return Step::Done;
-        }
-        let before = world.replied_bytes(self.id);
         self.executing = true;
-        world.encoder(self.id).array(queue.commands.len());
-        for queued in &queue.commands {
-            if world.replied_bytes(self.id) - before > TRANSACTION_REPLY_BYTES_MAX {
-                self.skip(queued, world);
-                continue;
-            }
-            self.last = Some(queued.spec);
-            let args = queued.args();
-            // Users may have changed since it was queued, or by a command before it.
-            match self.permit(queued.spec, &args, Place::InExec, world) {
-                Ok(()) => drop(self.run(queued.spec, &args, Place::InExec, world)),
-                Err(error) => self.refuse_queued(queued, &error.to_string(), world),
-            }
+        world.encoder(self.id).array(commands.len());
+        for command in commands {
+            self.run_queued(command, world);
         }
         self.executing = false;
-        world.hand_off();
+        world.end_transaction();
         Step::Done
     }
 
-    /// Refuses a command of a transaction whose replies are too large already.
-    fn skip(&mut self, queued: &Queued, world: &mut dyn World) {
-        let text = format!(
-            "ERR not run: the replies of this transaction have more than \
-             {TRANSACTION_REPLY_BYTES_MAX} bytes"
-        );
-        self.refuse_queued(queued, &text, world);
+    fn run_queued(&mut self, command: Parsed<'_>, world: &mut dyn World) {
+        let Parsed { spec, args, db, action } = command;
+        self.last = Some(spec);
+        // A command before it may have changed the user.
+        if let Err(error) = self.permit(spec, args, Place::InExec, world) {
+            world.began(self.id, spec);
+            self.fail(&error.to_string(), world);
+            return world.ended(self.id, spec, args, Ended::Rejected);
+        }
+        if db == self.db {
+            self.run_parsed(spec, args, action, Place::InExec, world);
+        } else {
+            // A SELECT before it was not permitted after all.
+            self.run(spec, args, Place::InExec, world);
+        }
     }
 
-    fn refuse_queued(&mut self, queued: &Queued, text: &str, world: &mut dyn World) {
-        world.began(self.id, queued.spec);
-        self.fail(text, world);
-        world.ended(self.id, queued.spec, &queued.args(), Ended::Rejected);
-    }
-
-    /// How many entries the commands may look at or take, all together.
-    fn cost(&self, queue: &Queue, world: &dyn World) -> u64 {
-        let mut cost = 0;
-        self.all_actions(queue, |action| {
-            cost += match action {
-                Action::Engine(request) => world.cost(request),
-                Action::Clients(
-                    Clients::Unblock { .. } | Clients::Pause { .. } | Clients::Unpause,
-                ) => 1,
-                Action::Clients(_) | Action::Connection(Connection::Info) => world.client_count(),
-                Action::Server(Server::RandomQueue(db)) => {
-                    world.cost(&Request::RandomQueue { db: *db, draw: 0 })
-                }
-                Action::Server(Server::Info(_)) => INFO_COST,
-                // Every connection takes its user up anew.
-                Action::Server(Server::ConfigSet(_)) => INFO_COST + world.client_count(),
-                Action::Users(Users::Set { .. } | Users::Delete(_)) => world.client_count(),
-                Action::Server(Server::ConfigRewrite)
-                | Action::Users(Users::Load | Users::Save) => REWRITE_COST,
-                Action::PubSub(what) => world.pubsub_cost(what),
-                _ => 1,
-            };
-            true
-        });
-        cost
-    }
-
-    /// Whether every request of the transaction can be answered in one go. All are asked in the
-    /// same turn, as what one needs may come back while another is prepared in a later turn.
-    fn prepared(&self, queue: &Queue, world: &mut dyn World) -> bool {
-        self.all_actions(queue, |action| match action {
-            Action::Engine(request) => world.prepare(request),
-            _ => true,
-        })
-    }
-
-    /// Whether `holds` for every command that can be read, each in the database it will run in.
-    fn all_actions(&self, queue: &Queue, mut holds: impl FnMut(&Action<'_>) -> bool) -> bool {
-        let mut db = self.db;
-        queue.commands.iter().all(|queued| {
-            let args = queued.args();
-            let Ok(action) = command::parse(queued.spec, &args, db) else { return true };
-            if let Action::Connection(Connection::Select(chosen)) = action {
-                db = chosen;
+    /// Begins the transaction, if all its commands may run to the end.
+    fn begin_whole(
+        &mut self,
+        commands: &[Parsed<'_>],
+        world: &mut dyn World,
+    ) -> Result<Begun, Error> {
+        // Users may have changed since they were queued.
+        self.executing = true;
+        let permitted = commands
+            .iter()
+            .try_for_each(|command| self.permit(command.spec, command.args, Place::InExec, world));
+        self.executing = false;
+        permitted?;
+        let beside = self.measure(commands, world)?;
+        let probed: Vec<(Db, [&[u8]; 1])> = commands.iter().filter_map(Parsed::probed).collect();
+        let probes = probed.iter().map(|(db, queues)| Request::Exists { db: *db, queues });
+        let probes: Vec<Request<'_>> = probes.collect();
+        let random = |command: &Parsed<'_>| match command.action {
+            Ok(Action::Server(Server::RandomQueue(db))) => {
+                Some(Request::RandomQueue { db, draw: 0 })
             }
-            holds(&action)
-        })
+            _ => None,
+        };
+        let randoms: Vec<Request<'_>> = commands.iter().filter_map(random).collect();
+        let asked = commands.iter().filter_map(|command| match &command.action {
+            Ok(Action::Engine(request)) => Some(request),
+            _ => None,
+        });
+        let requests: Vec<&Request<'_>> = asked.chain(&probes).chain(&randoms).collect();
+        let watched = self.watched();
+        let whole = Whole { requests: &requests, watched: &watched, beside };
+        Ok(world.begin_transaction(self.id, &whole))
     }
+}
+
+/// A queued command as it will run.
+#[derive(Debug)]
+struct Parsed<'a> {
+    spec: &'static CommandSpec,
+    args: &'a [&'a [u8]],
+    /// The database in which it will.
+    db: Db,
+    action: Result<Action<'a>, Error>,
+}
+
+impl<'a> Parsed<'a> {
+    /// The queue that is asked about, whatever it is.
+    fn probed(&self) -> Option<(Db, [&'a [u8]; 1])> {
+        match self.action {
+            Ok(Action::Probe(queue, _)) => Some((queue.db, [queue.name])),
+            _ => None,
+        }
+    }
+}
+
+/// The commands in order, each read in the database in which it will run.
+fn parsed<'a>(queue: &Queue, args: &'a [Vec<&'a [u8]>], db: Db) -> Vec<Parsed<'a>> {
+    let mut db = db;
+    let commands = queue.commands.iter().zip(args);
+    let commands = commands.map(|(queued, args)| {
+        let action = command::parse(queued.spec, args, db);
+        let parsed = Parsed { spec: queued.spec, args, db, action };
+        if let Ok(Action::Connection(Connection::Select(chosen))) = parsed.action {
+            db = chosen;
+        }
+        parsed
+    });
+    commands.collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::engine::request::QueueName;
-use crate::engine::watch::{Stamp, Watched};
+use crate::engine::watch::Stamp;
 use crate::ids::Db;
 use crate::limits::WATCHED_MAX;
 use crate::session::world::World;
@@ -66,14 +66,9 @@ impl Session {
         }
     }
 
-    /// What became of the queues that are watched.
-    pub(super) fn look_at_watched(&self, world: &mut dyn World) -> Watched {
-        if self.watching.len() == 0 {
-            return Watched::Unchanged;
-        }
+    /// The queues that are watched, as they were then.
+    pub(super) fn watched(&self) -> Vec<(QueueName<'_>, Stamp)> {
         let queues = self.watching.queues.iter();
-        let queues = queues.map(|((db, name), stamp)| (QueueName { db: *db, name }, *stamp));
-        let queues: Vec<(QueueName<'_>, Stamp)> = queues.collect();
-        world.compare(self.id, &queues)
+        queues.map(|((db, name), stamp)| (QueueName { db: *db, name }, *stamp)).collect()
     }
 }

@@ -5,7 +5,8 @@ use crate::command::action::Shutdown;
 use crate::command::{self, CommandSpec};
 use crate::engine::Outcome;
 use crate::engine::request::{QueueName, Request};
-use crate::engine::watch::{Stamp, Watched};
+use crate::engine::watch::Stamp;
+use crate::engine::whole::{Begun, Whole};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::pubsub::PubSub;
@@ -41,23 +42,20 @@ pub trait World {
     /// `Engine::handle_in_transaction`, otherwise as [`World::handle`].
     fn handle_in_transaction(&mut self, client: ClientId, request: &Request<'_>) -> Outcome;
 
-    /// `Engine::prepare`: false means that the same must be asked again in the next turn.
-    fn prepare(&mut self, request: &Request<'_>) -> bool;
-
     /// `Engine::stamp`: the queue as it is now, for WATCH.
     fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp;
 
-    /// `Engine::compare`: whether queues have changed since they were stamped.
-    fn compare(&mut self, client: ClientId, queues: &[(QueueName<'_>, Stamp)]) -> Watched;
+    /// `Engine::begin_transaction`.
+    fn begin_transaction(&mut self, client: ClientId, whole: &Whole<'_>) -> Begun;
+
+    /// `Engine::check_queued`: whether a request that is to be queued would be refused now.
+    fn check_queued(&self, _request: &Request<'_>, _limits: bool) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// `client` watches queues from here on (for INFO; told again while it does), or none any more:
     /// `Engine::unwatch`.
     fn set_watching(&mut self, _client: ClientId, _watching: bool) {}
-
-    /// `Engine::cost`: how many entries the request may look at or take.
-    fn cost(&self, _request: &Request<'_>) -> u64 {
-        1
-    }
 
     /// Bytes of replies written to `client` so far, those thrown away included; only differences
     /// within a transaction mean anything.
@@ -65,8 +63,8 @@ pub trait World {
         0
     }
 
-    /// `Engine::hand_off`: the end of a transaction.
-    fn hand_off(&mut self);
+    /// `Engine::end_transaction`.
+    fn end_transaction(&mut self);
 
     /// Handles a reading request whose reply is an integer (`Exists`, `Len`) and returns that
     /// integer instead of writing it to anybody. Hands nothing off: it may stand in a transaction.

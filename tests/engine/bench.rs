@@ -12,6 +12,7 @@ use delayd::engine::request::{
     Wait, When, Which,
 };
 use delayd::engine::stats::StatsView;
+pub use delayd::engine::whole::{Begun, Needs, Whole};
 use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, QueueNo, Token};
 use delayd::time::Micros;
@@ -256,6 +257,43 @@ impl Bench {
         self.call(|engine, now, turn| {
             engine.handle_in_transaction(now, ClientId(client), &request, turn)
         })
+    }
+
+    /// Runs a transaction; its requests are answered if it has begun.
+    pub fn transact(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
+        let begun = self.begin(client, requests);
+        if let Begun::Begun(_) = begun {
+            for request in requests {
+                let outcome = self.ask_in_transaction(client, request.clone());
+                assert_eq!(outcome, Outcome::Replied, "{request:?}");
+            }
+            self.call(|engine, now, turn| engine.end_transaction(now, turn));
+        }
+        begun
+    }
+
+    /// Begins one.
+    pub fn begin(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
+        let requests: Vec<&Request<'_>> = requests.iter().collect();
+        let (watched, beside) = (&[][..], Needs::default());
+        let whole = Whole { requests: &requests, watched, beside };
+        loop {
+            match self.call(|engine, now, turn| {
+                engine.begin_transaction(now, ClientId(client), &whole, turn)
+            }) {
+                Begun::Again => {}
+                begun => return begun,
+            }
+        }
+    }
+
+    /// Why a transaction may not run; nothing of it is done.
+    pub fn refusal(&mut self, client: u64, requests: &[Request<'_>]) -> String {
+        let (made, digest) = (self.made(), self.engine.digest());
+        let begun = self.begin(client, requests);
+        let Begun::Refused(error) = begun else { panic!("{begun:?}") };
+        assert_eq!((self.made(), self.engine.digest()), (made, digest), "nothing is done");
+        error.to_string()
     }
 
     pub fn hand_off(&mut self) {

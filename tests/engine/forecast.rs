@@ -95,8 +95,8 @@ fn a_second_one_waits_and_one_whose_client_is_gone_holds_nobody_up() {
 fn in_a_transaction_it_is_counted_at_once_and_costs_what_it_looks_at() {
     let mut bench = Bench::new();
     many(&mut bench);
-    let cost = bench.engine.cost(&forecast("q", 1_000, 5));
-    assert!(cost >= MANY + 5, "{cost}");
-    bench.ask_in_transaction(1, forecast("q", 2_000, 3));
+    let begun = bench.transact(1, &[forecast("q", 2_000, 3)]);
+    let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
+    assert!(needs.entries >= MANY + 3, "{needs:?}");
     bench.told(&["1:2 2 2"]);
 }

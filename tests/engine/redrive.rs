@@ -189,11 +189,14 @@ fn without_room_it_tells_how_many_were_moved() {
 fn in_a_transaction_it_is_done_at_once_and_bounded_before() {
     let mut bench = Bench::new();
     bury_many(&mut bench, 3_000);
-    let all = Request::Redrive(redrive("q", ALL));
-    assert_eq!(bench.engine.cost(&all), 3_001);
-    assert_eq!(bench.engine.cost(&Request::Redrive(redrive("q", Which::Oldest(Some(5))))), 6);
-    bench.ask_in_transaction(1, all);
-    bench.told(&["1:3000"]);
+    let of = |which| Request::Redrive(redrive("q", which));
+    let entries = |begun| match begun {
+        Begun::Begun(needs) => needs.entries,
+        begun => panic!("{begun:?}"),
+    };
+    assert_eq!(entries(bench.transact(1, &[of(Which::Oldest(Some(5)))])), 6);
+    assert_eq!(entries(bench.transact(1, &[of(ALL)])), 2_996);
+    bench.told(&["1:5", "1:2995"]);
 }
 
 /// One that is given up half done leaves nothing behind: the next counts what it moves itself.

@@ -11,7 +11,8 @@ use delayd::config::{Config, Refused};
 use delayd::engine::flow::Flow;
 use delayd::engine::reply::{Outbox, Reply};
 use delayd::engine::request::{QueueName, Request};
-use delayd::engine::watch::{Stamp, Watched};
+use delayd::engine::watch::Stamp;
+use delayd::engine::whole::{Begun, Whole};
 use delayd::engine::{Engine, Outcome, Settings, Turn, number};
 use delayd::error::Error;
 use delayd::ids::{ClientId, Db};
@@ -438,20 +439,20 @@ impl World for ClientWorld<'_> {
         engine.handle_in_transaction(now, client, request, &mut turn)
     }
 
-    fn prepare(&mut self, request: &Request<'_>) -> bool {
-        self.server.core.engine.prepare(request)
-    }
-
     fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {
         let now = self.server.core.now;
         let (engine, mut turn) = self.server.core.engine();
         engine.stamp(now, client, queue, &mut turn)
     }
 
-    fn compare(&mut self, client: ClientId, queues: &[(QueueName<'_>, Stamp)]) -> Watched {
+    fn begin_transaction(&mut self, client: ClientId, whole: &Whole<'_>) -> Begun {
         let now = self.server.core.now;
         let (engine, mut turn) = self.server.core.engine();
-        engine.compare(now, client, queues.iter().copied(), &mut turn)
+        engine.begin_transaction(now, client, whole, &mut turn)
+    }
+
+    fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error> {
+        self.server.core.engine.check_queued(self.server.core.now, request, limits)
     }
 
     fn set_watching(&mut self, client: ClientId, watching: bool) {
@@ -466,14 +467,10 @@ impl World for ClientWorld<'_> {
         }
     }
 
-    fn cost(&self, request: &Request<'_>) -> u64 {
-        self.server.core.engine.cost(request)
-    }
-
-    fn hand_off(&mut self) {
+    fn end_transaction(&mut self) {
         let now = self.server.core.now;
         let (engine, mut turn) = self.server.core.engine();
-        engine.hand_off(now, &mut turn);
+        engine.end_transaction(now, &mut turn);
     }
 
     fn ask(&mut self, client: ClientId, request: &Request<'_>) -> Result<i64, Error> {

@@ -23,9 +23,20 @@ use crate::trace::{Job, Kept, Said};
 /// What the engine was asked.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    Request { client: ClientId, request: &'a Request<'static>, alone: bool },
-    HandOff,
-    Advance { budget: u32 },
+    Request {
+        client: ClientId,
+        request: &'a Request<'static>,
+        alone: bool,
+    },
+    /// A transaction is to begin: then its requests follow, not alone, and its end.
+    Begin {
+        client: ClientId,
+        requests: &'a [&'a Request<'static>],
+    },
+    End,
+    Advance {
+        budget: u32,
+    },
     Sent(ClientId),
     Unsent(ClientId),
     Closed(ClientId),
@@ -323,6 +334,9 @@ impl<'c> Check<'c> {
             _ => {}
         }
         self.auditor.resumed.remove(&client);
+        if !alone {
+            self.check_whole();
+        }
         if self.replied {
             return;
         }
@@ -366,6 +380,27 @@ impl<'c> Check<'c> {
         if let Some(reply) = self.reply.take() {
             assert_eq!(*said, reply, "the reply (left) and the model's (right)");
         }
+    }
+
+    /// In a transaction no time passes, and nothing is refused for want of what was looked at before
+    /// it began.
+    fn check_whole(&self) {
+        for fact in self.step.facts.iter().map(|fact| fact.expect("readable")) {
+            let passes =
+                matches!(fact, Fact::Due { .. } | Fact::LeaseOver { .. } | Fact::WindowOver { .. });
+            assert!(!passes, "time passed in a transaction: {fact:?}");
+        }
+        for (_, said) in self.step.replies {
+            let Said::Error(text) = said else { continue };
+            let lacking = ["FULL ", "PAUSED ", "OOM ", "MISCONF "];
+            let half_way = lacking.iter().any(|class| text.starts_with(class));
+            assert!(!half_way, "a transaction was not run to its end: {text}");
+        }
+    }
+
+    /// Whether the step is a request of a transaction.
+    pub fn in_transaction(&self) -> bool {
+        matches!(self.step.input, Input::Request { alone: false, .. })
     }
 
     /// How a request takes, from which queues, and until when it waits (0: not at all).

@@ -317,6 +317,10 @@ impl<'c> Check<'c> {
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
         // What a job costs beside its bytes is the engine's business, but it is far from this.
         let near = max > 0 && used + bytes as u64 + 4_096 > max;
+        // A transaction has looked at that for all that it adds, but not at what its leases take.
+        if self.in_transaction() {
+            return false;
+        }
         if matches!(said, Some(Said::Error(text)) if text.starts_with("OOM")) {
             assert!(near, "OOM with {used} of {max} bytes in use");
             self.refused("OOM");

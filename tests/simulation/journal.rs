@@ -179,7 +179,9 @@ impl Check<'_> {
             let own = request.is_some_and(|request| is_own(request, fact));
             own_bytes += if own { bytes } else { 0 };
             let beyond = bytes.saturating_sub(journal.bytes);
-            let reserve = own && request.is_some_and(ends_jobs);
+            // Those of a transaction draw on all of it, in any order.
+            let whole = matches!(self.step.input, Input::Request { alone: false, .. });
+            let reserve = whole || own && request.is_some_and(ends_jobs);
             assert!(beyond == 0 || reserve, "no room for {fact:?}, by {beyond}");
             assert!(beyond <= journal.reserve_bytes, "no reserve for {fact:?}, by {beyond}");
             journal.bytes = journal.bytes.saturating_sub(bytes);
@@ -199,7 +201,8 @@ impl Check<'_> {
         let Input::Request { client, request, .. } = self.step.input else { return false };
         let (journal, (bytes, reserve)) = (&self.auditor.journal, self.room_before);
         let max = Engine::facts_bytes_max(request);
-        let allowed = if ends_jobs(request) { bytes.saturating_add(reserve) } else { bytes };
+        let ends = ends_jobs(request) || self.in_transaction();
+        let allowed = if ends { bytes.saturating_add(reserve) } else { bytes };
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
         let refused = matches!(said, Some(Said::Error(text)) if text.starts_with("MISCONF "));
         let (short, fits) = (journal.is_short(), allowed >= max);

@@ -1,11 +1,18 @@
 //! A run: the virtual clock, the clients, the engine and its replica. Every call of the engine goes
 //! through [`World::call`], which has it audited and remembers what came out.
 
+use bytes::BytesMut;
+use delayd::command::render::render;
+use delayd::engine::fact::Fact;
 use delayd::engine::flow::Flow;
+use delayd::engine::reply::{Outbox, Reply};
 use delayd::engine::request::{QueueName, Request};
+use delayd::engine::whole::{Begun, Needs, Whole};
 use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
+use delayd::error::Error;
 use delayd::ids::{ClientId, Db};
 use delayd::limits::DELAY_MS_MAX;
+use delayd::resp::{Encoder, Protocol};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -55,6 +62,12 @@ pub struct World {
     pub advanced: Option<Advanced>,
     /// What the journal allows in each turn from here on.
     pub flow: Flow,
+    /// What became of the transaction that was to begin.
+    begun: Option<Begun>,
+    /// Bytes of replies and of facts since one began, but for jobs past their TTL, which are met by
+    /// chance.
+    replied_bytes: u64,
+    made_bytes: u64,
 }
 
 impl World {
@@ -87,6 +100,9 @@ impl World {
             last_client: 0,
             advanced: None,
             flow: Flow::default(),
+            begun: None,
+            replied_bytes: 0,
+            made_bytes: 0,
         };
         (0..count).for_each(|_| world.connect());
         world
@@ -102,7 +118,7 @@ impl World {
     /// One call of the engine.
     pub fn call(&mut self, input: Input<'_>) -> (Option<Outcome>, Option<Advanced>) {
         let mut facts = Facts::default();
-        let mut outbox = Recorder::default();
+        let mut outbox = Metered::default();
         let (engine, now) = (&mut self.engine, self.now);
         // It takes long where there are many jobs: only where a request may be refused.
         let digests = self.auditor.as_ref().is_some_and(Auditor::wants_digest);
@@ -116,14 +132,26 @@ impl World {
             Input::Request { client, request, alone: false } => {
                 outcome = Some(engine.handle_in_transaction(now, client, request, turn));
             }
-            Input::HandOff => engine.hand_off(now, turn),
+            Input::Begin { client, requests } => {
+                let (watched, beside) = (&[][..], Needs::default());
+                let whole = Whole { requests, watched, beside };
+                self.begun = Some(engine.begin_transaction(now, client, &whole, turn));
+            }
+            Input::End => engine.end_transaction(now, turn),
             Input::Advance { budget } => advanced = Some(engine.advance(now, budget, turn)),
             Input::Sent(client) => engine.sent(client),
             Input::Unsent(client) => engine.unsent(now, client, turn),
             Input::Closed(client) => engine.closed(now, client, turn),
             Input::StopWaiting(client) => assert!(engine.stop_waiting(client)),
         }
-        let Recorder(replies) = outbox;
+        self.replied_bytes += outbox.bytes;
+        for fact in facts.iter().map(|fact| fact.expect("readable")) {
+            let mut one = Facts::default();
+            one.push(&fact);
+            let expired = matches!(fact, Fact::Expired { .. });
+            self.made_bytes += if expired { 0 } else { one.bytes.len() as u64 };
+        }
+        let Recorder(replies) = outbox.kept;
         if let Some(auditor) = &mut self.auditor {
             let settings = &engine.settings().clone();
             let (facts, replies) = (&facts, &replies[..]);
@@ -320,11 +348,47 @@ impl World {
                 self.workload.request(op, &mut self.clients[at].held, now_ms)
             })
             .collect();
-        while !requests.iter().all(|request| self.engine.prepare(request)) {}
+        let all: Vec<&Request<'static>> = requests.iter().collect();
+        self.begun = None;
+        while matches!(self.begun, None | Some(Begun::Again)) {
+            self.call(Input::Begin { client, requests: &all });
+        }
+        let needs = match self.begun.take() {
+            Some(Begun::Begun(needs)) => needs,
+            Some(Begun::Refused(error)) => return self.note_refused(&requests, &error),
+            begun => panic!("{begun:?}, with nothing watched"),
+        };
+        (self.replied_bytes, self.made_bytes) = (0, 0);
         for request in &requests {
             self.call(Input::Request { client, request, alone: false });
         }
-        self.call(Input::HandOff);
+        let Needs { reply_bytes, facts_bytes, .. } = needs;
+        let kind = |request| format!("{request:?}").chars().take_while(|c| *c != '(').collect();
+        let kinds = requests.iter().map(kind).collect::<Vec<String>>().join(" ");
+        let said = || format!("{needs:?} for {kinds:.200}");
+        assert!(self.replied_bytes <= reply_bytes, "{} bytes, {}", self.replied_bytes, said());
+        assert!(self.made_bytes <= facts_bytes, "{} bytes, {}", self.made_bytes, said());
+        self.call(Input::End);
+    }
+
+    fn note_refused(&mut self, requests: &[Request<'static>], error: &Error) {
+        let adds = requests.iter().any(|request| {
+            matches!(request, Request::Add(_) | Request::Push(_) | Request::Move(_))
+        });
+        let flow = &self.flow;
+        let (note, right) = match error {
+            Error::Full { .. } => ("transaction refused: full", adds),
+            Error::Paused { .. } => ("transaction refused: paused", adds),
+            Error::OutOfMemory { .. } => {
+                ("transaction refused: memory", self.workload.options.memory_bytes_max > 0)
+            }
+            Error::Misconf(_) => ("transaction refused: journal", *flow != Flow::default()),
+            error => panic!("{error} for {requests:?}"),
+        };
+        assert!(right, "{error} for {requests:?}");
+        if let Some(auditor) = &mut self.auditor {
+            auditor.note(note);
+        }
     }
 
     fn close(&mut self, at: usize) {
@@ -500,5 +564,21 @@ impl World {
         self.turn_facts.clear();
         assert_eq!(self.engine.job_counts(), [0; 4]);
         assert_eq!(self.engine.queue_counts(), [0; 16]);
+    }
+}
+
+/// Keeps all replies, and how many bytes they have on the wire.
+#[derive(Default)]
+struct Metered {
+    kept: Recorder,
+    bytes: u64,
+}
+
+impl Outbox for Metered {
+    fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
+        let mut out = BytesMut::new();
+        render(&reply, &mut Encoder::new(&mut out, Protocol::Resp2));
+        self.bytes += out.len() as u64;
+        self.kept.reply(client, reply);
     }
 }

@@ -1,0 +1,146 @@
+//! What commands that do not ask the engine may look at and answer in a transaction.
+//!
+//! Those that only show something are run beforehand, with their reply thrown away: it is as long then.
+//! What commands before them may make it longer by is no more than what those say themselves.
+
+use super::Parsed;
+use crate::command::action::{Action, Clients, Connection, PubSub, Server, Users};
+use crate::engine::whole::Needs;
+use crate::error::Error;
+use crate::limits::{CHANNEL_BYTES_MAX, INFO_COST, REWRITE_COST};
+use crate::session::world::World;
+use crate::session::{Place, Session};
+
+/// The reply to a command that answers a word, a number or an error, bytes.
+const SHORT_BYTES: u64 = 1024;
+/// What a byte that somebody sent may take where it is shown, as `\\xff`.
+const SHOWN_BYTES: u64 = 4;
+
+impl Session {
+    /// What those commands may look at and answer, all together. An error if that alone is too much.
+    pub(super) fn measure(
+        &mut self,
+        commands: &[Parsed<'_>],
+        world: &mut dyn World,
+    ) -> Result<Needs, Error> {
+        let (mut needs, mut said, mut subscribed) = (Needs::default(), 0, 0);
+        for command in commands {
+            let Ok(action) = &command.action else {
+                needs.add(1, SHORT_BYTES);
+                continue;
+            };
+            if let Action::Engine(_) | Action::Probe(..) | Action::Server(Server::RandomQueue(_)) =
+                action
+            {
+                continue;
+            }
+            // Before it is measured: showing ten thousand clients takes its time.
+            needs.add(beside_cost(action, world), 0);
+            needs.check()?;
+            let bytes = match action {
+                Action::Connection(Connection::Ping(None)) => SHORT_BYTES,
+                Action::Connection(Connection::Ping(Some(text)) | Connection::Echo(text)) => {
+                    SHORT_BYTES + text.len() as u64
+                }
+                // Each is confirmed.
+                Action::PubSub(PubSub::Subscribe(_, names) | PubSub::Unsubscribe(_, names)) => {
+                    subscribed += names.len() as u64;
+                    let all = self.subscriptions.iter().sum::<usize>() as u64 + subscribed;
+                    let count = if names.is_empty() { all } else { names.len() as u64 };
+                    SHORT_BYTES + count * (CHANNEL_BYTES_MAX as u64 + 64)
+                }
+                action if only_shows(action) => {
+                    SHORT_BYTES + said * SHOWN_BYTES + self.shown_bytes(action, world)
+                }
+                _ => {
+                    let words = command.args.iter().map(|word| word.len() as u64).sum::<u64>();
+                    said += words;
+                    SHORT_BYTES + words * SHOWN_BYTES
+                }
+            };
+            needs.add(0, bytes);
+            needs.check()?;
+        }
+        Ok(needs)
+    }
+
+    /// The length of a reply that only shows something.
+    fn shown_bytes(&mut self, action: &Action<'_>, world: &mut dyn World) -> u64 {
+        let muted = self.muted;
+        self.measuring = true;
+        self.mute(true, world);
+        let before = world.replied_bytes(self.id);
+        self.act(action.clone(), Place::InExec, world);
+        let bytes = world.replied_bytes(self.id) - before;
+        self.mute(muted, world);
+        self.measuring = false;
+        bytes
+    }
+}
+
+/// Whether the command changes nothing, so that it may run twice.
+fn only_shows(action: &Action<'_>) -> bool {
+    match action {
+        Action::Commands(_) | Action::Clients(Clients::List(_)) => true,
+        Action::Connection(what) => matches!(
+            what,
+            Connection::GetName
+                | Connection::Id
+                | Connection::Info
+                | Connection::GetRedir
+                | Connection::TrackingInfo
+        ),
+        Action::PubSub(what) => {
+            matches!(what, PubSub::Channels { .. } | PubSub::Counts { .. } | PubSub::PatternCount)
+        }
+        Action::Users(what) => matches!(
+            what,
+            Users::Categories(_)
+                | Users::DryRun { .. }
+                | Users::Show(_)
+                | Users::List
+                | Users::Log(_)
+                | Users::Names
+                | Users::WhoAmI
+        ),
+        Action::Server(what) => matches!(
+            what,
+            Server::ConfigGet(_)
+                | Server::Info(_)
+                | Server::SlowlogGet(_)
+                | Server::SlowlogLen
+                | Server::LatencyLatest
+                | Server::LatencyHistory(_)
+                | Server::LatencyGraph(_)
+                | Server::LatencyHistogram(_)
+                | Server::LatencyDoctor
+                | Server::MemoryDoctor
+                | Server::MemoryStats
+                | Server::Fixed(_)
+                | Server::Time
+                | Server::LastSave
+                | Server::Role
+                | Server::ModuleList
+                | Server::Lolwut
+                | Server::ScanNothing
+        ),
+        _ => false,
+    }
+}
+
+/// How many entries such a command may look at.
+fn beside_cost(action: &Action<'_>, world: &dyn World) -> u64 {
+    match action {
+        Action::Clients(Clients::Unblock { .. } | Clients::Pause { .. } | Clients::Unpause) => 1,
+        Action::Clients(_) | Action::Connection(Connection::Info) => world.client_count(),
+        Action::Server(Server::Info(_)) => INFO_COST,
+        // Every connection takes its user up anew.
+        Action::Server(Server::ConfigSet(_)) => INFO_COST + world.client_count(),
+        Action::Users(Users::Set { .. } | Users::Delete(_)) => world.client_count(),
+        Action::Server(Server::ConfigRewrite) | Action::Users(Users::Load | Users::Save) => {
+            REWRITE_COST
+        }
+        Action::PubSub(what) => world.pubsub_cost(what),
+        _ => 1,
+    }
+}

@@ -1,0 +1,437 @@
+//! Transactions: at one instant, to the end or not at all.
+
+use delayd::engine::flow::{Flow, Room, TAKING_BYTES_MAX};
+use delayd::engine::queue_settings::{QueueSettings, Side};
+use delayd::engine::request::{Direction, Push, Request, State, Taken, Wait, When, Which};
+use delayd::limits::{TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX};
+
+use crate::bench::*;
+
+const LEFT: Side = Side::Left;
+const RIGHT: Side = Side::Right;
+
+fn full(max: u64) -> QueueSettings {
+    QueueSettings { max_jobs: Some(max), ..QueueSettings::default() }
+}
+
+fn set(name: &'static str, changes: QueueSettings) -> Request<'static> {
+    Request::Configure { queue: queue(name), changes: Box::new(changes) }
+}
+
+fn pause(name: &'static str, direction: Direction) -> Request<'static> {
+    Request::Pause { queue: queue(name), direction, for_ms: None }
+}
+
+fn resume(name: &'static str) -> Request<'static> {
+    Request::Resume { queue: queue(name), direction: Direction::All }
+}
+
+fn add(id: &'static str) -> Request<'static> {
+    Request::Add(job("q", id, 0))
+}
+
+fn pop_q() -> Request<'static> {
+    pop(Q, Wait::Forever)
+}
+
+/// 5,000 jobs were overdue; up to 128 fell due before each command, and were counted twice.
+#[test]
+fn nothing_falls_due_between_its_commands() {
+    let mut bench = Bench::new();
+    for _ in 0..5_000 {
+        let mut add = job("q", "", 10);
+        add.id = None;
+        bench.add(add);
+    }
+    bench.at_ms = 10;
+    let counts = [len("q", State::Delayed), len("q", State::Ready)];
+    for _ in 0..3 {
+        bench.transact(1, &counts);
+        let told = bench.take_told();
+        let sum: u64 = told.iter().map(|said| said[2..].parse::<u64>().unwrap()).sum();
+        assert_eq!(sum, 5_000, "{told:?}");
+    }
+    // Of a job whose time has come somebody sees one state.
+    let states = [State::Ready, State::Delayed].map(Some);
+    let looks = states.map(|state| Request::Peek { queue: queue("q"), state, count: 10_000 });
+    bench.transact(1, &looks);
+    let told = bench.take_told();
+    let mut ids: Vec<&str> = told.iter().flat_map(|said| said[2..].split(' ')).collect();
+    let seen = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!((seen, ids.len()), (5_000, 5_000));
+}
+
+/// A lease that ends now, a pause that ends now, a job that falls due now: before it, not within.
+#[test]
+fn what_is_due_at_its_instant_has_happened_before() {
+    let mut bench = Bench::new();
+    bench.add(job("q", "leased", 0));
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+    bench.add(job("q", "due", 100));
+    bench.take_told();
+    bench.at_ms = 100;
+    let counts = State::ALL.map(|state| len("q", state));
+    bench.transact(1, &counts);
+    bench.told(&["1:0", "1:2", "1:0", "1:0"]);
+    // Whoever waits for it has it before the transaction begins.
+    bench.ask(2, Request::Reserve(reserve(&[b"r"], Wait::Forever, 1)));
+    bench.add(job("r", "first", 50));
+    bench.at_ms = 150;
+    bench.transact(1, &[pop(&[b"r"], Wait::No), len("r", State::Leased)]);
+    bench.told(&["2:first#1", "1:nil", "1:1"]);
+}
+
+/// `LPOP src; RPUSH dst`: the job was popped and the push refused, so it was lost.
+#[test]
+fn a_queue_that_takes_no_jobs_refuses_the_whole() {
+    let moving = [pop_q(), push("dst", RIGHT, &[b"x"])];
+    let mut bench = Bench::new();
+    bench.add(job("q", "a", 0));
+    bench.ask(9, push("dst", RIGHT, &[b"there"]));
+    bench.ask(9, set("dst", full(1)));
+    let refusal = bench.refusal(1, &moving);
+    assert_eq!(refusal, "FULL queue 'dst' has 1 delayed, ready and leased jobs; its max-jobs is 1");
+    bench.ask(9, set("dst", full(2)));
+    bench.ask(9, pause("dst", Direction::In));
+    assert!(bench.refusal(1, &moving).starts_with("PAUSED queue 'dst'"));
+    bench.take_told();
+    // What the transaction itself opens is open.
+    bench.transact(1, &[resume("dst"), moving[0].clone(), moving[1].clone()]);
+    bench.told(&["1:ok", "1:a", "1:2"]);
+    // What it closes is closed.
+    assert!(
+        bench.refusal(1, &[pause("dst", Direction::In), moving[1].clone()]).starts_with("PAUSED")
+    );
+    assert!(bench.refusal(1, &[set("dst", full(2)), moving[1].clone()]).starts_with("FULL"));
+}
+
+/// How many places there are is counted over the whole transaction.
+#[test]
+fn places_are_counted_from_command_to_command() {
+    let mut bench = Bench::new();
+    bench.ask(9, set("q", full(3)));
+    bench.add(job("q", "a", 0));
+    bench.add(job("q", "b", 1_000));
+    bench.take_told();
+    assert!(bench.refusal(1, &[add("c"), add("d")]).starts_with("FULL queue 'q' has 3"));
+    let two: [&[u8]; 2] = [b"c", b"d"];
+    assert!(bench.refusal(1, &[push("q", RIGHT, &two)]).starts_with("FULL"));
+    bench.transact(1, &[add("c")]);
+    // A place that an earlier command frees for sure is free.
+    let frees: [Request<'_>; 4] =
+        [pop_q(), delete("q", &[b"b"]), cancel("q", "b", false), purge("q")];
+    for free in frees {
+        let mut other = Bench::new();
+        other.ask(9, set("q", full(2)));
+        other.add(job("q", "a", 0));
+        other.add(job("q", "b", 1_000));
+        other.take_told();
+        let begun = other.transact(1, &[free.clone(), add("c")]);
+        assert!(matches!(begun, Begun::Begun(_)), "{free:?}: {begun:?}");
+        assert_eq!(other.take_told()[1], "1:c");
+        assert!(other.refusal(1, &[free, add("d"), add("e"), add("f")]).starts_with("FULL"));
+    }
+    // One that may be the same is free once.
+    let same = [delete("q", &[b"b"]), cancel("q", "b", false), add("x"), add("y")];
+    assert!(bench.refusal(1, &same).starts_with("FULL"));
+    let same = [pop_q(), delete("q", &[b"a"]), add("x"), add("y")];
+    assert!(bench.refusal(1, &same).starts_with("FULL"));
+    // A leased job keeps its place, until it is acknowledged.
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+    let jobs = vec![(&b"a"[..], bench.token("a"))];
+    let ack = Request::Ack { queue: queue("q"), jobs };
+    assert!(bench.refusal(1, &[add("x")]).starts_with("FULL"));
+    bench.take_told();
+    bench.transact(1, &[ack, add("x")]);
+    bench.told(&["1:1", "1:x"]);
+}
+
+#[test]
+fn an_id_that_is_taken_takes_no_place() {
+    let mut bench = Bench::new();
+    bench.ask(9, set("q", full(1)));
+    bench.add(job("q", "a", 0));
+    bench.take_told();
+    let of = |taken| Request::Add(delayd::engine::request::Add { taken, ..job("q", "a", 0) });
+    bench.transact(1, &[of(Taken::Keep), of(Taken::Refuse), of(Taken::Replace)]);
+    bench.told(&["1:nil", "1:EXISTS", "1:a"]);
+    assert!(
+        bench.refusal(1, &[delete("q", &[b"a"]), add("b"), of(Taken::Keep)]).starts_with("FULL")
+    );
+}
+
+/// A move finds room in its destination or the transaction does not begin; of nothing there is none
+/// to find.
+#[test]
+fn a_move_is_refused_before() {
+    let mut bench = Bench::new();
+    bench.ask(9, set("r", full(1)));
+    bench.ask(9, push("r", RIGHT, &[b"there"]));
+    bench.take_told();
+    let moving = || rotate("q", "r", (LEFT, RIGHT), Wait::No);
+    bench.transact(1, &[moving()]);
+    bench.told(&["1:nil"]);
+    bench.ask(9, push("q", RIGHT, &[b"x"]));
+    assert!(bench.refusal(1, &[moving()]).starts_with("FULL"));
+    bench.take_told();
+    bench.transact(1, &[moving_round("r"), list_pop(&[b"r"], LEFT, 1, Wait::No), moving()]);
+    bench.told(&["1:there", "1:there", "1:x"]);
+    bench.ask(9, pause("r", Direction::In));
+    assert!(bench.refusal(1, &[moving_round("r")]).starts_with("PAUSED"));
+}
+
+fn moving_round(name: &'static str) -> Request<'static> {
+    rotate(name, name, (LEFT, RIGHT), Wait::No)
+}
+
+/// Memory is looked at for all that is added, whatever is freed: as in Redis.
+#[test]
+fn without_memory_nothing_is_done() {
+    let mut bench = Bench::with(|settings| settings.memory_bytes_max = 50_000);
+    let body = vec![b'x'; 10_000];
+    let bodies: [&[u8]; 1] = [&body];
+    for _ in 0..3 {
+        bench.ask(9, push("q", RIGHT, &bodies));
+    }
+    bench.take_told();
+    let two = [push("q", RIGHT, &bodies), push("q", RIGHT, &bodies)];
+    assert!(bench.refusal(1, &two).starts_with("OOM "));
+    let swap = [pop_q(), push("q", RIGHT, &bodies), push("q", RIGHT, &bodies)];
+    assert!(bench.refusal(1, &swap).starts_with("OOM "));
+    bench.transact(1, &[pop_q(), push("q", RIGHT, &bodies)]);
+    assert_eq!(bench.take_told().len(), 2);
+    // What adds nothing goes on.
+    let all = Request::Reserve(reserve(Q, Wait::No, 10));
+    assert!(matches!(bench.transact(1, &[all, len("q", State::Leased)]), Begun::Begun(_)));
+    assert!(bench.engine.memory_bytes() < 50_000);
+}
+
+/// The journal's room is summed before the first command, with the reserve for those that end jobs,
+/// in any order.
+#[test]
+fn without_room_in_the_journal_nothing_is_done() {
+    let room = |bytes, reserve_bytes| Flow::Running {
+        room: Room { bytes, reserve_bytes, cause: Some("No space left on device".into()) },
+    };
+    let mut bench = Bench::new();
+    for id in ["a", "b", "c"] {
+        bench.add(job("q", id, 0));
+    }
+    let moving = [pop_q(), push("dst", RIGHT, &[&[b'x'; 3_000]])];
+    bench.flow(room(3_000, 100_000));
+    let refusal = bench.refusal(1, &moving);
+    assert!(refusal.starts_with("MISCONF ") && refusal.contains("No space left"), "{refusal}");
+    // One that needs no room.
+    assert!(matches!(bench.transact(1, &[len("q", State::Ready)]), Begun::Begun(_)));
+    bench.told(&["1:3"]);
+    // Jobs are ended first, and use up what is there for all; the reserve is left for the other.
+    let ids: &[&[u8]] = &[&[b'i'; 500]];
+    let ids = delete("q", ids);
+    bench.flow(room(TAKING_BYTES_MAX, 509));
+    bench.transact(1, &[ids.clone(), pop_q()]);
+    bench.told(&["1:0", "1:a"]);
+    bench.flow(room(TAKING_BYTES_MAX, 508));
+    assert!(bench.refusal(1, &[ids, pop_q()]).starts_with("MISCONF"));
+    bench.flow(room(TAKING_BYTES_MAX + 1, 0));
+    assert!(bench.refusal(1, &[pop_q(), pop_q()]).starts_with("MISCONF"));
+    bench.take_told();
+    // Nobody is to be told that there is no room for jobs that are not there.
+    let many = [Request::Reserve(reserve(&[b"none"], Wait::No, 10_000)), pop_q()];
+    bench.transact(1, &many);
+    bench.told(&["1:nil", "1:b"]);
+}
+
+/// `LRANGE; DEL` of 10 MB read all and deleted nothing; of a range that is too long it would have
+/// answered an error and deleted all.
+#[test]
+fn it_reads_and_deletes_ten_megabytes_or_nothing() {
+    let mut bench = Bench::new();
+    let body = vec![b'x'; 1_000];
+    let bodies: Vec<&[u8]> = vec![&body; 10_000];
+    bench.ask(9, push("q", RIGHT, &bodies));
+    bench.take_told();
+    let begun = bench.transact(1, &[list("q"), remove(Q)]);
+    let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
+    assert!(needs.reply_bytes < 10_300_000, "{needs:?}");
+    let told = bench.take_told();
+    assert_eq!((told[0].len(), &*told[1]), (2 + 10_000 * 1_001 - 1, "1:1"));
+
+    let large = vec![b'x'; 2_000];
+    let bodies: Vec<&[u8]> = vec![&large; 9_000];
+    bench.ask(9, push("q", RIGHT, &bodies));
+    bench.take_told();
+    let refusal = bench.refusal(1, &[list("q"), remove(Q)]);
+    assert!(refusal.contains("more than 16777216 bytes"), "{refusal}");
+    let part = Request::Range { queue: queue("q"), start: 0, stop: 4_999 };
+    assert!(matches!(bench.transact(1, &[part, remove(Q)]), Begun::Begun(_)));
+    bench.take_told();
+    bench.check(1, len("q", State::Ready), &["1:0"]);
+}
+
+/// What it would answer and what it would look at, as of its beginning, with what it adds itself.
+#[test]
+fn it_may_answer_so_much_and_no_more() {
+    let mut bench = Bench::new();
+    let body = vec![b'x'; 8 << 20];
+    let bodies: [&[u8]; 1] = [&body];
+    for _ in 0..6 {
+        bench.ask(9, push("q", RIGHT, &bodies));
+    }
+    bench.take_told();
+    let pops = vec![pop_q(); 6];
+    let refusal = bench.refusal(1, &pops);
+    assert!(refusal.contains(&TRANSACTION_REPLY_BYTES_MAX.to_string()), "{refusal}");
+    // Only the first five that are there: one aside, 32 MiB, less what frames them.
+    assert!(matches!(bench.begin(1, &pops[..4]), Begun::Begun(_)));
+    bench.hand_off();
+    let mut bench = Bench::new();
+    // A body that it adds and reads again and again.
+    let looks = vec![peek("q", 1); 6];
+    let added = [&[push("q", RIGHT, &bodies)][..], &looks].concat();
+    assert!(bench.refusal(1, &added).contains("replies"));
+    assert!(matches!(bench.transact(1, &added[..4]), Begun::Begun(_)));
+    // A queue whose jobs are small may be read often.
+    let mut bench = Bench::new();
+    for _ in 0..1_000 {
+        bench.ask(9, push("q", RIGHT, &[b"small"]));
+    }
+    bench.ask(9, push("q", RIGHT, &bodies));
+    bench.take_told();
+    let pops = vec![pop_q(); 1_000];
+    let begun = bench.transact(1, &pops);
+    let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
+    assert!(needs.reply_bytes < 2 << 20, "{needs:?}");
+}
+
+#[test]
+fn it_may_look_at_so_many_entries_and_no_more() {
+    let mut bench = Bench::new();
+    let words: Vec<&[u8]> = vec![b"x"; 10_000];
+    for _ in 0..3 {
+        bench.ask(9, push("q", RIGHT, &words));
+    }
+    bench.take_told();
+    let count_all = |n| vec![list("q"); n];
+    assert!(matches!(bench.transact(1, &count_all(5)), Begun::Begun(_)));
+    let refusal = bench.refusal(1, &count_all(6));
+    assert!(refusal.contains(&format!("the most are {TRANSACTION_COST_MAX}")), "{refusal}");
+    // A short range of a long list costs little; what comes to another name with RENAME costs as much.
+    let first = Request::Range { queue: queue("q"), start: 0, stop: 9 };
+    assert!(matches!(bench.transact(1, &vec![first; 1_000]), Begun::Begun(_)));
+    let renamed = [vec![rename("q", "r")], vec![list("r"); 6]].concat();
+    assert!(bench.refusal(1, &renamed).contains("entries"));
+}
+
+/// PEEK of one job that lies behind ten that the transaction removes looks at the eleventh.
+#[test]
+fn it_sees_what_its_own_commands_leave() {
+    let mut bench = Bench::new();
+    for number in 0..9_000u64 {
+        let mut add = job("q", "", 40_000_000 + number);
+        add.id = None;
+        bench.add(add);
+    }
+    bench.add(job("q", "soon", 1_000));
+    let first = Request::Peek { queue: queue("q"), state: None, count: 1 };
+    bench.transact(1, &[delete("q", &[b"soon"]), first]);
+    let told = bench.take_told();
+    assert!(told[0] == "1:1" && told[1].len() > 4, "{told:?}");
+}
+
+/// Ready jobs past their TTL are met, and their facts are beside what was counted: only what the
+/// transaction does not need is spent on them.
+#[test]
+fn jobs_past_their_ttl_use_no_room_of_later_commands() {
+    let mut bench = Bench::new();
+    for _ in 0..300 {
+        let mut add = job("q", "", 0);
+        (add.id, add.ttl_ms) = (None, Some(10));
+        bench.add(add);
+    }
+    bench.add(job("q", "live", 0));
+    bench.at_ms = 20;
+    let bytes = 3_200 + TAKING_BYTES_MAX;
+    bench.flow(Flow::Running { room: Room { bytes, reserve_bytes: 0, cause: None } });
+    // Binding a policy is among what an ADD is counted with.
+    let begun = bench.transact(1, &[pop_q(), push("r", RIGHT, &[&[b'x'; 1_000]])]);
+    assert!(matches!(begun, Begun::Begun(_)), "{begun:?}");
+    assert_eq!(bench.take_told()[1], "1:1");
+}
+
+#[test]
+fn what_redrive_and_nack_bring_counts_for_what_is_read() {
+    let mut bench = Bench::new();
+    let body = vec![b'x'; 9 << 20];
+    for id in ["a", "b", "c", "d", "e"] {
+        let mut add = job("q", id, 0);
+        (add.body, add.attempts) = (&body, Some(1));
+        bench.add(add);
+    }
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+    let token = bench.token("a");
+    for _ in 0..4 {
+        bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+    }
+    for id in ["b", "c", "d", "e"] {
+        bench.nack(1, id, |nack| nack.bury = true);
+    }
+    bench.take_told();
+    let nack = Request::Nack(delayd::engine::request::Nack {
+        queue: queue("q"),
+        id: b"a",
+        token,
+        when: None,
+        bury: false,
+        uncounted: true,
+        priority: None,
+        error: None,
+    });
+    let redrive = Request::Redrive(redrive("q", Which::Oldest(None)));
+    let pops = vec![pop_q(); 5];
+    let all = [vec![nack, redrive], pops].concat();
+    assert!(bench.refusal(1, &all).contains("replies"));
+    assert!(matches!(bench.transact(1, &all[..5]), Begun::Begun(_)));
+    let told = bench.take_told();
+    assert_eq!(told, ["1:1", "1:4", "1:a", "1:b", "1:c"]);
+}
+
+/// A request that is queued is looked at by itself.
+#[test]
+fn a_request_is_looked_at_when_it_is_queued() {
+    let mut bench = Bench::with(|settings| settings.memory_bytes_max = 20_000);
+    bench.ask(9, set("q", full(1)));
+    let check = |bench: &Bench, request: &Request<'_>, limits| {
+        let refused = bench.engine.check_queued(bench.now(), request, limits).err();
+        refused.map(|error| error.to_string().split(' ').next().unwrap_or_default().to_owned())
+    };
+    assert_eq!(check(&bench, &add("a"), true), None);
+    bench.add(job("q", "a", 0));
+    assert_eq!(check(&bench, &add("b"), true).as_deref(), Some("FULL"));
+    assert_eq!(check(&bench, &add("b"), false), None);
+    assert_eq!(check(&bench, &add("a"), true), None, "it will be told that it EXISTS");
+    let body = vec![b'x'; 20_000];
+    let bodies: [&[u8]; 1] = [&body];
+    assert_eq!(check(&bench, &push("r", RIGHT, &bodies), true).as_deref(), Some("OOM"));
+    bench.flow(Flow::Running { room: Room { bytes: 0, reserve_bytes: 100, cause: None } });
+    assert_eq!(check(&bench, &push("r", RIGHT, &[b"x"]), true).as_deref(), Some("MISCONF"));
+    assert_eq!(check(&bench, &pop_q(), true).as_deref(), Some("MISCONF"));
+    assert_eq!(check(&bench, &delete("q", &[b"a"]), true), None);
+    assert_eq!(check(&bench, &len("q", State::Ready), true), None);
+}
+
+#[test]
+fn waiters_are_served_behind_it() {
+    let mut bench = Bench::new();
+    bench.ask(2, pop_q());
+    bench.transact(1, &[add("a"), add("b"), pop_q(), len("q", State::Ready)]);
+    bench.told(&["1:a", "1:b", "1:a", "1:1", "2:b"]);
+    // A push that is not to make a queue makes none.
+    let pushx = Push { queue: queue("none"), bodies: &[b"x"], side: LEFT, only_existing: true };
+    bench.transact(1, &[Request::Push(pushx), rename("none", "other"), reschedule("q", "b", 5)]);
+    bench.told(&["1:0", "1:ERR", "1:0"]);
+    let far = delayd::engine::request::Add { when: When::In(u64::MAX), ..job("q", "far", 0) };
+    bench.transact(1, &[Request::Add(far)]);
+    bench.told(&["1:ERR"]);
+}
