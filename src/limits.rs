@@ -14,6 +14,25 @@ pub const COUNT_MAX: u64 = 10_000;
 /// command takes about 20 ms.
 pub const ARGUMENTS_MAX: usize = 65_536;
 
+/// Longest request line or header in bytes, as Redis has it: 64 KiB.
+///
+/// It bounds what is buffered while the end of the line is awaited. A longer line whose end is
+/// already in the buffer is accepted, as in Redis.
+pub const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Most elements in one request.
+///
+/// Redis has accepted up to 2,147,483,647 since 7.0, and 1,048,576 before. An element costs us 8
+/// bytes of bookkeeping, so the old bound holds one request to 8 MiB of it; the newer one would
+/// allow 16 GiB.
+pub const ELEMENTS_MAX: u32 = 1024 * 1024;
+
+/// Most elements in a request before the client has authenticated, as in Redis.
+pub const UNAUTHENTICATED_ELEMENTS_MAX: u32 = 10;
+
+/// Longest bulk string in bytes before the client has authenticated, as in Redis.
+pub const UNAUTHENTICATED_BULK_BYTES_MAX: u32 = 16 * 1024;
+
 /// Most names that COMMAND DOCS and COMMAND INFO are asked for at once: more than there are commands.
 /// A command's documentation has up to 7 KB and the same name may stand there again and again.
 pub const COMMAND_NAMES_MAX: usize = 1_000;
@@ -55,6 +74,10 @@ pub const LEASE_MS_MAX_DEFAULT: u64 = DAY_MS;
 
 /// How long totals and UNIQUE windows of an unused queue are kept, ms: 24h.
 pub const STATS_RETENTION_MS_DEFAULT: u64 = DAY_MS;
+
+/// Queues without a job whose totals are kept; beyond it the longest unused go before their time,
+/// so that names used once do not fill the memory.
+pub const IDLE_QUEUES_MAX: usize = 100_000;
 
 /// How long a dead job is kept, ms: 30d.
 pub const DEAD_RETENTION_MS_DEFAULT: u64 = 30 * DAY_MS;

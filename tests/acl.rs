@@ -5,6 +5,7 @@ use delayd::limits::{ACL_USERS_MAX, NAME_BYTES_MAX, PASSWORD_BYTES_MAX};
 use delayd::session::acl::selector::Denied;
 use delayd::session::acl::{Acl, User};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn words(line: &str) -> Vec<&[u8]> {
     line.split(' ').filter(|word| !word.is_empty()).map(str::as_bytes).collect()
@@ -203,6 +204,22 @@ fn the_default_user_needs_a_password_once_it_has_one() {
     acl.set_user(b"default", &[b"off"]).unwrap();
     assert!(acl.needs_password(), "nobody is logged in as a user that is off");
     assert!(!acl.remove(b"default"));
+}
+
+/// Connections tell by that whether they have to be looked at.
+#[test]
+fn a_user_that_is_as_before_is_the_same() {
+    let mut acl = Acl::default();
+    let same = |acl: &Acl, then: &Arc<User>| Arc::ptr_eq(acl.get(b"u").unwrap(), then);
+    acl.set_user(b"u", &words("on ~q +get")).unwrap();
+    let then = Arc::clone(acl.get(b"u").unwrap());
+    acl.set_user(b"u", &words("on ~q")).unwrap();
+    assert!(same(&acl, &then));
+    let text = acl.describe().join(&b'\n');
+    acl.load(&text, "users.acl", b"").unwrap();
+    assert!(same(&acl, &then));
+    acl.set_user(b"u", &words("-get")).unwrap();
+    assert!(!same(&acl, &then));
 }
 
 /// `reset` and parentheses begin with the channels of `acl-pubsub-default` as it is now, not as it was

@@ -19,6 +19,66 @@ fn the_reference_is_not_stale() {
     );
 }
 
+/// The options and, behind them, the limits that no option changes.
+#[test]
+fn the_options_and_limits_are_those_of_the_tables() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
+    let want = format!(
+        "# Options\n\nIn a file, one per line, as `delayd FILE`; on the command line as \
+         `--option value`; and, those marked so, with `CONFIG SET` while the server runs. Made from \
+         the tables in `src/config/`; `make docs` writes it anew.\n\n{}\n# Limits\n\nWhat no option \
+         changes. What is beyond one of them is refused with an error that names it, and changes \
+         nothing, unless it says otherwise here. Body, delay, lease, connections and memory have \
+         options.\n\n{}",
+        delayd::config::reference::markdown(),
+        delayd::config::fixed::markdown()
+    );
+    if std::env::var_os("DELAYD_UPDATE").is_some() {
+        std::fs::write(&path, &want).expect("docs/configuration.md is written");
+    }
+    let have = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(have == want, "docs/configuration.md is stale; make docs");
+}
+
+/// Limits that nobody meets: shares of a turn, defaults of options, what one waits for rather than is
+/// refused, what is held back.
+const INNER: &[&str] = &[
+    "CLOCK_JUMP_STANDS_US",
+    "DAY_MS",
+    "EVENT_BYTES_MAX",
+    "HEARING_MS_MAX",
+    "HEAVY_TURNS",
+    "HEAVY_US",
+    "INFO_COST",
+    "INPUT_HOLD_BYTES",
+    "MAIL_BYTES_MAX",
+    "OUTPUT_HOLD_BYTES",
+    "PURGES_MAX",
+    "READ_BYTES_PER_TURN_ALL",
+    "REWRITE_COST",
+    "STANDSTILL_US",
+    "SUBSCRIPTION_BYTES",
+    "TLS_REFUSALS_MAX",
+    "TLS_WRITE_BYTES",
+    "WRITE_BYTES_PER_TURN_ALL",
+];
+
+/// Every limit of `src/limits.rs` stands in the written reference, or is known to be none of a user's: a
+/// new one has to be put into `src/config/fixed.rs` or into the list above.
+#[test]
+fn every_limit_is_documented_or_an_inner_one() {
+    let text = include_str!("../src/limits.rs");
+    let names = text.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() > 70, "{names:?}");
+    let shown = |name: &str| delayd::config::fixed::LIMITS.iter().any(|limit| limit.name == name);
+    for name in &names {
+        let inner =
+            INNER.contains(name) || name.ends_with("_PER_TURN") || name.ends_with("_DEFAULT");
+        assert!(shown(name) != inner, "{name}: in docs/configuration.md, or an inner limit?");
+    }
+}
+
 /// What stands between these marks of `docs/metrics.md` is made.
 const MARKS: [&str; 2] = ["<!-- from the table -->\n", "<!-- end -->\n"];
 

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod events;
 pub mod file;
+pub mod fixed;
 pub mod options;
 pub mod reference;
 pub mod value;

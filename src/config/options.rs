@@ -188,7 +188,7 @@ pub static OPTIONS: [Spec; 66] = [
     live(Name::DefaultLease, &["default-lease"], Kind::Span(1, DELAY_MS_MAX), &["60s"],
         "The lease when neither the call, nor the job, nor the queue names one; at most max-lease."),
     live(Name::StatsRetention, &["stats-retention"], Kind::Span(1_000, DELAY_MS_MAX), &["24h"],
-        "How long an empty queue's totals and UNIQUE windows stay after its last use."),
+        "How long the totals of a queue without a job and a UNIQUE window stay after its last use."),
     live(Name::MaxClockJump, &["max-clock-jump"], Kind::Span(0, DELAY_MS_MAX), &["1h"],
         "A wall clock that is found farther ahead than this is believed only after it has stood there for a minute; until then time goes on by the monotonic clock. 0: every step counts at once. A start believes the wall clock, as a downtime may be of any length."),
     live(Name::MaxClientsMemory, &["max-clients-memory"], Kind::Bytes(MIB, TIB), &["256mb"],

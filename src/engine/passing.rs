@@ -8,7 +8,7 @@ use crate::engine::fact::Fact;
 use crate::engine::job::{JobIndex, Stage};
 use crate::engine::request::{Side, State};
 use crate::engine::retry::Failure;
-use crate::engine::store::{IDLE_QUEUES_MAX, Located};
+use crate::engine::store::Located;
 use crate::engine::{Advanced, Engine, Turn};
 use crate::ids::QueueNo;
 use crate::limits;
@@ -384,7 +384,7 @@ impl Engine {
                 return false;
             }
             let old = idle.since.plus(self.settings.stats_retention_ms) <= now.floor();
-            if !old && self.store.idle_count() <= IDLE_QUEUES_MAX {
+            if !old && self.store.idle_count() <= limits::IDLE_QUEUES_MAX {
                 return true;
             }
             let Some(queue) = self.store.take_idle(idle) else { continue };

@@ -24,10 +24,6 @@ use crate::time::{Micros, Millis};
 use crate::wheel::list::Chunks;
 use crate::wheel::{Timers, Wheel};
 
-/// Queues without a job whose totals are kept; beyond it the longest unused go before their time,
-/// so that names used once do not fill the memory.
-pub const IDLE_QUEUES_MAX: usize = 100_000;
-
 /// See the module.
 #[derive(Debug)]
 pub struct Store {

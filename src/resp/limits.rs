@@ -1,23 +1,8 @@
 //! What one request may cost before it is refused.
 
-/// Longest request line or header in bytes, as Redis has it: 64 KiB.
-///
-/// It bounds what is buffered while the end of the line is awaited. A longer line whose end is
-/// already in the buffer is accepted, as in Redis.
-pub const LINE_BYTES_MAX: usize = 64 * 1024;
-
-/// Most elements in one request.
-///
-/// Redis has accepted up to 2,147,483,647 since 7.0, and 1,048,576 before. An element costs us 8
-/// bytes of bookkeeping, so the old bound holds one request to 8 MiB of it; the newer one would
-/// allow 16 GiB.
-pub const ELEMENTS_MAX: u32 = 1024 * 1024;
-
-/// Most elements in a request before the client has authenticated, as in Redis.
-pub const UNAUTHENTICATED_ELEMENTS_MAX: u32 = 10;
-
-/// Longest bulk string in bytes before the client has authenticated, as in Redis.
-pub const UNAUTHENTICATED_BULK_BYTES_MAX: u32 = 16 * 1024;
+pub use crate::limits::{
+    ELEMENTS_MAX, LINE_BYTES_MAX, UNAUTHENTICATED_BULK_BYTES_MAX, UNAUTHENTICATED_ELEMENTS_MAX,
+};
 
 // Ten elements of the largest size with their headers fit the whole-command limit of such a client.
 const _: () = assert!(

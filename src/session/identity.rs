@@ -61,9 +61,7 @@ impl Session {
         let Some(user) = acl.get(self.identity.user.name()) else { return TakenUp::Gone };
         let old = std::mem::replace(&mut self.identity.user, Arc::clone(user));
         self.identity.settle(acl);
-        // ACL LOAD makes all users anew.
-        let same = Arc::ptr_eq(&old, user) || old == *user;
-        if same { TakenUp::Same } else { TakenUp::Changed }
+        if Arc::ptr_eq(&old, user) { TakenUp::Same } else { TakenUp::Changed }
     }
 
     /// As [`Session::take_up`] for the running connection, which reads its reply before it closes.

@@ -182,7 +182,13 @@ impl Acl {
             );
             return Err(errors);
         }
+        let old = std::mem::take(&mut self.users);
         self.users = fresh.users;
+        for (name, user) in &mut self.users {
+            if let Some(same) = old.get(name).filter(|old| *old == user) {
+                *user = Arc::clone(same);
+            }
+        }
         Ok(())
     }
 
@@ -198,8 +204,11 @@ impl Acl {
         Ok(())
     }
 
+    /// A user that is as it was stays the very same, so that its connections need not be looked at.
     fn put(&mut self, user: User) {
-        self.users.insert(user.name().to_vec(), Arc::new(user));
+        if self.users.get(user.name()).is_none_or(|old| **old != user) {
+            self.users.insert(user.name().to_vec(), Arc::new(user));
+        }
     }
 }
 

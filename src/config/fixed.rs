@@ -1,0 +1,124 @@
+//! The limits that a user can meet and that no option changes, as text for the written reference. Their
+//! values come from `limits.rs`.
+
+use crate::limits;
+use crate::time::Written;
+use std::fmt;
+
+/// A limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Its name in `limits.rs`.
+    pub name: &'static str,
+    value: Value,
+    what: &'static str,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Count(u64),
+    Bytes(u64),
+    Ms(u64),
+}
+
+macro_rules! table {
+    ($($name:ident $unit:ident $what:literal,)*) => {
+        &[$(Limit {
+            name: stringify!($name),
+            value: Value::$unit(limits::$name as u64),
+            what: $what,
+        }),*]
+    };
+}
+
+/// All of them.
+pub static LIMITS: &[Limit] = table![
+    NAME_BYTES_MAX Bytes "A queue's name and a job's id, at least 1 byte.",
+    ARGUMENTS_MAX Count "Arguments of one command, its name among them. A longer one is read and refused.",
+    COUNT_MAX Count "Every COUNT, number of queues or ids, and the spans of DELAY.FORECAST.",
+    REPLY_BYTES_MAX Bytes "Ids and bodies in one reply of RESERVE, PEEK, LPOP, LMPOP and their kin: the job that \
+        crosses it is the last. LRANGE and KEYS are refused beyond four times that.",
+    INSTANT_MS_MIN Count "The least that `@` takes beside 0, unix ms: in 1973. What is less can only be seconds.",
+    DELAY_MS_MAX Ms "The most that `max-delay` can be.",
+    ERROR_TEXT_BYTES_MAX Bytes "What is kept of the text of `NACK … ERROR`; the rest is cut off.",
+    LADDER_STEPS_MAX Count "Steps of a backoff ladder.",
+    PRIORITY_MAX Count "The last priority; 0 is the first.",
+    RATE_MAX Count "A queue's `rate`, deliveries per second.",
+    IDLE_QUEUES_MAX Count "Queues without a job and a UNIQUE window whose totals stay; beyond it the longest unused \
+        are forgotten before `stats-retention`.",
+    TRANSACTION_COMMANDS_MAX Count "Commands in one MULTI.",
+    TRANSACTION_BYTES_MAX Bytes "Their bytes.",
+    TRANSACTION_ARGUMENTS_MAX Count "Their arguments.",
+    TRANSACTION_COST_MAX Count "Entries that the commands of one EXEC may look at or take by their counts, each \
+        command one more.",
+    TRANSACTION_REPLY_BYTES_MAX Bytes "Replies in one EXEC.",
+    WATCHED_MAX Count "Queues that one connection watches.",
+    CHANNEL_BYTES_MAX Bytes "The name of a channel, or a pattern.",
+    SUBSCRIPTIONS_PER_CLIENT_MAX Count "Channels and patterns that one connection has subscribed to.",
+    CHANNELS_MAX Count "Channels that all connections have subscribed to, and as many shard channels.",
+    PATTERNS_MAX Count "Patterns that all connections have subscribed to.",
+    COMMAND_NAMES_MAX Count "Names in one COMMAND INFO or COMMAND DOCS.",
+    LINE_BYTES_MAX Bytes "An inline command and a header; a longer one closes the connection.",
+    ELEMENTS_MAX Count "Elements that a request may announce; more close the connection.",
+    UNAUTHENTICATED_ELEMENTS_MAX Count "The same before AUTH, where a password is needed.",
+    UNAUTHENTICATED_BULK_BYTES_MAX Bytes "An argument before AUTH.",
+    WRONG_PASSWORDS_MAX Count "Wrong passwords on one connection, then it is closed.",
+    PASSWORD_BYTES_MAX Bytes "A password.",
+    ACL_USERS_MAX Count "Users.",
+    ACL_USER_BYTES_MAX Bytes "The rules of one user, as ACL LIST shows them.",
+    TLS_HANDSHAKE_MS_MAX Ms "A TLS handshake.",
+    CLOSING_MS_MAX Ms "How long the last replies of a connection that is closed may take to leave.",
+    SHUTDOWN_MS_MAX Ms "How long an orderly stop waits for replies to leave.",
+];
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Value::Ms(ms) => write!(f, "{}", Written(ms)),
+            Value::Count(count) => f.write_str(&grouped(count)),
+            Value::Bytes(bytes) => {
+                let units = [(1 << 20, "MiB"), (1 << 10, "KiB")];
+                match units.into_iter().find(|(unit, _)| bytes > *unit && bytes % unit == 0) {
+                    Some((unit, word)) => write!(f, "{} {word}", bytes / unit),
+                    None => write!(f, "{} bytes", grouped(bytes)),
+                }
+            }
+        }
+    }
+}
+
+/// Digits in groups of three: 65,536.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The limits as a table in Markdown.
+pub fn markdown() -> String {
+    let row = |limit: &Limit| format!("| {} | {} |\n", limit.value, limit.what);
+    let rows: String = LIMITS.iter().map(row).collect();
+    format!("| limit | of |\n|---|---|\n{rows}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_for_people() {
+        let shown = |value: Value| value.to_string();
+        assert_eq!(shown(Value::Count(65_536)), "65,536");
+        assert_eq!(shown(Value::Count(512)), "512");
+        assert_eq!(shown(Value::Bytes(1_024)), "1,024 bytes");
+        assert_eq!(shown(Value::Bytes(64 << 10)), "64 KiB");
+        assert_eq!(shown(Value::Bytes(4 << 20)), "4 MiB");
+        assert_eq!(shown(Value::Ms(365_000 * limits::DAY_MS)), "365000d");
+    }
+}
