@@ -28,6 +28,7 @@ const PATHS: &str = "delayd\n\
 pub struct Site {
     board: Arc<Board>,
     scrapes: Semaphore,
+    rendering: Semaphore,
 }
 
 type Answer = Response<Full<Bytes>>;
@@ -49,7 +50,7 @@ fn said(fine: bool, words: &str) -> Answer {
 impl Site {
     /// Tells what stands on `board`.
     pub fn new(board: Arc<Board>) -> Site {
-        Site { board, scrapes: Semaphore::new(SCRAPES_MAX) }
+        Site { board, scrapes: Semaphore::new(SCRAPES_MAX), rendering: Semaphore::new(1) }
     }
 
     /// The answer to a request; its body is never read.
@@ -97,7 +98,13 @@ impl Site {
         };
         match tokio::time::timeout(SCRAPE_TIME, self.board.ask()).await {
             Ok(Ok(snapshot)) => {
-                answer(StatusCode::OK, format.content_type(), render(&snapshot, format))
+                // On a thread of its own, one at a time: some 100,000 lines take longer than a probe waits.
+                let _turn = self.rendering.acquire().await;
+                match tokio::task::spawn_blocking(move || render(&snapshot, format)).await {
+                    Ok(text) => answer(StatusCode::OK, format.content_type(), text),
+                    // It panicked, which has been logged, or the runtime ends.
+                    Err(_) => said(false, "the metrics could not be written"),
+                }
             }
             // The loop has ended.
             Ok(Err(_)) => said(false, "the server has stopped"),

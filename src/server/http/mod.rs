@@ -8,15 +8,19 @@ use answer::Site;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::VecDeque;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
-/// Connections at a time; further ones are closed at once. Scrapers and probes are few.
+/// Connections at a time: scrapers and probes are few. For a further one the oldest that has not asked for
+/// anything is closed, so that those who connect and say little keep no probe out.
 const CONNECTIONS_MAX: usize = 64;
 /// Until a request's head must be there.
 const HEAD_TIME: Duration = Duration::from_secs(5);
@@ -69,19 +73,13 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "metrics cannot be served"),
     };
-    let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut visits = Visits::default();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Without a permit it is closed here.
-                if let Ok(permit) = Arc::clone(&free).try_acquire_owned() {
-                    let site = Arc::clone(&site);
-                    tokio::spawn(async move {
-                        // A peer that is too slow is no news; neither is one that left.
-                        let _ = tokio::time::timeout(CONNECTION_TIME, serve(stream, site)).await;
-                        drop(permit);
-                    });
-                }
+                visits.begin(stream, &site);
+                // Of many that have come at once, each may say what it wants before the next has its place.
+                tokio::task::yield_now().await;
             }
             Err(error) => {
                 tracing::warn!(%error, "no connection for metrics can be accepted for a second");
@@ -91,8 +89,44 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
     }
 }
 
-async fn serve(stream: TcpStream, site: Arc<Site>) {
+/// Connections that are served, oldest first.
+#[derive(Debug, Default)]
+struct Visits(VecDeque<Visit>);
+
+#[derive(Debug)]
+struct Visit {
+    task: AbortHandle,
+    /// Its request is here.
+    asked: Arc<AtomicBool>,
+}
+
+impl Visits {
+    fn begin(&mut self, stream: TcpStream, site: &Arc<Site>) {
+        self.0.retain(|visit| !visit.task.is_finished());
+        if self.0.len() >= CONNECTIONS_MAX {
+            self.end_one();
+        }
+        let (site, asked) = (Arc::clone(site), Arc::<AtomicBool>::default());
+        let served = serve(stream, site, Arc::clone(&asked));
+        // A peer that is too slow is no news; neither is one that left.
+        let task = tokio::spawn(async move {
+            let _ = tokio::time::timeout(CONNECTION_TIME, served).await;
+        });
+        self.0.push_back(Visit { task: task.abort_handle(), asked });
+    }
+
+    /// Those that have asked come last: they are being answered, or read their answer slowly.
+    fn end_one(&mut self) {
+        let silent = self.0.iter().position(|visit| !visit.asked.load(Ordering::Relaxed));
+        if let Some(visit) = self.0.remove(silent.unwrap_or(0)) {
+            visit.task.abort();
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, site: Arc<Site>, asked: Arc<AtomicBool>) {
     let service = service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
         let site = Arc::clone(&site);
         async move { site.answer(request).await }
     });
