@@ -68,6 +68,83 @@ fn a_subscriber_that_stays_above_the_soft_limit_is_closed() {
     assert_eq!(publish(&mut publisher, "c", "x"), 0);
 }
 
+/// As in Redis: what is pushed is no reply.
+#[test]
+fn clients_that_want_no_replies_get_their_messages() {
+    let server = Running::start(&[]);
+    let mut publisher = server.connect();
+    for (hello, head) in [("", '*'), ("HELLO 3\r\n", '>')] {
+        let mut client = server.connect();
+        client.send(hello);
+        client
+            .send("CLIENT REPLY OFF\r\nPING\r\nSUBSCRIBE c\r\nPSUBSCRIBE d*\r\nUNSUBSCRIBE c\r\n");
+        if !hello.is_empty() {
+            while client.line() != "modules" {}
+            client.expect("*0\r\n");
+        }
+        let told = |word: &str, name: &str, count| {
+            let (word_len, len) = (word.len(), name.len());
+            format!("{head}3\r\n${word_len}\r\n{word}\r\n${len}\r\n{name}\r\n:{count}\r\n")
+        };
+        client.expect(&told("subscribe", "c", 1));
+        client.expect(&told("psubscribe", "d*", 2));
+        client.expect(&told("unsubscribe", "c", 1));
+        assert_eq!(publish(&mut publisher, "dd", "x"), 1);
+        client.expect(&format!("{head}4\r\n$8\r\npmessage\r\n$2\r\nd*\r\n$2\r\ndd\r\n$1\r\nx\r\n"));
+        client.send("PUNSUBSCRIBE\r\nCLIENT REPLY ON\r\n");
+        client.expect(&told("punsubscribe", "d*", 0));
+        client.expect("+OK\r\n");
+        // For one command: its confirmation comes, and the next one is answered.
+        client.send("CLIENT REPLY SKIP\r\nSUBSCRIBE c\r\n");
+        client.expect(&told("subscribe", "c", 1));
+        assert_eq!(publish(&mut publisher, "c", "y"), 1);
+        client.expect(&message("c", "y").replacen('*', &head.to_string(), 1));
+        client.send("UNSUBSCRIBE c\r\nCLIENT REPLY SKIP\r\nPING\r\nECHO on\r\n");
+        client.expect(&(told("unsubscribe", "c", 0) + "$2\r\non\r\n"));
+    }
+    // Whoever monitors and wants no replies sees no commands.
+    let mut monitor = server.connect();
+    monitor.send("MONITOR\r\nCLIENT REPLY OFF\r\n");
+    monitor.expect("+OK\r\n");
+    publish(&mut publisher, "c", "y");
+    monitor.send("CLIENT REPLY ON\r\n");
+    let line = monitor.line();
+    assert!(line == "+OK" || line.contains("REPLY"), "{line}");
+}
+
+fn fields_of(list: &str, subscriber: bool) -> impl Fn(&str) -> u64 {
+    let wanted = if subscriber { " sub=1 " } else { " sub=0 " };
+    let line = list.lines().find(|line| line.contains(wanted)).expect("a line").to_owned();
+    move |name| {
+        let field = line.split(' ').find_map(|field| field.strip_prefix(&format!("{name}=")));
+        field.expect("the field").parse().unwrap()
+    }
+}
+
+#[test]
+fn client_list_tells_what_waits_for_a_client() {
+    let server = Running::start(&[]);
+    let mut slow = subscribe(&server, "c");
+    let mut publisher = server.connect();
+    // Far more than the kernel's buffers take.
+    let text = "x".repeat(10_000);
+    for _ in 0..1_000 {
+        publish(&mut publisher, "c", &text);
+    }
+    publisher.command(&["CLIENT", "LIST"]);
+    let list = publisher.bulk();
+    let (waiting, own) = (fields_of(&list, true), fields_of(&list, false));
+    assert_eq!((own("oll"), own("omem"), own("obl")), (0, 0, 0), "{list}");
+    let (pieces, held) = (waiting("oll"), waiting("omem"));
+    assert!((1_000_000..12_000_000).contains(&held) && pieces >= held / 100_000, "{list}");
+    assert!(waiting("tot-mem") >= held && waiting("obl") < 100_000, "{list}");
+    (0..1_000).for_each(|_| slow.expect(&message("c", &text)));
+    publisher.command(&["CLIENT", "LIST"]);
+    let list = publisher.bulk();
+    let waiting = fields_of(&list, true);
+    assert_eq!((waiting("oll"), waiting("omem"), waiting("obl")), (0, 0, 0), "{list}");
+}
+
 /// Without limits of their class, what subscribers do not read is bounded by what all clients may hold.
 #[test]
 fn what_all_subscribers_hold_is_bounded() {

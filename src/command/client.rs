@@ -216,7 +216,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
                 ],
             )],
             flags: &[Flag::NoScript, Flag::NoMulti, Flag::Loading, Flag::Stale],
-            reply: "Simple string: `OK` for ON; nothing for OFF and SKIP.",
+            reply: "Simple string: `OK` for ON; nothing for OFF and SKIP. Messages of channels, and what tells of \
+                    subscriptions, come all the same.",
             example: &[("CLIENT REPLY ON", "OK")],
             parse: Some(|args| {
                 let mode = match args.option()? {

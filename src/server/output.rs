@@ -9,7 +9,7 @@ use crate::command::render::render;
 use crate::engine::reply::{Outbox, Reply};
 use crate::ids::ClientId;
 use crate::observe::errors::ErrorCounts;
-use crate::pubsub::mail::Letter;
+use crate::pubsub::mail::{Letter, Subject};
 use crate::resp::{Encoder, Protocol};
 use crate::time::Millis;
 use bytes::BytesMut;
@@ -162,6 +162,11 @@ impl Outputs {
         self.by_slot[slot as usize].unsent.len()
     }
 
+    /// What has not left a slot.
+    pub fn unsent(&self, slot: u32) -> &Unsent {
+        &self.by_slot[slot as usize].unsent
+    }
+
     /// Bytes held for the output of a slot.
     pub fn held_bytes(&self, slot: u32) -> usize {
         let output = &self.by_slot[slot as usize];
@@ -192,15 +197,15 @@ impl Outputs {
     }
 
     /// Copies a letter into the output of one of its receivers, behind what stands there. Returns its slot;
-    /// none if it is gone, or muted in a protocol in which a message is a reply.
+    /// none if it is gone. Muted clients get messages of channels, but no commands that they monitor.
     pub fn bring(&mut self, client: ClientId, letter: &Letter) -> Option<u32> {
         let slot = self.slot(client)?;
         let turn = if letter.turn > self.released { letter.turn } else { 0 };
         let output = &mut self.by_slot[slot as usize];
-        let pushes = output.protocol == Protocol::Resp3;
-        if output.muted && !pushes {
+        if output.muted && matches!(letter.subject, Subject::Command) {
             return None;
         }
+        let pushes = output.protocol == Protocol::Resp3;
         output.held.push(output.end(), turn, Told::News);
         self.gated_in_turn |= turn > 0;
         output.unsent.append([&[letter.heads[usize::from(pushes)]], &letter.body]);
@@ -567,7 +572,7 @@ mod tests {
     use crate::engine::reply::Delivered;
     use crate::engine::request::QueueName;
     use crate::ids::Db;
-    use crate::pubsub::mail::Subject;
+    use crate::pubsub::Kind;
     use crate::time::Millis;
 
     const CLIENT: ClientId = ClientId(9);
@@ -719,12 +724,17 @@ mod tests {
 
     /// What somebody else is told, with the turn it rests on.
     fn message(outputs: &mut Outputs, text: &str, turn: TurnNo) -> Option<u32> {
+        let subject = Subject::Topic(Kind::Channel, b"c"[..].into());
+        bring(outputs, text, turn, subject)
+    }
+
+    fn bring(outputs: &mut Outputs, text: &str, turn: TurnNo, subject: Subject) -> Option<u32> {
         let letter = Letter {
             to: [CLIENT].into(),
             next: 1,
             heads: *b"*>",
             body: format!("{text}\r\n").into_bytes().into(),
-            subject: Subject::Command,
+            subject,
             turn,
             departures: 0,
         };
@@ -754,13 +764,15 @@ mod tests {
     }
 
     #[test]
-    fn a_muted_client_gets_messages_where_they_are_no_replies() {
+    fn a_muted_client_gets_messages_and_sees_no_commands() {
         let mut outputs = outputs();
         outputs.set_muted(CLIENT, true);
-        assert_eq!(message(&mut outputs, "x", 0), None);
-        outputs.set_protocol(CLIENT, Protocol::Resp3);
         assert_eq!(message(&mut outputs, "x", 0), Some(SLOT));
-        assert_eq!(&outputs.at(SLOT).unsent.to_vec()[..], b">x\r\n");
+        assert_eq!(bring(&mut outputs, "PING", 0, Subject::Command), None);
+        outputs.set_protocol(CLIENT, Protocol::Resp3);
+        assert_eq!(message(&mut outputs, "y", 0), Some(SLOT));
+        assert_eq!(bring(&mut outputs, "PING", 0, Subject::Command), None);
+        assert_eq!(outputs.at(SLOT).unsent.to_vec(), b"*x\r\n>y\r\n");
         outputs.close(CLIENT, SLOT);
         assert_eq!(message(&mut outputs, "x", 0), None);
     }

@@ -62,7 +62,7 @@ impl Unsent {
 
     /// Where to add bytes. A buffer for the first ones comes from `buffers`.
     pub fn writer(&mut self, buffers: &mut Buffers) -> &mut BytesMut {
-        self.close_piece();
+        self.make_piece_for(PIECE_SLACK_BYTES);
         if self.last.capacity() == 0 {
             self.last = match self.full.is_empty() {
                 true => buffers.take(),
@@ -75,9 +75,9 @@ impl Unsent {
     /// Adds bytes; the first ones get no more room than they need, as ten thousand subscribers of short
     /// messages are to hold ten thousand short buffers.
     pub fn append(&mut self, parts: [&[u8]; 2]) {
-        self.close_piece();
+        let wanted = parts[0].len() + parts[1].len();
+        self.make_piece_for(wanted);
         if self.last.capacity() == 0 {
-            let wanted = parts[0].len() + parts[1].len();
             let room = if self.full.is_empty() { wanted } else { wanted.max(PIECE_BYTES) };
             self.last = BytesMut::with_capacity(room);
         }
@@ -153,8 +153,9 @@ impl Unsent {
         }
     }
 
-    fn close_piece(&mut self) {
-        if self.last.len() + PIECE_SLACK_BYTES > PIECE_BYTES {
+    /// Begins another piece if so many bytes more would make this one grow, unless it holds little.
+    fn make_piece_for(&mut self, bytes: usize) {
+        if self.last.len() >= PIECE_BYTES / 2 && self.last.len() + bytes > PIECE_BYTES {
             let piece = std::mem::take(&mut self.last);
             self.push_full(piece);
         }

@@ -158,8 +158,11 @@ impl<'a> ClientWorld<'a> {
 
     fn add_buffers(&self, socket: &mut SocketFacts, slot: u32, input_bytes: usize) {
         socket.input_bytes = input_bytes;
-        socket.output_bytes = self.core.outputs.unsent_bytes(slot);
-        socket.writable = socket.output_bytes > 0;
+        let unsent = self.core.outputs.unsent(slot);
+        socket.output_bytes = unsent.last_bytes();
+        socket.output_count = unsent.queued_count();
+        socket.output_held_bytes = unsent.held_bytes();
+        socket.writable = !unsent.is_empty();
         socket.waiting |= self.core.outputs.is_waiting(slot);
     }
 }

@@ -74,8 +74,12 @@ pub struct SocketFacts {
     pub input_bytes: usize,
     /// Room left in the read buffer.
     pub input_free_bytes: usize,
-    /// Bytes of replies that have not left.
+    /// Bytes of replies that have not left, of those in the buffer that is being written.
     pub output_bytes: usize,
+    /// Full buffers of replies before that one.
+    pub output_count: usize,
+    /// Bytes allocated for all of them.
+    pub output_held_bytes: usize,
     /// Everything held for the connection, bytes.
     pub memory_bytes: usize,
     /// It is being watched for reading.
@@ -111,9 +115,10 @@ impl fmt::Display for ClientLine {
         let watched = session.watched_count;
         write!(f, " multi={multi} watch={watched} qbuf={input} qbuf-free={free} argv-mem=0")?;
         let (output, whole) = (socket.output_bytes, socket.memory_bytes);
+        let (queued, held) = (socket.output_count, socket.output_held_bytes);
         write!(
             f,
-            " multi-mem={} rbs={output} rbp={output} obl={output} oll=0 omem=0 tot-mem={whole}",
+            " multi-mem={} rbs={output} rbp={output} obl={output} oll={queued} omem={held} tot-mem={whole}",
             session.multi_bytes
         )?;
         let readable = if socket.readable { "r" } else { "" };

@@ -106,8 +106,11 @@ impl Session {
         }
     }
 
-    fn confirm(&self, word: &str, kind: Kind, name: Option<&[u8]>, world: &mut dyn World) {
+    /// It is pushed, not answered: CLIENT REPLY OFF and SKIP do not silence it, nor the messages.
+    fn confirm(&mut self, word: &str, kind: Kind, name: Option<&[u8]>, world: &mut dyn World) {
         let count = shown_count(kind, self.subscriptions);
+        let muted = self.muted;
+        self.mute(false, world);
         let mut out = world.encoder(self.id);
         out.push(3);
         out.bulk(format!("{}{word}", kind.prefix()).as_bytes());
@@ -116,6 +119,7 @@ impl Session {
             None => out.null(),
         }
         out.integer(count as i64);
+        self.mute(muted, world);
     }
 }
 
