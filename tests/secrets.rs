@@ -4,8 +4,11 @@
 #[path = "support/program.rs"]
 mod program;
 
-use program::{Folder, Program, Reply};
+use program::{Folder, LIMIT, Program, Reply};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
 
 /// Passwords that are tried and set; each is searched for in everything that comes out.
 const PASSWORDS: [&str; 6] =
@@ -204,4 +207,41 @@ fn commands_under_other_names() {
         let told = start(&folder, file, &[]).unwrap_err();
         assert!(told.contains(why), "{told}");
     }
+}
+
+/// Whoever can connect could fill the disk with lines about wrong passwords, and about HTTP.
+#[test]
+fn lines_about_strangers_come_at_a_limited_rate() {
+    let folder = Folder::new("secrets");
+    let program = start(&folder, "requirepass sesame-one\n", &["--appendonly", "no"]).unwrap();
+    let start = Instant::now();
+    for _ in 0..60 {
+        let mut guest = program.connect();
+        (0..5).for_each(|_| assert!(guest.ask("AUTH sesame-two").is_error("WRONGPASS")));
+        let mut browser = TcpStream::connect(program.address).unwrap();
+        browser.write_all(b"POST / HTTP/1.1\r\n\r\n").unwrap();
+        assert_eq!(browser.read(&mut [0]).unwrap_or(0), 0);
+    }
+    let lines = |of: &str| program.log().lines().filter(|line| line.contains(of)).count();
+    let written = || lines("a wrong user name or password") + lines("an HTTP request came in");
+    assert!(written() >= 10, "{}", program.log());
+    // Those that were left out are counted.
+    while lines("were left out") == 0 {
+        assert!(start.elapsed() < LIMIT, "{}", program.log());
+        std::thread::yield_now();
+    }
+    let seconds = start.elapsed().as_secs() as usize + 1;
+    assert!(written() <= 10 + seconds, "{}", program.log());
+    assert!(lines("were left out") <= seconds);
+    let log = program.stop();
+    let left_out = |line: &str| {
+        let (_, rest) = line.split_once("left_out=")?;
+        rest.split(' ').next()?.parse::<usize>().ok()
+    };
+    let told: usize = log.lines().filter_map(left_out).sum();
+    let count = log
+        .lines()
+        .filter(|line| line.contains("a wrong user") || line.contains("an HTTP request came in"))
+        .count();
+    assert_eq!(told + count, 360, "{log}");
 }

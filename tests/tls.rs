@@ -1,7 +1,10 @@
 //! TLS with real sockets and certificates made here.
 
+#[path = "support/program.rs"]
+mod program;
 mod support;
 
+use program::{Folder, Program};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -11,6 +14,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use support::{LIMIT, Running};
 
 /// An authority, and the files of a server's and a client's certificate.
@@ -189,6 +193,91 @@ fn waiting_clients_get_their_jobs() {
     let mut line = String::new();
     waiter.read_line(&mut line).unwrap();
     assert_eq!(line, "*3\r\n");
+}
+
+/// Behind 64 KiB nothing was read, so its end was not seen.
+#[test]
+fn a_waiting_client_that_hangs_up_behind_much_is_noticed() {
+    let authority = Authority::new();
+    let (server, address) = start(&authority, &[]);
+    for behind in [160_000, 3_000_000] {
+        let mut gone = connect(address, authority.client());
+        gone.get_mut().write_all(b"DELAY.POP q 0\r\n").unwrap();
+        server.wait_for("blocked_clients:1");
+        gone.get_mut().write_all("PING\r\n".repeat(behind / 6).as_bytes()).unwrap();
+        drop(gone);
+        let since = Instant::now();
+        server.wait_for("blocked_clients:0");
+        assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+        let mut other = server.connect();
+        other.add("q", "0", "kept");
+        other.send("DELAY.POP q NOWAIT\r\n");
+        other.expect_job("q", "kept");
+    }
+}
+
+/// All unread replies of a pipeline wait, also those that lie between two records.
+#[test]
+fn a_long_pipeline_is_written_before_it_is_read() {
+    let authority = Authority::new();
+    let (_server, address) = start(&authority, &[]);
+    let mut client = connect(address, authority.client());
+    let count = 200_000;
+    for first in (0..count).step_by(1_000) {
+        let commands: String =
+            (first..first + 1_000).map(|i| format!("ECHO number:{i:08}\r\n")).collect();
+        client.get_mut().write_all(commands.as_bytes()).unwrap();
+    }
+    for i in 0..count {
+        let mut reply = [0; 22];
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply[..], format!("$15\r\nnumber:{i:08}\r\n").as_bytes());
+    }
+}
+
+/// An operator whose clients cannot connect finds out why; who connects again and again does not fill the disk.
+#[test]
+fn failed_handshakes_are_logged_with_their_reason_at_a_limited_rate() {
+    let (authority, folder) = (Authority::new(), Folder::new("tls"));
+    let tls_port = free_port();
+    let (crt, key) = (authority.path("server.crt"), authority.path("server.key"));
+    let ca = authority.path("ca.crt");
+    let port = tls_port.to_string();
+    let program = Program::start(
+        &folder.0,
+        &[
+            "--appendonly",
+            "no",
+            "--tls-port",
+            &port,
+            "--tls-cert-file",
+            &crt,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            &ca,
+        ],
+    );
+    let address = ([127, 0, 0, 1], tls_port).into();
+    // It has no certificate of its own.
+    assert!(line_of(&mut connect(address, authority.client()), "PING").is_err());
+    let begun = Instant::now();
+    for _ in 0..200 {
+        let mut plain = TcpStream::connect(address).unwrap();
+        plain.write_all(b"PING\r\n").unwrap();
+        plain.set_read_timeout(Some(LIMIT)).unwrap();
+        let _ = plain.read_to_end(&mut Vec::new());
+    }
+    let lines = |of: &str| program.log().lines().filter(|line| line.contains(of)).count();
+    while lines("left_out=") == 0 {
+        assert!(begun.elapsed() < LIMIT, "{}", program.log());
+        std::thread::yield_now();
+    }
+    let (log, written) = (program.log(), lines("a TLS handshake failed"));
+    assert!(log.contains("peer sent no certificates") && log.contains("peer=127.0.0.1:"), "{log}");
+    assert!(log.contains("InvalidContentType"), "{log}");
+    assert!((5..=11 + begun.elapsed().as_secs() as usize).contains(&written), "{written}: {log}");
+    program.stop();
 }
 
 #[test]

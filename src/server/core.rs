@@ -8,7 +8,7 @@ use super::clock::Clock;
 use super::eldest::Eldest;
 use super::journaling::{self, Home, Journaling};
 use super::loading::Loading;
-use super::logs::LogLevel;
+use super::logs::{LineRate, LogLevel};
 use super::observers::Observers;
 use super::output::Outputs;
 use super::pause::Pause;
@@ -94,6 +94,8 @@ pub struct Core {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// How the log's level is changed.
     pub log_level: LogLevel,
+    /// Bounds the lines that clients can cause before they have said who they are.
+    pub stranger_lines: LineRate,
     /// What INFO counts.
     pub counters: Counters,
     /// Counts per command.
@@ -198,6 +200,7 @@ impl Core {
             tls: None,
             names: None,
             log_level,
+            stranger_lines: LineRate::default(),
             counters: Counters::default(),
             commands: CommandTotals::default(),
             slow_log: SlowLog::default(),

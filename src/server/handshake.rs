@@ -1,6 +1,7 @@
 //! TLS handshakes, on a thread of their own: signing with a large key takes a millisecond, for which no
 //! other client is to wait.
 
+use super::logs::LineRate;
 use super::stream::{Accepted, Peer, Stream};
 use super::tls::Tls;
 use super::wake::Bell;
@@ -35,6 +36,8 @@ struct Shared {
     /// Begun, and not yet taken.
     count: AtomicUsize,
     bell: Arc<Bell>,
+    /// Bounds what is said of those that failed.
+    lines: LineRate,
 }
 
 type Done = (net::TcpStream, ServerConnection);
@@ -43,7 +46,12 @@ impl Handshakes {
     /// Starts the thread, which ends with this.
     pub fn start(bell: Arc<Bell>) -> io::Result<Handshakes> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let shared = Arc::new(Shared { done: Mutex::default(), count: AtomicUsize::new(0), bell });
+        let shared = Arc::new(Shared {
+            done: Mutex::default(),
+            count: AtomicUsize::new(0),
+            bell,
+            lines: LineRate::default(),
+        });
         let (sender, receiver) = unbounded_channel();
         let mine = Arc::clone(&shared);
         std::thread::Builder::new()
@@ -55,6 +63,11 @@ impl Handshakes {
     /// How many are going on.
     pub fn count(&self) -> usize {
         self.shared.count.load(Ordering::Relaxed)
+    }
+
+    /// How many lines about failures were left out since the last time, if any was.
+    pub fn left_out(&self) -> Option<u64> {
+        self.shared.lines.left_out()
     }
 
     /// Begins one.
@@ -91,14 +104,20 @@ async fn serve(mut receiver: UnboundedReceiver<Begun>, shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
             let limit = Duration::from_millis(TLS_HANDSHAKE_MS_MAX);
+            // Asked for now: of one that has failed nobody knows.
+            let peer = begun.socket.peer_addr();
             let shaken = tokio::time::timeout(limit, shake(begun)).await;
-            match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            let late = || io::Error::new(io::ErrorKind::TimedOut, "it took longer than 10 s");
+            match shaken.unwrap_or_else(|_| Err(late())) {
                 Ok(done) => {
                     shared.lock().push(done);
                     shared.bell.ring();
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a TLS handshake failed");
+                    if shared.lines.admits() {
+                        let peer = peer.map_or("gone".to_owned(), |peer| peer.to_string());
+                        tracing::warn!(%error, %peer, "a TLS handshake failed");
+                    }
                     shared.count.fetch_sub(1, Ordering::Relaxed);
                 }
             }

@@ -33,7 +33,9 @@ impl Turns {
         let over = |max: u64| max > 0 && unsent_bytes > max;
         if over(limit.hard) {
             let (id, peer) = (client.id, client.socket.peer());
-            tracing::warn!(client = %id, %peer, unsent_bytes, "closed: too many unread replies");
+            if !client.session.is_locked() || self.core.stranger_lines.admits() {
+                tracing::warn!(client = %id, %peer, unsent_bytes, "closed: too many unread replies");
+            }
             self.core.counters.closed_for_output += 1;
             self.close(slot);
             return;
@@ -76,12 +78,26 @@ impl Turns {
         }
     }
 
+    /// Says how many lines were left out since the last time.
+    pub(super) fn tell_left_out(&self) {
+        let handshakes = self.handshakes.iter().filter_map(|handshakes| handshakes.left_out());
+        let left_out: u64 = handshakes.chain(self.core.stranger_lines.left_out()).sum();
+        if left_out > 0 {
+            tracing::warn!(
+                left_out,
+                "lines about clients that did not say who they are were left out"
+            );
+        }
+    }
+
     fn close_largest(&mut self) {
         let largest = self.clients.iter().max_by_key(|(_, client)| client.socket.bytes);
         let (slot, client) = largest.expect("somebody holds what is held");
         let (id, peer, bytes) = (client.id, client.socket.peer(), client.socket.bytes);
         let held_bytes = self.core.clients_bytes;
-        tracing::warn!(client = %id, %peer, bytes, held_bytes, "closed: clients hold more than max-clients-memory");
+        if !client.session.is_locked() || self.core.stranger_lines.admits() {
+            tracing::warn!(client = %id, %peer, bytes, held_bytes, "closed: clients hold more than max-clients-memory");
+        }
         self.core.counters.closed_for_input += 1;
         self.close(slot);
     }

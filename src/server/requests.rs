@@ -9,8 +9,10 @@ use crate::limits::{
     OUTPUT_BYTES_PER_TURN, OUTPUT_HOLD_BYTES, READ_BYTES_PER_TURN_ALL, READS_PER_TURN,
 };
 use crate::resp::{Arg, Args, Frame, FrameLimits};
+use crate::session::world::World;
 use crate::session::{Next, Session};
 use smallvec::SmallVec;
+use std::io;
 
 /// Arguments of a command that need no allocation.
 const ARGS_INLINE: usize = 16;
@@ -52,6 +54,11 @@ impl Turns {
                 count
             }
             Read::Broken(error) => {
+                // Only TLS finds that what came is not what was sent.
+                if error.kind() == io::ErrorKind::InvalidData && self.core.stranger_lines.admits() {
+                    let peer = client.socket.peer();
+                    tracing::warn!(%error, client = %client.id, %peer, "a TLS connection broke");
+                }
                 tracing::debug!(%error, client = %client.id, "a connection broke");
                 self.close(slot);
                 0
@@ -181,8 +188,10 @@ impl Turns {
                 }
                 Frame::Incomplete => break After::Idle,
                 Frame::Attack => {
-                    let peer = socket.peer();
-                    tracing::warn!(%peer, "an HTTP request came in: possibly a browser under attack; closed");
+                    if world.admits_line() {
+                        let peer = socket.peer();
+                        tracing::warn!(%peer, "an HTTP request came in: possibly a browser under attack; closed");
+                    }
                     break After::Gone;
                 }
                 Frame::Error(error) => {

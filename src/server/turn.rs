@@ -272,6 +272,7 @@ impl Turns {
             core.eldest.begin(&core.engine);
             self.tick_us = core.mono_us + TICK_US;
             self.close_overdue();
+            self.tell_left_out();
         }
     }
 

@@ -185,6 +185,10 @@ impl World for ClientWorld<'_> {
         self.core.now
     }
 
+    fn admits_line(&mut self) -> bool {
+        self.core.stranger_lines.admits()
+    }
+
     fn random(&mut self) -> u64 {
         self.core.random()
     }

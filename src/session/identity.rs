@@ -192,7 +192,7 @@ impl Session {
             Context::TopLevel
         };
         let entry = Entry::new((reason, object), context, user, line.to_string(), now_ms);
-        if reason == Reason::Auth {
+        if reason == Reason::Auth && world.admits_line() {
             tracing::warn!(
                 client = %self.id,
                 peer = line.socket.addr,

@@ -21,6 +21,11 @@ pub trait World {
     /// The turn's clock: the engine's, the same for the whole turn.
     fn now(&self) -> Micros;
 
+    /// Whether one more line may go to the log that a client can cause before it has said who it is.
+    fn admits_line(&mut self) -> bool {
+        true
+    }
+
     /// Any number, for RANDOMKEY.
     fn random(&mut self) -> u64;
 
@@ -32,7 +37,7 @@ pub trait World {
     fn set_protocol(&mut self, client: ClientId, protocol: Protocol);
 
     /// `CLIENT REPLY OFF` and `SKIP`: while muted, replies to `client` are thrown away, the
-    /// engine's too, and a waiter's late one. Called when a command begins or `REPLY` says so,
+    /// engine's too, and a waiter's late one; messages of channels are not. Called when a command begins or `REPLY` says so,
     /// only when it changes.
     fn set_muted(&mut self, client: ClientId, muted: bool);
 
