@@ -27,6 +27,7 @@ mod keyspace;
 mod lease;
 mod load;
 mod look;
+mod lower;
 mod moving;
 pub mod number;
 mod numbered;

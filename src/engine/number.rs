@@ -11,9 +11,10 @@ pub const ID_BYTES: usize = 13;
 /// 32 digits in ASCII order without i, l, o and u, which are misread.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// What the counter begins at for a wall clock of `wall_ms`.
+/// What the counter begins at for a wall clock of `wall_ms`. One beyond 2248 is wrong, and must not wrap
+/// around to numbers that were used: it counts as 50 days before the end of the 63 bits.
 pub fn floor_at(wall_ms: u64) -> u64 {
-    wall_ms << 20
+    wall_ms.min((1 << 43) - (1 << 32)) << 20
 }
 
 /// The id made from `number`: 13 digits of 5 bits, so that ids sort as their numbers do.
@@ -74,5 +75,6 @@ mod tests {
     #[test]
     fn a_floor_stays_below_63_bits_until_the_year_2248() {
         assert!(floor_at((1 << 43) - 1) < 1 << 63);
+        assert!(floor_at(u64::MAX) < 1 << 63 && floor_at(u64::MAX) > floor_at(8_000_000_000_000));
     }
 }

@@ -122,6 +122,7 @@ mod entry;
 mod error;
 mod header;
 mod log;
+pub mod lower;
 mod reader;
 pub mod record;
 pub mod recovery;

@@ -19,10 +19,21 @@ pub enum Asked {
 pub struct Check {
     /// The data directory, or the journal's folder in it.
     pub dir: PathBuf,
-    /// Cuts what is damaged or torn.
-    pub repair: bool,
+    /// Tells how the journal's last instant stands to the wall clock.
+    pub clock: bool,
+    /// What is to be changed.
+    pub change: Option<Change>,
     /// Without asking.
     pub yes: bool,
+}
+
+/// What `delayd check` can change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Cuts what is damaged or torn.
+    Repair,
+    /// Sets the journal's last instant back to the wall clock.
+    LowerClock,
 }
 
 /// `delayd dump`
@@ -39,17 +50,22 @@ pub struct Dump {
 }
 
 const CHECK_HELP: &str = "\
-Usage: delayd check DIR [--repair [--yes]]
+Usage: delayd check DIR [--clock] [--repair | --lower-clock] [--yes]
 Reads a journal as a start would and says what is in it. Changes nothing, and
 may run beside a server; needs about as much memory as the server.
 
 DIR is the data directory (option dir) or the journal's folder in it.
 
-  --repair   if the log is damaged: saves what stands from the damage on to
-             cut-<unix time>/ in the journal's folder, then cuts the log there,
-             so that a server starts with all that was before it. Not while a
-             server runs.
-  --yes      does not ask before it cuts
+  --repair        if the log is damaged: saves what stands from the damage on
+                  to cut-<unix time>/ in the journal's folder, then cuts the log
+                  there, so that a server starts with all that was before it.
+                  Not while a server runs.
+  --clock         compares the journal's last instant with the wall clock: a
+                  server begins at the later of them
+  --lower-clock   sets the last instant to the wall clock if that is earlier,
+                  after a server ran with a clock that was wrong. Due times stay
+                  as they are. Not while a server runs.
+  --yes           does not ask before it changes anything
 
 Exit codes:
    0  in order (with --repair: now)
@@ -94,19 +110,33 @@ pub fn read(args: &[String]) -> Option<Result<Asked, String>> {
 }
 
 fn check(args: &[String]) -> Result<Asked, String> {
-    let (mut dir, mut repair, mut yes) = (None, false, false);
+    let (mut dir, mut clock, mut change, mut yes) = (None, false, None, false);
     for arg in args {
-        match arg.as_str() {
-            "--repair" => repair = true,
-            "--yes" => yes = true,
-            _ => take_dir(&mut dir, arg)?,
+        let asked = match arg.as_str() {
+            "--repair" => Change::Repair,
+            "--lower-clock" => Change::LowerClock,
+            "--clock" => {
+                clock = true;
+                continue;
+            }
+            "--yes" => {
+                yes = true;
+                continue;
+            }
+            _ => {
+                take_dir(&mut dir, arg)?;
+                continue;
+            }
+        };
+        if change.replace(asked).is_some_and(|before| before != asked) {
+            return Err("--repair and --lower-clock are asked for one at a time".to_owned());
         }
     }
-    if yes && !repair {
-        return Err("--yes goes with --repair".to_owned());
+    if yes && change.is_none() {
+        return Err("--yes goes with --repair or --lower-clock".to_owned());
     }
     let dir = dir.ok_or("DIR is missing")?;
-    Ok(Asked::Check(Check { dir, repair, yes }))
+    Ok(Asked::Check(Check { dir, clock, change, yes }))
 }
 
 fn dump(args: &[String]) -> Result<Asked, String> {
@@ -162,9 +192,13 @@ mod tests {
         assert_eq!(asked("check.conf --port 7"), None);
         assert_eq!(asked("--port 7"), None);
         let dir = || PathBuf::from("x");
-        let check = |repair, yes| Some(Ok(Asked::Check(Check { dir: dir(), repair, yes })));
-        assert_eq!(asked("check x"), check(false, false));
-        assert_eq!(asked("check --repair x --yes"), check(true, true));
+        let check =
+            |clock, change, yes| Some(Ok(Asked::Check(Check { dir: dir(), clock, change, yes })));
+        assert_eq!(asked("check x"), check(false, None, false));
+        assert_eq!(asked("check --repair x --yes"), check(false, Some(Change::Repair), true));
+        assert_eq!(asked("check --clock x"), check(true, None, false));
+        let lower = Some(Change::LowerClock);
+        assert_eq!(asked("check x --clock --lower-clock"), check(true, lower, false));
         let (from, to) = (Some(Index(2)), Some(Index(9)));
         let dump = |from, to, base| Some(Ok(Asked::Dump(Dump { dir: dir(), from, to, base })));
         assert_eq!(asked("dump x"), dump(None, None, false));
@@ -179,7 +213,9 @@ mod tests {
         assert_eq!(text("check"), "check: DIR is missing; see delayd check --help");
         assert!(text("check a b").contains("one DIR expected, got a and b"));
         assert!(text("check a --now").contains("unknown option '--now'"));
-        assert!(text("check a --yes").contains("--yes goes with --repair"));
+        assert!(text("check a --yes").contains("--yes goes with --repair or --lower-clock"));
+        assert!(text("check a --clock --yes").contains("--yes goes with"));
+        assert!(text("check a --repair --lower-clock").contains("one at a time"));
         assert!(text("dump a --from").contains("--from needs the number of a batch"));
         assert!(text("dump a --to 0").contains("--to 0: the number of a batch is expected"));
         assert!(text("dump a --from 5 --to 4").contains("--from 5 is behind --to 4"));

@@ -1,8 +1,8 @@
 //! `delayd check`
 
-use super::args::Check;
+use super::args::{Change, Check};
 use super::table::{bytes, count, table};
-use super::{Exit, place, repair};
+use super::{Exit, clock, place, repair};
 use crate::engine::request::State;
 use crate::ids::Index;
 use crate::journal::check::{FileReport, Report, Use, Verdict, check};
@@ -17,14 +17,18 @@ const PROGRESS_BYTES_MIN: u64 = 64 << 20;
 /// How often a journal is read that a server changes meanwhile.
 const READS_MAX: u32 = 5;
 
-/// Checks, and repairs if it is asked for.
+/// Checks, and changes what it is asked to.
 pub fn run(asked: &Check) -> Exit {
-    let exit = place::find(&asked.dir).and_then(|folder| match asked.repair {
-        true => repair::run(&folder, asked.yes),
-        false => {
+    let exit = place::find(&asked.dir).and_then(|folder| match asked.change {
+        Some(Change::Repair) => repair::run(&folder, asked.yes),
+        Some(Change::LowerClock) => clock::run(&folder, asked.yes),
+        None => {
             let disk = Arc::new(Disk::open_read_only(&folder)?);
             let (report, user) = look(&disk);
             say(&text(&disk, &report, user.as_deref()));
+            if asked.clock {
+                say(&clock::told(&report));
+            }
             exit(report.verdict, user.is_some())
         }
     });

@@ -2,11 +2,13 @@
 
 mod args;
 mod check;
+mod clock;
 mod dump;
 mod place;
 mod repair;
 mod table;
 
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 /// What a tool ends with. `--help` of each tells the same.
@@ -28,6 +30,17 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
     }
+}
+
+/// Asks on a terminal; without one nobody has agreed.
+fn confirmed(question: &str) -> bool {
+    if !io::stdin().is_terminal() {
+        check::say("there is no terminal to ask on: --yes agrees to it beforehand\n");
+        return false;
+    }
+    check::say(&format!("{question} [yes/no] "));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).is_ok() && answer.trim() == "yes"
 }
 
 /// Runs the tool that the first argument after the program's name asks for; none if it is the name of

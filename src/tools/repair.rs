@@ -1,7 +1,7 @@
 //! `delayd check --repair`
 
-use super::Exit;
 use super::check::{examine, exit, say, text};
+use super::{Exit, confirmed};
 use crate::engine::fact::{Fact, Reader};
 use crate::ids::Index;
 use crate::journal::base::BaseReader;
@@ -13,7 +13,7 @@ use crate::journal::{Disk, Entry, JournalError, LogOptions, LogReader, segment_n
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -44,7 +44,7 @@ pub fn run(folder: &Path, yes: bool) -> Result<Exit, JournalError> {
     let base = report.base;
     let losses = Losses::find(&disk, base, spot)?;
     say(&losses.text(spot));
-    if !yes && !confirmed() {
+    if !yes && !confirmed("cut the log there?") {
         say("nothing was changed\n");
         return exit(report.verdict, false);
     }
@@ -54,17 +54,6 @@ pub fn run(folder: &Path, yes: bool) -> Result<Exit, JournalError> {
     let report = examine(&disk);
     say(&text(&disk, &report, None));
     exit(report.verdict, false)
-}
-
-/// Asks on a terminal; without one nobody has agreed.
-fn confirmed() -> bool {
-    if !io::stdin().is_terminal() {
-        say("there is no terminal to ask on: --yes agrees to it beforehand\n");
-        return false;
-    }
-    say("cut the log there? [yes/no] ");
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).is_ok() && answer.trim() == "yes"
 }
 
 /// What a cut would lose, as far as it can be read.

@@ -1,0 +1,73 @@
+//! Sets back the last instant that a journal knows of.
+//!
+//! A start begins at the latest instant in base and log, so a batch that says otherwise would not do. An
+//! empty batch is appended, and a base is written that covers it and all before it; its head has the lower
+//! instant, and behind a base nothing but what follows counts. So no new kind of record is needed. A crash
+//! in between leaves the journal as it was, with one more batch; once the base has its name, it is done.
+
+use crate::engine::Settings;
+use crate::ids::Index;
+use crate::journal::base::{BaseHead, BaseWriter};
+use crate::journal::entry::Entry;
+use crate::journal::error::JournalError;
+use crate::journal::log::LogOptions;
+use crate::journal::recovery::{Progress, Recovered, recover};
+use crate::journal::storage::Storage;
+use crate::time::Micros;
+use std::io;
+use std::sync::Arc;
+
+/// The size of a segment, should one be needed: the least there is.
+const SEGMENT_BYTES: u64 = 64 << 10;
+/// Images handed to the file at once: how many at the most, and bytes.
+const IMAGES: u32 = 10_000;
+const IMAGES_BYTES: usize = 1 << 20;
+
+/// Makes `to` the journal's last instant if that is later, durably. Returns what it was. Opens the journal
+/// as a start does: a torn tail is cut. Needs as much memory as the server, and room for a base.
+///
+/// # Errors
+/// What a start would refuse; or the disk fails or is full, and the journal is as it was.
+pub fn lower<S: Storage>(storage: &Arc<S>, to: Micros) -> Result<Micros, JournalError> {
+    let options = LogOptions { segment_bytes: SEGMENT_BYTES, ..LogOptions::default() };
+    let recovered = recover(storage, options, Settings::default(), &Progress::default())?;
+    let Recovered { mut engine, mut log, index, first, now: was, opened, .. } = recovered;
+    if was <= to {
+        return Ok(was);
+    }
+    let (index, epoch) = (index.next(), opened.last_epoch.max(1));
+    let io = |action| JournalError::io("the journal", action);
+    log.append(&[Entry { index, epoch, first, now: to, count: 0, body: &[] }])
+        .map_err(io("append to the log"))?;
+    log.sync().map_err(io("sync the log"))?;
+    engine.lower_clock(was, to);
+    engine.begin_base();
+    let head = BaseHead { index, first, now: to, epoch, shard: options.shard };
+    write(storage, head, || {
+        let done = engine.base_slice(IMAGES, IMAGES_BYTES);
+        (std::mem::take(engine.base_output()), done)
+    })
+    .map_err(io("write a base"))?;
+    Ok(was)
+}
+
+/// Writes a base of what `next` gives until it says that this is all.
+fn write<S: Storage>(
+    storage: &Arc<S>,
+    head: BaseHead,
+    mut next: impl FnMut() -> (Vec<u8>, bool),
+) -> io::Result<Index> {
+    let mut base = BaseWriter::begin(storage, head)?;
+    loop {
+        let (images, done) = next();
+        if !images.is_empty()
+            && let Err(error) = base.write(&images)
+        {
+            base.abandon();
+            return Err(error);
+        }
+        if done {
+            return base.finish().map(|(index, _)| index);
+        }
+    }
+}
