@@ -154,6 +154,8 @@ pub const KEYS_PER_TURN: usize = 8192;
 pub const PURGES_MAX: usize = 64;
 /// Dead jobs that REDRIVE moves in a turn, 0.5 µs each.
 pub const REDRIVEN_PER_TURN: u32 = 1_024;
+/// Dead jobs that leave in a turn for a lower `dead-max`, 0.5 µs each.
+pub const DROPPED_PER_TURN: u32 = 2_048;
 /// Jobs that FORECAST counts in a turn, two cache misses each: about 250 µs.
 pub const FORECAST_JOBS_PER_TURN: usize = 2_048;
 /// Steps of a search through ready jobs (LRANGE, LINDEX, LPOS, LREM) in a turn: a job looked at, a KiB

@@ -138,7 +138,9 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                         on. A queue for which something is set exists without a job, and survives a restart. A \
                         limit below what is there removes no job: `max-jobs` refuses new ones until there are \
                         fewer, `max-leased` lets running leases run. Only `dead-max` makes the oldest dead jobs \
-                        leave.",
+                        leave, before it is set: with the reply there are no more than it says. Many leave in \
+                        slices; a client that goes away meanwhile, or a journal without room, leaves it as it \
+                        was with those dropped that have left.",
                 example: &[
                     ("DELAY.CONFIG SET mail rate 50 max-leased 10 backoff 1s,10s,1m", "OK"),
                     (

@@ -35,18 +35,19 @@ impl Step<'_, '_> {
     }
 
     pub(super) fn configure(&mut self, name: QueueName<'_>, changes: &QueueSettings) -> Outcome {
-        let decided = self.decide_settings(name, changes);
-        match decided {
-            Ok(()) => self.reply(Reply::Ok),
+        match self.decide_settings(name, changes) {
+            Ok(true) => self.reply(Reply::Ok),
+            Ok(false) => Outcome::Again,
             Err(error) => self.refuse(&error),
         }
     }
 
+    /// False if a slice of what comes before is done.
     fn decide_settings(
         &mut self,
         name: QueueName<'_>,
         changes: &QueueSettings,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         if let Some(lease_ms) = changes.lease_ms {
             self.check_lease(lease_ms)?;
         }
@@ -58,20 +59,48 @@ impl Step<'_, '_> {
         let set = set.unwrap_or(&unset);
         let settings = set.merged(changes);
         if settings == *set {
-            return Ok(());
+            return Ok(true);
         }
         let more = settings.memory_bytes().saturating_sub(before);
         self.check_own_memory(name, number, more)?;
         let number = self.bound(name, number);
+        if !self.drop_beyond(number, settings.dead_max)? {
+            return Ok(false);
+        }
         self.put_settings(number, settings);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Drops the oldest dead letters beyond a new `dead-max` before it is set, in slices: so at no time
+    /// are there more than it says. Those of earlier slices stay dropped if the client goes away, or if
+    /// there is no more room for their facts. False if there are more of them.
+    fn drop_beyond(&mut self, queue: QueueNo, dead_max: Option<u64>) -> Result<bool, Error> {
+        let max = dead_max.unwrap_or(limits::DEAD_COUNT_DEFAULT);
+        // A transaction cannot be interrupted; what it may drop is bounded before.
+        let mut steps = if self.alone { limits::DROPPED_PER_TURN } else { u32::MAX };
+        while self.engine.store.queue(queue).count(State::Dead) > max {
+            if steps == 0 {
+                return Ok(false);
+            }
+            // The last one and what is set were promised their room.
+            if !self.engine.gate.has_room(0) {
+                return Err(self.engine.gate.shortage().into());
+            }
+            self.engine.drop_oldest_dead(queue, self.now, self.turn);
+            steps -= 1;
+        }
+        Ok(true)
     }
 
     pub(super) fn unconfigure(&mut self, name: QueueName<'_>) -> Outcome {
         if let Some(number) = self.queue(name)
             && self.engine.store.queue(number).settings.is_some()
         {
-            self.put_settings(number, QueueSettings::default());
+            match self.drop_beyond(number, None) {
+                Ok(true) => self.put_settings(number, QueueSettings::default()),
+                Ok(false) => return Outcome::Again,
+                Err(error) => return self.refuse(&error),
+            }
         }
         self.reply(Reply::Ok)
     }
@@ -92,10 +121,6 @@ impl Step<'_, '_> {
         }
         // A limit may have gone up: for whoever waits.
         self.engine.touch(queue, None);
-        let queue_ref = self.engine.store.queue(queue);
-        if queue_ref.count(State::Dead) > queue_ref.dead_max() {
-            self.engine.list_sweeping(queue);
-        }
     }
 
     pub(super) fn pause(

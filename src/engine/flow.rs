@@ -152,6 +152,10 @@ impl Bound {
             Request::Move(_) if count == 0 => return None,
             Request::Move(ref of) => Bound::whole(moving_bytes_max(body_bytes, of.to.len())),
             Request::DeleteEqual { .. } => Bound::ending(count * DELETED_MAX),
+            Request::Configure { .. } | Request::Unconfigure { .. } => {
+                let bound = Bound::of(request).unwrap_or_default();
+                Bound::whole(bound.bytes + count * DROPPED_MAX)
+            }
             Request::Redrive(Redrive { which: Which::Oldest(_), .. }) => {
                 Bound::whole(count * REDRIVEN_BYTES_MAX)
             }
@@ -212,8 +216,11 @@ impl Bound {
             Request::Rename { to, .. } => Bound::whole(HEAD_ID + len(to) + 4),
             Request::Remove { queues, .. } => Bound::ending(HEAD * queues.len() as u64),
             Request::Flush { .. } => Bound::ending(1 + 1),
-            Request::Configure { queue, .. } => Bound::whole(binding(queue) + CONFIGURED_MAX),
-            Request::Unconfigure { .. } => Bound::whole(HEAD + 2),
+            // Dead letters that are too many then leave one by one, as long as one more fits.
+            Request::Configure { queue, .. } => {
+                Bound::whole(binding(queue) + CONFIGURED_MAX + DROPPED_MAX)
+            }
+            Request::Unconfigure { .. } => Bound::whole(HEAD + 2 + DROPPED_MAX),
             Request::Pause { queue, .. } => Bound::whole(binding(queue) + PAUSED),
             Request::Resume { .. } => Bound::whole(PAUSED),
             Request::Get { .. }

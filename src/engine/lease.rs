@@ -258,11 +258,11 @@ impl Engine {
         match to {
             Destination::Ready => self.touch(queue, None),
             Destination::Delayed { .. } => {}
-            Destination::Dead { .. } => self.drop_oldest_dead(queue, now, turn),
+            Destination::Dead { .. } => self.drop_for_death(queue, now, turn),
         }
     }
 
-    fn drop_oldest_dead(&mut self, queue: QueueNo, now: Micros, turn: &mut Turn<'_>) {
+    fn drop_for_death(&mut self, queue: QueueNo, now: Micros, turn: &mut Turn<'_>) {
         // Not all that are too many: what follows from one death has to fit into its bound.
         for _ in 0..DROPPED_PER_DEATH {
             if !self.drop_surplus_dead(queue, now, turn) {
@@ -282,10 +282,15 @@ impl Engine {
         if queue_ref.count(State::Dead) <= queue_ref.dead_max() {
             return false;
         }
-        let front = queue_ref.dead.front(&self.store.chunks);
+        self.drop_oldest_dead(queue, now, turn);
+        true
+    }
+
+    /// Drops the oldest dead letter; there is one.
+    pub(super) fn drop_oldest_dead(&mut self, queue: QueueNo, now: Micros, turn: &mut Turn<'_>) {
+        let front = self.store.queue(queue).dead.front(&self.store.chunks);
         let (index, _) = front.expect("what is counted as dead stands among the dead");
         let (id, at) = (self.id_of(index), self.located(index));
         self.commit(now, turn, &Fact::Dropped { queue, id: &id }, at);
-        true
     }
 }

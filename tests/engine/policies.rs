@@ -1,10 +1,12 @@
 //! What is set for a queue: policies of new jobs, limits, rates, pauses.
 
-use delayd::engine::Loader;
+use delayd::engine::fact::Fact;
 use delayd::engine::flow::{Flow, Room};
 use delayd::engine::queue_settings::QueueSettings;
-use delayd::engine::request::{Add, Direction, Request, Reserve, State, Taken, Wait, When};
-use delayd::ids::Db;
+use delayd::engine::request::{Add, Direction, Nack, Request, Reserve, State, Taken, Wait, When};
+use delayd::engine::{Facts, Loader, Outcome};
+use delayd::ids::{Db, QueueNo, Token};
+use delayd::limits::DROPPED_PER_TURN;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -399,30 +401,110 @@ fn dead_jobs_are_kept_as_long_and_as_many_as_the_queue_says() {
     assert_eq!(bench.stats("q").totals.died, 6);
 }
 
-/// Lowered by much, a limit is reached in slices, and a restart in between forgets nothing.
-#[test]
-fn too_many_dead_jobs_leave_in_slices() {
-    let mut bench = Bench::new();
-    for _ in 0..2_000 {
+fn bury(bench: &mut Bench, count: u32) {
+    for _ in 0..count {
         bench.add(Add { id: None, attempts: Some(1), ..plain("") });
     }
-    bench.ask(1, take(Wait::No, 2_000));
+    bench.ask(1, take(Wait::No, count));
     bench.sent(1);
-    bench.at(100);
+    bench.at_ms += 100;
+    while bench.advance(2_000).more {}
     bench.take_told();
+}
+
+fn dead_count(bench: &mut Bench) -> u64 {
+    bench.ask(8, len("q", State::Dead));
+    let told = bench.take_told();
+    told[0][2..].parse().expect("a number")
+}
+
+/// Lowered by much, a limit is reached in slices before it is set; it was set first, and told while
+/// there were more than it says.
+#[test]
+fn a_lower_dead_max_holds_from_its_reply_on() {
+    let mut bench = Bench::new();
+    bury(&mut bench, 5_000);
+    let mut slices = 0;
+    while bench.ask(9, set(|to| to.dead_max = Some(10))) == Outcome::Again {
+        slices += 1;
+        assert_eq!(dead_count(&mut bench), 5_000 - slices * u64::from(DROPPED_PER_TURN));
+    }
+    bench.told(&["9:ok"]);
+    assert_eq!((slices, dead_count(&mut bench)), (2, 10));
+    assert_eq!(bench.stats("q").totals.dropped, 4_990);
+    // Those that die then, many in one step, and in one transaction.
+    bury(&mut bench, 300);
+    assert_eq!(dead_count(&mut bench), 10);
+    for _ in 0..30 {
+        bench.add(Add { id: None, attempts: Some(1), ..plain("") });
+    }
+    bench.ask(1, take(Wait::No, 30));
+    let tokens = bench.tokens.split_off(bench.tokens.len() - 30);
+    let nacks = tokens.iter().map(|(id, token)| {
+        let nack = Nack { id: id.as_bytes(), token: *token, ..nack() };
+        [Request::Nack(nack), len("q", State::Dead)]
+    });
+    let requests: Vec<Request<'_>> = nacks.flatten().collect();
+    bench.take_told();
+    assert!(matches!(bench.transact(1, &requests), Begun::Begun(_)));
+    let told = bench.take_told();
+    assert!(told.iter().all(|said| said == "1:1" || said == "1:10"), "{told:?}");
+    // What is set for it is gone: the default is more, so nothing comes back.
+    bench.check(9, unset(), &["9:ok"]);
+    assert_eq!(dead_count(&mut bench), 10);
+}
+
+fn nack() -> Nack<'static> {
+    let (bury, uncounted, token) = (false, false, Token(0));
+    let (when, priority, error) = (None, None, None);
+    Nack { queue: queue("q"), id: b"", token, when, bury, uncounted, priority, error }
+}
+
+/// In a transaction it is done in one go, which counts for what that costs.
+#[test]
+fn a_lower_dead_max_holds_at_once_in_a_transaction() {
+    let mut bench = Bench::new();
+    bury(&mut bench, 5_000);
+    let lowered = |max| set(move |to| to.dead_max = Some(max));
+    let begun = bench.transact(1, &[lowered(10), len("q", State::Dead), lowered(9)]);
+    let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
+    assert!(needs.entries >= 4_990, "{needs:?}");
+    bench.told(&["1:ok", "1:10", "1:ok"]);
+    assert_eq!(dead_count(&mut bench), 9);
+}
+
+/// Without room for the facts of those that leave it is not set.
+#[test]
+fn a_lower_dead_max_needs_room() {
+    let mut bench = Bench::new();
+    bury(&mut bench, 1_000);
+    let room = Room { bytes: 5_000, reserve_bytes: 0, cause: None };
+    bench.flow(Flow::Running { room });
+    bench.check(9, set(|to| to.dead_max = Some(10)), &["9:MISCONF"]);
+    let left = dead_count(&mut bench);
+    assert!((700..1_000).contains(&left), "{left} are left");
+    bench.flow(Flow::default());
     bench.check(9, set(|to| to.dead_max = Some(10)), &["9:ok"]);
-    bench.at_ms = 101;
-    assert!(bench.advance(300).more);
-    bench.ask(1, len("q", State::Dead));
-    let left = bench.take_told()[0][2..].parse::<u64>().expect("a number");
-    assert!((1_400..2_000).contains(&left), "{left} are left");
-    // A restart from a base, which knows of no slice that was left.
+    assert_eq!(dead_count(&mut bench), 10);
+}
+
+/// Earlier versions set the limit first; a journal may end in the middle of that.
+#[test]
+fn too_many_dead_jobs_of_an_old_journal_leave_in_slices() {
+    let mut bench = Bench::new();
+    bury(&mut bench, 2_000);
+    let settings = QueueSettings { dead_max: Some(10), ..QueueSettings::default() };
+    let mut facts = Facts::default();
+    facts.push(&Fact::Configured { queue: QueueNo(0), settings: Box::new(settings) });
+    bench.engine.apply(bench.now(), &facts).expect("a fact that fits");
+    bench.facts.push((bench.now(), facts));
     bench.engine.begin_base();
     while !bench.engine.base_slice(1_000, 1_000_000) {}
     let mut loader = Loader::new(bench.engine.settings().clone());
     loader.images(&std::mem::take(bench.engine.base_output())).expect("own images");
     bench.engine = loader.finish().expect("own images");
     bench.engine.recovered();
+    assert!(bench.advance(300).more);
     while bench.advance(300).more {}
     bench.check(1, len("q", State::Dead), &["1:10"]);
 }

@@ -433,6 +433,9 @@ impl<'c> Check<'c> {
                 assert!(!left, "{line:?} wait for {key:?}, which has ready jobs");
             }
         }
+        // At every reply, whatever it was that made them die, or lowered the limit.
+        let crowded = |queue: &ModelQueue| queue.dead.len() as u64 > queue.policies.dead_max();
+        assert!(!model.queues.values().any(crowded), "more dead jobs than are kept");
         let counts = model.queues.values().map(ModelQueue::counts);
         let counts = counts.fold([0; 4], |sum, own| std::array::from_fn(|at| sum[at] + own[at]));
         assert_eq!(self.engine.job_counts(), counts, "jobs by state");
@@ -463,8 +466,6 @@ impl<'c> Check<'c> {
             return assert!(next.is_none_or(|next| next > now.0), "late: {next:?} at {now:?}");
         }
         if !advanced.more {
-            let crowded = |queue: &ModelQueue| queue.dead.len() as u64 > queue.policies.dead_max();
-            assert!(!model.queues.values().any(crowded), "more dead jobs than are kept");
             assert!(next.is_none_or(|next| next > now.0), "late: {next:?} at {now:?}");
             let leased = model.queues.values().flat_map(|queue| {
                 queue.leased.iter().filter_map(|entry| queue.jobs[entry.2].bound_to)

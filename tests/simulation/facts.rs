@@ -70,8 +70,10 @@ impl Check<'_> {
             Fact::Dropped { queue, id } => {
                 let (key, id) = (self.key(queue), keep(id));
                 self.work += 1;
+                let lowered = self.dead_max_asked(key);
                 let queue = self.model().queue(key);
-                let crowded = queue.dead.len() as u64 > queue.policies.dead_max()
+                let max = queue.policies.dead_max().min(lowered.unwrap_or(u64::MAX));
+                let crowded = queue.dead.len() as u64 > max
                     && queue.dead.first().is_some_and(|dead| dead.1 == id);
                 let job = queue.take(id).expect("a dropped job was there");
                 assert!(job.state == State::Dead, "{job:?} is dropped");

@@ -207,6 +207,20 @@ impl Check<'_> {
         self.auditor.model.queues.get(&key).map_or(&NONE, |queue| &queue.policies)
     }
 
+    /// How many dead jobs a queue is to keep, if that is what the request says.
+    pub fn dead_max_asked(&self, key: QueueKey) -> Option<u64> {
+        let Input::Request { request, .. } = self.step.input else { return None };
+        match request {
+            Request::Configure { queue, changes } if (queue.db.0, queue.name) == key => {
+                changes.dead_max
+            }
+            Request::Unconfigure { queue } if (queue.db.0, queue.name) == key => {
+                Some(DEAD_COUNT_DEFAULT)
+            }
+            _ => None,
+        }
+    }
+
     /// What is set for a queue, if it is known.
     pub fn settings_of(&self, key: QueueKey) -> QueueSettings {
         self.policies(key).settings.clone()

@@ -19,7 +19,8 @@ use crate::engine::whole::account::{Account, DELIVERED_BYTES, EXPIRED_MAX};
 use crate::error::{Error, Shown};
 use crate::ids::{DATABASES, Db, QueueNo};
 use crate::limits::{
-    COUNT_MAX, REPLY_BYTES_MAX, TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX,
+    COUNT_MAX, DEAD_COUNT_DEFAULT, REPLY_BYTES_MAX, TRANSACTION_COST_MAX,
+    TRANSACTION_REPLY_BYTES_MAX,
 };
 use crate::time::Micros;
 
@@ -144,8 +145,8 @@ impl<'e, 'r> Plan<'e, 'r> {
             }
             Request::Flush { db } => self.flush(db),
             Request::Rename { db, queue, to, only_new } => self.rename(db, queue, to, only_new),
-            Request::Configure { queue, ref changes } => self.configure(queue, changes),
-            Request::Unconfigure { queue } => self.unconfigure(queue),
+            Request::Configure { queue, ref changes } => count = self.configure(queue, changes),
+            Request::Unconfigure { queue } => count = self.unconfigure(queue),
             Request::Pause { queue, direction, for_ms } => self.pause(queue, direction, for_ms),
             Request::Resume { queue, direction } => self.close(queue, direction, Pause::None),
             _ => self.look(request)?,
@@ -514,11 +515,12 @@ impl<'e, 'r> Plan<'e, 'r> {
         *self.account(old) = moved.or(&Account::gone());
     }
 
-    fn configure(&mut self, name: QueueName<'r>, changes: &QueueSettings) {
+    /// How many dead jobs may leave.
+    fn configure(&mut self, name: QueueName<'r>, changes: &QueueSettings) -> u64 {
         let engine = self.engine;
-        self.answer(1, 0);
         if changes.lease_ms.is_some_and(|ms| engine.check_lease(ms).is_err()) {
-            return;
+            self.answer(1, 0);
+            return 0;
         }
         self.make(name, changes.memory_bytes());
         let account = self.account(name);
@@ -527,25 +529,28 @@ impl<'e, 'r> Plan<'e, 'r> {
         if changes.due_enters.is_some() {
             account.forget_side();
         }
-        self.settle_dead(name, changes.dead_max);
+        self.drop_dead(name, changes.dead_max)
     }
 
-    fn unconfigure(&mut self, name: QueueName<'r>) {
-        self.answer(1, 0);
+    fn unconfigure(&mut self, name: QueueName<'r>) -> u64 {
         let account = self.account(name);
         (account.touched, account.max_jobs) = (true, 0);
         account.forget_side();
-        self.settle_dead(name, Some(crate::limits::DEAD_COUNT_DEFAULT));
+        self.drop_dead(name, Some(DEAD_COUNT_DEFAULT))
     }
 
-    /// Dead jobs may be too many from here on.
-    fn settle_dead(&mut self, name: QueueName<'r>, dead_max: Option<u64>) {
+    /// How many dead jobs are too many from here on.
+    fn drop_dead(&mut self, name: QueueName<'r>, dead_max: Option<u64>) -> u64 {
         let account = self.account(name);
-        let Some(gone) = dead_max.and_then(|max| account.dead.checked_sub(max)) else { return };
+        let own = account.only().map(|queue| queue.dead_max());
+        let max = dead_max.or(own).unwrap_or(0);
+        let gone = account.dead.saturating_sub(max);
         if gone > 0 {
             account.lose(gone, 0);
             account.cleared = true;
         }
+        self.answer(1 + gone, 0);
+        gone
     }
 
     fn pause(&mut self, name: QueueName<'r>, direction: Direction, for_ms: Option<u64>) {
