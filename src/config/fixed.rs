@@ -51,7 +51,7 @@ pub static LIMITS: &[Limit] = table![
     TRANSACTION_ARGUMENTS_MAX Count "Their arguments.",
     TRANSACTION_COST_MAX Count "Entries that the commands of one EXEC may look at or take by their counts, each \
         command one more.",
-    TRANSACTION_REPLY_BYTES_MAX Bytes "Replies in one EXEC.",
+    TRANSACTION_REPLY_BYTES_MAX Bytes "Replies in one EXEC, beside the largest of them.",
     WATCHED_MAX Count "Queues that one connection watches.",
     CHANNEL_BYTES_MAX Bytes "The name of a channel, or a pattern.",
     SUBSCRIPTIONS_PER_CLIENT_MAX Count "Channels and patterns that one connection has subscribed to.",
