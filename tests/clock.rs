@@ -30,6 +30,7 @@ fn written(folder: &Folder, ahead_ms: u64) -> (u64, Token) {
     let mut desk = Desk::new(&folder.journal());
     desk.now = Micros((wall_ms() + ahead_ms) * 1_000);
     desk.add(add(name(0, b"mail"), b"far", HOUR_MS));
+    desk.add(add(name(0, b"calm"), b"far", HOUR_MS));
     desk.add(add(name(0, b"mail"), b"over", 0));
     let short = Some(10);
     desk.served(2, &Request::Reserve(Reserve { lease_ms: short, ..reserve(0, QUEUES) }));
@@ -125,7 +126,11 @@ fn the_clock_of_a_journal_is_shown_and_lowered() {
     assert!((wall_ms()..wall_ms() + 60_000).contains(&lease_end), "{lease_end}");
     assert!(client.ask("DELAY.ADD mail 0 x").is_error("PAUSED"));
     client.ask("DELAY.RESUME mail");
-    // A job of the same queue whose time comes long before the others'.
+    // A job of a queue that has only far ones, counted from the wrong clock, comes at its time.
+    client.ask("DELAY.ADD calm 100ms soon ID soon");
+    let calm = client.ask("DELAY.POP calm 5");
+    assert_eq!(calm.array().expect("a job")[1].text(), "soon");
+    // So does one of a queue with leases.
     let start = Instant::now();
     client.ask("DELAY.ADD mail 300ms soon ID soon");
     client.wait_for("total_timeouts", |timeouts| timeouts == "1");
@@ -148,7 +153,7 @@ fn the_clock_of_a_journal_is_shown_and_lowered() {
     let mut count = 0;
     let Recovered { engine, .. } = recovered(&folder);
     count += engine.job_counts().iter().sum::<u64>();
-    assert_eq!(count, 4);
+    assert_eq!(count, 5);
 }
 
 #[test]
