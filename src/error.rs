@@ -144,8 +144,8 @@ impl Error {
 pub enum Misconf {
     /// There is no room; it goes on by itself.
     #[error(
-        "MISCONF the journal has no room: {cause}; commands that add or change jobs are refused \
-         until there is room, which is tried every second"
+        "MISCONF the journal has no room: {cause}; this command is refused until there is some, \
+         which is tried every second"
     )]
     NoRoom {
         /// A few words, such as the system's.

@@ -41,6 +41,37 @@ impl Disk {
     }
 }
 
+/// Whether a command was refused for lack of room, by the disk or for what is kept of it.
+fn is_no_room(reply: &Reply) -> bool {
+    let causes = ["No space left on device", "is kept for its next base and segment"];
+    let Reply::Error(text) = reply else { return false };
+    let told = causes.iter().any(|cause| text.contains(cause));
+    assert!(told && text.starts_with("MISCONF the journal has no room: "), "{text}");
+    true
+}
+
+/// Takes jobs and gives them back until there is no room for that either, as nobody's files went.
+fn take_until_full(wire: &mut Wire) {
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < LIMIT, "the log does not fill");
+        let reply = wire.ask("DELAY.RESERVE NOWAIT 1 churn COUNT 100 LEASE 1h");
+        if is_no_room(&reply) {
+            return;
+        }
+        let jobs: Vec<_> = reply.array().unwrap_or_default().to_vec();
+        for job in &jobs {
+            let job = job.array().unwrap();
+            wire.push(&[b"DELAY.NACK", b"churn", job[1].bytes(), job[3].bytes(), b"UNCOUNTED"]);
+        }
+        wire.flush().unwrap();
+        let replies: Vec<_> = jobs.iter().map(|_| wire.read().unwrap()).collect();
+        if replies.iter().any(|reply| *reply != Reply::Number(1) && is_no_room(reply)) {
+            return;
+        }
+    }
+}
+
 /// Adds jobs of ever smaller bodies until none fits; their ids.
 fn add_until_full(wire: &mut Wire) -> Vec<String> {
     let (mut ids, start) = (Vec::new(), Instant::now());
@@ -50,12 +81,10 @@ fn add_until_full(wire: &mut Wire) -> Vec<String> {
             assert!(start.elapsed() < LIMIT, "the disk does not fill");
             match wire.call(&[b"DELAY.ADD", b"q", b"1h", body.as_bytes()]) {
                 Reply::Bulk(id) => ids.push(String::from_utf8(id).unwrap()),
-                Reply::Error(text) => {
-                    let cause = "No space left on device";
-                    assert!(text.starts_with("MISCONF ") && text.contains(cause), "{text}");
+                reply => {
+                    assert!(is_no_room(&reply), "{reply:?}");
                     break;
                 }
-                other => panic!("{other:?}"),
             }
         }
     }
@@ -116,12 +145,19 @@ fn refuses_and_goes_on(disk: &Disk) {
     let mut wire = program.connect_loaded();
     for i in 0..60 {
         wire.ask(&format!("DELAY.ADD q 0 body ID ready:{i}"));
+        wire.ask(&format!("DELAY.ADD churn 0 body ID churn:{i}"));
     }
     let held = reserve(&mut wire, 20, "1h");
+    let mut added: Vec<String> = (0..20)
+        .map(|i| wire.ask(&format!("DELAY.ADD q 1h body ID later:{i}")).text().into())
+        .collect();
     disk.fill();
-    let short = reserve(&mut wire, 1, "400ms").remove(0);
-    let over_ms = wall_ms() + 450;
-    let added = add_until_full(&mut wire);
+    added.extend(add_until_full(&mut wire));
+    // What takes jobs has more room than what adds, and uses it up here.
+    let short = reserve(&mut wire, 1, "3s").remove(0);
+    let over_ms = wall_ms() + 3_050;
+    take_until_full(&mut wire);
+    assert!(wall_ms() < over_ms, "the lease ended before the log was full");
     let total = 60 + added.len() as i64;
 
     // Nothing was applied of what was refused, and everybody is told what is wrong.
@@ -131,6 +167,7 @@ fn refuses_and_goes_on(disk: &Disk) {
     assert_eq!(wire.field("aof_last_write_status"), "err");
     assert_eq!(wire.field("journal_state"), "full");
     assert!(wire.field("journal_trouble").contains("No space left on device"));
+    assert!(wire.ask("DELAY.ADD q 1h x").is_error("MISCONF"));
 
     // What ends jobs goes on.
     for (id, token) in &held {

@@ -83,6 +83,7 @@ fn random_runs_are_as_specified() {
         "removed by body",
         "nacked",
         "no room",
+        "no room for a base",
         "full",
         "held back",
         "oom",

@@ -230,7 +230,7 @@ pub static OPTIONS: [Spec; 66] = [
     fixed(Name::AppendDirName, &["appenddirname"], Kind::FolderName, &["journal"],
         "The journal's folder, in dir. One server at a time has it."),
     fixed(Name::JournalSegmentSize, &["journal-segment-size"], Kind::Bytes(MIB, 1024 * MIB), &["64mb"],
-        "Size of the journal's files, a multiple of 4096. Room is reserved a file at a time."),
+        "Size of the journal's files, a multiple of 4096, and at most an eighth of the disk. Room is reserved a file at a time."),
     live(Name::Save, &["save"], Kind::Only(&[""], "there are no snapshots by time; only the empty value is taken"), &[""],
         "Redis's snapshot schedule: always empty."),
     live(Name::NotifyKeyspaceEvents, &["notify-keyspace-events"], Kind::EventClasses, &[""],

@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use crate::engine::Engine;
+use crate::engine::base::image::HISTORY_IMAGE_BYTES;
 use crate::engine::policy::{Backoff, Steps};
 use crate::engine::request::{Add, Nack, Push, QueueName, Redrive, Request, When, Which};
 use crate::error::Misconf;
@@ -24,13 +26,21 @@ pub struct Room {
     pub bytes: u64,
     /// Beyond these, for what ends jobs alone: ACK, DEL, CANCEL, PURGE, DEL and FLUSH of queues.
     pub reserve_bytes: u64,
+    /// The largest base that the disk has room for: what would make the next one larger is refused,
+    /// so that there always is room for one, and with it for taking and ending jobs.
+    pub base_bytes_max: u64,
     /// Why there is no more, such as `No space left on device`, if it is known.
     pub cause: Option<Arc<str>>,
 }
 
 impl Room {
     /// Room for whatever comes.
-    pub const UNLIMITED: Room = Room { bytes: u64::MAX, reserve_bytes: 0, cause: None };
+    pub const UNLIMITED: Room = Room::of(u64::MAX, 0);
+
+    /// Room for so many bytes of facts and whatever base, for a reason that is not known.
+    pub const fn of(bytes: u64, reserve_bytes: u64) -> Room {
+        Room { bytes, reserve_bytes, base_bytes_max: u64::MAX, cause: None }
+    }
 }
 
 /// What the journal allows in a turn.
@@ -112,6 +122,15 @@ pub const PASSING_BYTES_MAX: u64 =
 /// bytes.
 pub const REDRIVEN_BYTES_MAX: u64 = HEAD_ID + ID_MAX + 1 + 8;
 
+/// By how much a delivery makes the image of a job and its queue's larger, at the most: a history of
+/// the job; the queue's lateness, and a bucket of it.
+const DELIVERED_IMAGE_BYTES: u64 = HISTORY_IMAGE_BYTES + 8 + 5;
+/// By how much the image of a job that is added may be larger than its fact: three instants and an id
+/// that the server made.
+const ADDED_IMAGE_BYTES: u64 = 48;
+/// The same of a queue: its totals and what is counted of it.
+const QUEUE_IMAGE_BYTES: u64 = 160;
+
 /// Room beyond which nobody counts: no request makes facts of so many bytes.
 const AMPLE_BYTES: u64 = 4 << 30;
 
@@ -124,22 +143,31 @@ pub struct Bound {
     needed: u64,
     /// It ends jobs and may use the reserve.
     ends: bool,
+    /// By how much the next base may be larger for it; 0 for what adds nothing.
+    grows: u64,
 }
 
 impl Bound {
     /// Of one that is done as a whole.
     fn whole(bytes: u64) -> Bound {
-        Bound { bytes, needed: bytes, ends: false }
+        Bound { bytes, needed: bytes, ends: false, grows: 0 }
+    }
+
+    /// Of one that is done as a whole, and adds so many jobs or changes what is set.
+    fn adding(bytes: u64, jobs: usize) -> Bound {
+        let each = ADDED_IMAGE_BYTES + DELIVERED_IMAGE_BYTES;
+        let grows = bytes + QUEUE_IMAGE_BYTES + jobs as u64 * each;
+        Bound { bytes, needed: bytes, ends: false, grows }
     }
 
     fn ending(bytes: u64) -> Bound {
-        Bound { bytes, needed: bytes, ends: true }
+        Bound { bytes, needed: bytes, ends: true, grows: 0 }
     }
 
     /// Of one that takes as many jobs as fit.
     fn taking(count: u32) -> Bound {
         let bytes = u64::from(count) * TAKING_BYTES_MAX;
-        Bound { bytes, needed: TAKING_BYTES_MAX, ends: false }
+        Bound { bytes, needed: TAKING_BYTES_MAX, ends: false, grows: 0 }
     }
 
     /// Of a request in a transaction, which takes or moves at most `count` jobs, the largest of which has
@@ -150,11 +178,11 @@ impl Bound {
                 Bound::whole(count * TAKING_BYTES_MAX)
             }
             Request::Move(_) if count == 0 => return None,
-            Request::Move(ref of) => Bound::whole(moving_bytes_max(body_bytes, of.to.len())),
+            Request::Move(ref of) => Bound::adding(moving_bytes_max(body_bytes, of.to.len()), 1),
             Request::DeleteEqual { .. } => Bound::ending(count * DELETED_MAX),
             Request::Configure { .. } | Request::Unconfigure { .. } => {
                 let bound = Bound::of(request).unwrap_or_default();
-                Bound::whole(bound.bytes + count * DROPPED_MAX)
+                Bound { grows: bound.grows, ..Bound::whole(bound.bytes + count * DROPPED_MAX) }
             }
             Request::Redrive(Redrive { which: Which::Oldest(_), .. }) => {
                 Bound::whole(count * REDRIVEN_BYTES_MAX)
@@ -171,6 +199,7 @@ impl Bound {
     /// Adds what another request makes. `needed` is then what may not use the reserve.
     pub(super) fn add(&mut self, other: Bound) {
         self.bytes += other.bytes;
+        self.grows += other.grows;
         self.needed += if other.ends { 0 } else { other.bytes };
     }
 
@@ -178,13 +207,13 @@ impl Bound {
     fn of(request: &Request<'_>) -> Option<Bound> {
         let len = |bytes: &[u8]| bytes.len() as u64;
         Some(match *request {
-            Request::Add(ref add) => Bound::whole(adding(add)),
-            Request::Push(ref push) => Bound::whole(pushing(push)),
+            Request::Add(ref add) => Bound::adding(adding(add), 1),
+            Request::Push(ref push) => Bound::adding(pushing(push), push.bodies.len()),
             Request::Pop { .. } => Bound::taking(1),
             Request::ListPop(ref pop) if pop.count == 0 => return None,
             Request::ListPop(ref pop) => Bound::taking(pop.count),
             // Of which job is known only when it is met: the rest of its body is looked at then.
-            Request::Move(ref of) => Bound::whole(moving_bytes_max(0, of.to.len())),
+            Request::Move(ref of) => Bound::adding(moving_bytes_max(0, of.to.len()), 1),
             Request::Reserve(ref reserve) => Bound::taking(reserve.count),
             // Each id with the end of its window.
             Request::Ack { ref jobs, .. } => {
@@ -199,7 +228,7 @@ impl Bound {
             // Those that are found are looked at before any is removed.
             Request::DeleteEqual { count, .. } => {
                 let most = if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) };
-                Bound { bytes: most * DELETED_MAX, needed: DELETED_MAX, ends: true }
+                Bound { bytes: most * DELETED_MAX, ..Bound::ending(DELETED_MAX) }
             }
             // Flags and the new due time.
             Request::Reschedule { id, .. } => Bound::whole(HEAD_ID + len(id) + 1 + 8),
@@ -209,19 +238,19 @@ impl Bound {
             // In a transaction, which cannot be cut into slices, as many as those may look at.
             Request::Redrive(Redrive { which: Which::Oldest(count), .. }) => {
                 let count = count.map_or(TRANSACTION_COST_MAX, u64::from);
-                Bound { bytes: count * REDRIVEN_BYTES_MAX, needed: REDRIVEN_BYTES_MAX, ends: false }
+                Bound { bytes: count * REDRIVEN_BYTES_MAX, ..Bound::whole(REDRIVEN_BYTES_MAX) }
             }
             // Which jobs, and how many.
             Request::Purge { .. } => Bound::ending(HEAD + 1 + 8),
-            Request::Rename { to, .. } => Bound::whole(HEAD_ID + len(to) + 4),
+            Request::Rename { to, .. } => Bound::adding(HEAD_ID + len(to) + 4, 0),
             Request::Remove { queues, .. } => Bound::ending(HEAD * queues.len() as u64),
             Request::Flush { .. } => Bound::ending(1 + 1),
             // Dead letters that are too many then leave one by one, as long as one more fits.
             Request::Configure { queue, .. } => {
-                Bound::whole(binding(queue) + CONFIGURED_MAX + DROPPED_MAX)
+                Bound::adding(binding(queue) + CONFIGURED_MAX + DROPPED_MAX, 0)
             }
             Request::Unconfigure { .. } => Bound::whole(HEAD + 2 + DROPPED_MAX),
-            Request::Pause { queue, .. } => Bound::whole(binding(queue) + PAUSED),
+            Request::Pause { queue, .. } => Bound::adding(binding(queue) + PAUSED, 0),
             Request::Resume { .. } => Bound::whole(PAUSED),
             Request::Get { .. }
             | Request::Settings { .. }
@@ -318,6 +347,9 @@ struct Stall {
 pub struct Gate {
     bytes: u64,
     reserve_bytes: u64,
+    base_bytes_max: u64,
+    /// By how much the next base may become larger, at the least.
+    growth_bytes: u64,
     held: bool,
     paused: bool,
     /// What a request is told that does not fit.
@@ -347,6 +379,8 @@ impl Default for Gate {
         Gate {
             bytes: u64::MAX,
             reserve_bytes: 0,
+            base_bytes_max: u64::MAX,
+            growth_bytes: u64::MAX,
             held: false,
             paused: false,
             cause: None,
@@ -366,17 +400,15 @@ impl Gate {
             self.begin_stall(self.set_at);
         }
         self.paused = matches!(flow, Flow::Paused { .. });
-        let no_room = |cause: Option<Arc<str>>| cause.map(|cause| Misconf::NoRoom { cause });
-        let (held, room, cause) = match flow {
-            Flow::Running { room } => {
-                (false, (room.bytes, room.reserve_bytes), no_room(room.cause))
-            }
-            Flow::Held { room } | Flow::Paused { room } => {
-                (true, (room.bytes, room.reserve_bytes), no_room(room.cause))
-            }
-            Flow::Stopped { cause } => (true, (0, 0), Some(cause)),
+        let (held, room, stopped) = match flow {
+            Flow::Running { room } => (false, room, None),
+            Flow::Held { room } | Flow::Paused { room } => (true, room, None),
+            Flow::Stopped { cause } => (true, Room::of(0, 0), Some(cause)),
         };
-        ((self.bytes, self.reserve_bytes), self.held, self.cause) = (room, held, cause);
+        let Room { bytes, reserve_bytes, base_bytes_max, cause } = room;
+        (self.bytes, self.reserve_bytes, self.held) = (bytes, reserve_bytes, held);
+        (self.base_bytes_max, self.growth_bytes) = (base_bytes_max, 0);
+        self.cause = stopped.or(cause.map(|cause| Misconf::NoRoom { cause }));
         self.set_at = now.floor();
         if !self.lets_time_pass() {
             self.begin_stall(self.set_at);
@@ -392,13 +424,16 @@ impl Gate {
         }
     }
 
-    /// Makes a promise to the request, or tells why not.
-    pub fn admit(&mut self, request: &Request<'_>) -> Result<(), Misconf> {
-        // What a transaction needs was promised to all of it.
-        if !self.is_short() || self.whole.is_some() {
-            return Ok(());
-        }
-        let Some(Bound { needed, ends, .. }) = Bound::of(request) else { return Ok(()) };
+    /// Whether whatever comes is taken: there is room for it, or it is part of a transaction, to all of
+    /// which was promised what it needs.
+    fn takes_all(&self) -> bool {
+        let ample = !self.is_short() && self.base_bytes_max == u64::MAX;
+        ample || self.whole.is_some()
+    }
+
+    /// Makes a promise to a request, or tells why not.
+    fn admit(&mut self, bound: Bound) -> Result<(), Misconf> {
+        let Bound { needed, ends, .. } = bound;
         let reserve_bytes = if ends { self.reserve_bytes } else { 0 };
         if self.bytes.saturating_add(reserve_bytes) < needed {
             return Err(self.shortage());
@@ -408,7 +443,7 @@ impl Gate {
     }
 
     /// Whether there is room for a transaction that makes facts of so many bytes.
-    pub(super) fn check_whole(&self, facts: Bound) -> Result<(), Misconf> {
+    fn check_whole(&self, facts: Bound) -> Result<(), Misconf> {
         let all = self.bytes.saturating_add(self.reserve_bytes);
         if facts.needed > self.bytes || facts.bytes > all {
             return Err(self.shortage());
@@ -530,7 +565,7 @@ impl Gate {
     }
 }
 
-impl super::Engine {
+impl Engine {
     /// Sets what the journal allows from here on, in the turn that happens at `now`. An engine that
     /// was never told has room for whatever comes. Cost: none worth speaking of.
     pub fn set_flow(&mut self, now: Micros, flow: Flow) {
@@ -557,6 +592,52 @@ impl super::Engine {
     /// [`Engine::set_flow`] gives room.
     pub fn is_stalled(&self) -> bool {
         !self.gate.lets_time_pass()
+    }
+
+    /// Makes a promise to the request, or tells why not.
+    pub(super) fn admit(&mut self, request: &Request<'_>) -> Result<(), Misconf> {
+        if self.gate.takes_all() {
+            return Ok(());
+        }
+        let Some(bound) = Bound::of(request) else { return Ok(()) };
+        if bound.grows > 0 && !self.lets_grow(bound.grows) {
+            return Err(self.gate.shortage());
+        }
+        self.gate.admit(bound)
+    }
+
+    /// Whether there is room for a transaction that makes such facts.
+    pub(super) fn check_whole(&self, facts: Bound) -> Result<(), Misconf> {
+        let later = self.base_bytes_later().saturating_add(facts.grows);
+        if facts.grows > 0 && later > self.gate.base_bytes_max {
+            return Err(self.gate.shortage());
+        }
+        self.gate.check_whole(facts)
+    }
+
+    /// Whether the next base may become larger by so many bytes; from here on they are spent.
+    pub(super) fn lets_grow(&mut self, bytes: u64) -> bool {
+        if self.gate.growth_bytes < bytes {
+            // Most requests make less than their bounds say: what is left is looked at anew.
+            let later = self.base_bytes_later();
+            self.gate.growth_bytes = self.gate.base_bytes_max.saturating_sub(later);
+        }
+        let fits = self.gate.growth_bytes >= bytes;
+        self.gate.growth_bytes -= if fits { bytes } else { 0 };
+        fits
+    }
+
+    /// The size of a base, bytes, once all jobs there are have been delivered: the most that it can
+    /// become without a job being added. O(16).
+    pub fn base_bytes_later(&self) -> u64 {
+        let jobs: u64 = self.job_counts().iter().sum();
+        self.base_bytes() + jobs * DELIVERED_IMAGE_BYTES
+    }
+
+    /// By how much a request can make [`Engine::base_bytes_later`] larger, bytes; 0 for one that
+    /// goes on however small a base must be.
+    pub fn growth_bytes_max(request: &Request<'_>) -> u64 {
+        Bound::of(request).map_or(0, |bound| bound.grows)
     }
 
     /// The most bytes of facts that a request makes itself; what passes of time meanwhile, and what

@@ -347,7 +347,7 @@ struct Step<'s, 't> {
 impl Step<'_, '_> {
     /// Refuses what the journal might not take before anything of it is done.
     fn run(&mut self, request: &Request<'_>) -> Outcome {
-        if let Err(misconf) = self.engine.gate.admit(request) {
+        if let Err(misconf) = self.engine.admit(request) {
             if let Some(moved) = self.engine.broken_off(self.client, &misconf) {
                 return self.reply(Reply::Integer(moved as i64));
             }

@@ -234,6 +234,11 @@ impl<S: Storage> Log<S> {
         Ok(read)
     }
 
+    /// How it is kept.
+    pub fn options(&self) -> LogOptions {
+        self.options
+    }
+
     /// Bytes that batches can still be written to: what is left of the segment written to, and all
     /// spares. At each change of segments up to the size of a batch is left unused.
     pub fn room_bytes(&self) -> u64 {

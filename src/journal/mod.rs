@@ -129,6 +129,7 @@ pub mod recovery;
 pub mod repair;
 mod scan;
 mod segment;
+mod space;
 mod storage;
 mod stream;
 
@@ -139,4 +140,5 @@ pub use header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
 pub use log::{Log, LogOptions};
 pub use reader::{Cut, LogReader, Opened};
 pub use segment::{Spare, SpareMaker, draw_salt, segment_name, segment_number};
+pub use space::Space;
 pub use storage::{File, Storage};

@@ -73,6 +73,11 @@ impl Compaction {
         self.running.is_some()
     }
 
+    /// Bytes of images written of the one that is being written.
+    pub fn written_bytes(&self) -> u64 {
+        self.running.map_or(0, |running| running.written_bytes)
+    }
+
     /// Whether there is a slice to write that nothing will wake the loop for.
     pub fn is_behind(&self, journal: &Journal) -> bool {
         self.running.is_some_and(|running| !running.imaged)

@@ -232,7 +232,8 @@ impl Core {
     pub fn load(&mut self, home: Home) -> io::Result<()> {
         let Home { disk, lock } = home;
         (self.disk, self.lock) = (Some(Arc::clone(&disk)), Some(lock));
-        let (options, bell) = (journaling::log_options(&self.config), Arc::clone(&self.bell));
+        let options = journaling::log_options(&self.config, &disk);
+        let bell = Arc::clone(&self.bell);
         let settings = settings(&self.config, self.now);
         let loading = Loading::begin(disk, options, settings, bell)?;
         let loaded = loading.wait();

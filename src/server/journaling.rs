@@ -1,22 +1,24 @@
 //! The journal around the turns: what may be decided, what is proposed, and what may leave.
 
+mod room;
+
 use super::commit::keeper::Done;
 use super::commit::shared::Fsync;
 use super::commit::{Journal, Position};
 use super::compaction::Compaction;
 use super::core::Core;
+use super::disk_room::segment_bytes;
 use super::loading;
 use super::timer;
 use super::wake::Bell;
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::engine::Engine;
-use crate::engine::flow::{Flow, Room};
+use crate::engine::flow::Flow;
 use crate::engine::number::floor_at;
 use crate::error::Misconf;
 use crate::ids::Index;
 use crate::journal::commit_log::{Batch, CommitLog};
-use crate::journal::record::HEAD_BYTES;
 use crate::journal::recovery::Recovered;
 use crate::journal::{Disk, Lock, LogOptions};
 use crate::observe::persistence::{Persistence, Trouble};
@@ -26,18 +28,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// While the disk is full, a spare is tried for so often, µs.
-const RETRY_US: u64 = 1_000_000;
 /// Segments kept to be used again: what the promise about space leaves room for beside the one that is
 /// written and one that waits for a base.
 const SPARES_MAX: usize = 1;
-/// Least room for a turn to be begun while the next segment is being made, bytes: a turn reads a MiB
-/// and jobs that fall due or are handed out in it add about as much.
-const TURN_BYTES: u64 = 4 << 20;
-
-/// What a batch takes beside its facts, at the most, bytes.
-const FRAME_BYTES: u64 = 2 * HEAD_BYTES as u64;
-
 /// The folder of the journal, locked for this process.
 #[derive(Debug)]
 pub struct Home {
@@ -60,9 +53,18 @@ impl Home {
     }
 }
 
-/// How the log is kept.
-pub fn log_options(config: &Config) -> LogOptions {
-    let segment_bytes = config.number(Name::JournalSegmentSize);
+/// How the log is kept. On a small disk its segments are smaller than asked for.
+pub fn log_options(config: &Config, disk: &Disk) -> LogOptions {
+    let asked = config.number(Name::JournalSegmentSize);
+    let space = disk.space().ok().flatten();
+    let segment_bytes = space.map_or(asked, |space| segment_bytes(asked, space.total));
+    if segment_bytes < asked {
+        let folder = disk.path().display();
+        tracing::warn!(
+            "journal-segment-size is {asked}; {folder} is on a small disk, of which a segment may take an \
+             eighth: segments of {segment_bytes} bytes are made"
+        );
+    }
     LogOptions { segment_bytes, shard: 0, spares_max: SPARES_MAX }
 }
 
@@ -85,8 +87,16 @@ pub struct Running {
     /// Its bases.
     pub compaction: Compaction,
     segment_bytes: u64,
-    /// Why there is no room for another segment.
+    /// Why there is no room for another segment, while none is left.
     full: Option<Arc<str>>,
+    /// Why the last spare could not be made.
+    no_spare: Option<Arc<str>>,
+    /// What is told of room that is kept for the next base, for how large a disk in MiB.
+    kept: (u64, Arc<str>),
+    /// Nothing may be added: the next base would be too large.
+    crowded: bool,
+    /// When the log was told of this last; monotonic, µs.
+    crowded_told_us: u64,
     /// The sequence of the first fact behind the newest base, or the running one.
     base_first: u64,
     /// A spare is being made.
@@ -108,12 +118,17 @@ impl Running {
             engine, log, index, first, base_first, base_index, base_bytes, opened, ..
         } = recovered;
         let position = Position { index, first };
+        let segment_bytes = log.options().segment_bytes;
         let journal = Journal::start(log, storage, position, fsync(config), bell)?;
         let running = Running {
             journal,
             compaction: Compaction::new(base_index, base_bytes, opened.bytes),
-            segment_bytes: config.number(Name::JournalSegmentSize),
+            segment_bytes,
             full: None,
+            no_spare: None,
+            kept: (u64::MAX, "".into()),
+            crowded: false,
+            crowded_told_us: 0,
             base_first,
             making_spare: false,
             retry_at_us: 0,
@@ -130,18 +145,6 @@ impl Running {
     /// Why the journal takes nothing more, if it failed.
     pub fn failure(&self) -> Option<&Arc<str>> {
         self.journal.shared().failure()
-    }
-
-    /// Whether requests are to wait until the journal has caught up.
-    pub fn is_flooded(&self) -> bool {
-        let low = self.journal.room_bytes() < self.least_room_bytes();
-        !self.failed && (self.journal.is_flooded() || (low && self.full.is_none()))
-    }
-
-    /// Room below which no turn takes requests: enough for two, as at a change of segments up to the
-    /// size of a batch is left unused.
-    fn least_room_bytes(&self) -> u64 {
-        (2 * TURN_BYTES).min(self.segment_bytes / 2)
     }
 
     /// What is shown of it as of `now`, which is `mono_us` on the monotonic clock.
@@ -173,93 +176,10 @@ impl Running {
         shown.syncs_pending = u64::from(number(&shared.sync_began_us) > 0);
         shown.syncs_delayed = number(&shared.slow_syncs);
         if self.failure().is_none() {
-            shown.trouble = match &self.full {
+            shown.trouble = match self.shortage() {
                 Some(cause) => Trouble::Full(cause.to_string()),
                 None => Trouble::None,
             };
-        }
-    }
-
-    /// What may be decided in this turn.
-    fn flow(&self, mono_us: u64) -> Flow {
-        if let Some(cause) = self.failure() {
-            return Flow::Stopped { cause: Misconf::Failed { cause: Arc::clone(cause) } };
-        }
-        let room = match &self.full {
-            None => Room::UNLIMITED,
-            Some(cause) => {
-                let room = self.journal.room_bytes();
-                // What is left when a new segment could not be had is most of the current one. Half
-                // of a segment is kept for what ends jobs.
-                let reserve_bytes = room.min(self.segment_bytes / 2);
-                // The head and the padding of the batch.
-                let bytes = (room - reserve_bytes).saturating_sub(FRAME_BYTES);
-                let reserve_bytes = reserve_bytes.saturating_sub(FRAME_BYTES);
-                Room { bytes, reserve_bytes, cause: Some(Arc::clone(cause)) }
-            }
-        };
-        if self.journal.is_stuck(mono_us) { Flow::Held { room } } else { Flow::Running { room } }
-    }
-
-    /// Sees to it that there is room for what comes.
-    ///
-    /// The files stay within 3.5 L and two segments, L being the live data. With little of it the
-    /// segment that is written and the one before are all there may be: the base that gives the
-    /// older one back is begun half a segment after the last one, and a few ms later it is there.
-    /// With much of it a base takes long; 2.1 L + L + 0.25 L then leave the room for a third.
-    fn make_room(&mut self, live_bytes: u64, base_due: bool, mono_us: u64) {
-        if self.making_spare || mono_us < self.retry_at_us || self.failed {
-            return;
-        }
-        // One that was made and that the writer has not taken up is room too.
-        if self.journal.shared().has_spares_under_way() {
-            return;
-        }
-        let (room, segment) = (self.journal.room_bytes(), self.segment_bytes);
-        let dropping = self.journal.shared().dropping.load(Ordering::Acquire);
-        let coming = base_due || self.compaction.is_running() || dropping;
-        let soon = coming && live_bytes < 2 * segment;
-        let promised = self.is_segment_promised(live_bytes);
-        // Above what lets requests wait, so that they do not wait for nothing.
-        let urgent = room < self.least_room_bytes().max(segment / 4);
-        if (urgent && !soon) || (room < segment && promised) {
-            self.making_spare = true;
-            self.journal.keeper.make_spare();
-        }
-    }
-
-    /// Whether another segment, and a base beside the newest one, stay within the promise.
-    fn is_segment_promised(&self, live_bytes: u64) -> bool {
-        let kept = self.journal.disk_bytes() + self.compaction.base_bytes + live_bytes;
-        kept + self.segment_bytes <= live_bytes * 7 / 2 + 2 * self.segment_bytes
-    }
-
-    /// Whether a base is to give room back, as no other segment is promised: with little live data
-    /// it does so at once. It costs L after at least half a segment of log, and after more where L is
-    /// more, as more segments are promised then.
-    fn is_short_of_room(&self, live_bytes: u64) -> bool {
-        let segment = self.segment_bytes;
-        live_bytes < 2 * segment
-            && self.journal.room_bytes() < segment / 4 * 3
-            && self.compaction.log_bytes(&self.journal) >= live_bytes.max(segment / 5)
-            && !self.is_segment_promised(live_bytes)
-    }
-
-    fn note_spare(&mut self, made: io::Result<()>, mono_us: u64) {
-        self.making_spare = false;
-        match made {
-            Ok(()) => {
-                if self.full.take().is_some() {
-                    tracing::info!("the journal has room again");
-                }
-            }
-            Err(error) => {
-                self.retry_at_us = mono_us + RETRY_US;
-                if self.full.is_none() {
-                    tracing::warn!(%error, "the journal has no room for another segment");
-                }
-                self.full = Some(error.to_string().into());
-            }
         }
     }
 }
@@ -327,7 +247,7 @@ impl Core {
     /// Tells the engine what the journal allows in this turn.
     pub fn set_flow(&mut self) {
         let paused = self.pause.is_some();
-        let flow = match &self.journaling {
+        let flow = match &mut self.journaling {
             Journaling::Running(running) => running.flow(self.mono_us),
             _ if paused == self.told_paused => return,
             _ => Flow::default(),
@@ -430,11 +350,10 @@ impl Core {
         }
         let (engine, mono_us) = (&mut self.engine, self.mono_us);
         let live_bytes = engine.base_bytes();
-        let short = running.is_short_of_room(live_bytes);
-        let Running { journal, compaction, segment_bytes, .. } = &mut **running;
-        let due = self.journal.base_wanted
-            || (compaction.may_begin(mono_us)
-                && (short || compaction.is_due(live_bytes, journal, *segment_bytes)));
+        running.note_crowd(engine.base_bytes_later(), mono_us);
+        // One that somebody asked for may fail, and say so.
+        let due = self.journal.base_wanted || running.is_base_due(live_bytes, mono_us);
+        let Running { journal, compaction, .. } = &mut **running;
         // What has been applied and not proposed is in no batch that the base could name.
         let begins = due && !compaction.is_running() && self.facts.count == 0;
         if begins {

@@ -15,6 +15,7 @@ pub mod clock;
 pub mod commit;
 pub mod compaction;
 pub mod core;
+mod disk_room;
 mod eldest;
 mod handshake;
 pub mod held;

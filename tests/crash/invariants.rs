@@ -82,7 +82,7 @@ fn apply_depends_on_state_and_fact_alone() {
             let cause = Misconf::Failed { cause: "a test".into() };
             stopped.set_flow(now, Flow::Stopped { cause });
             stopped.apply(now, &facts).expect("own facts");
-            let room = Room { bytes: 0, reserve_bytes: 0, cause: None };
+            let room = Room::of(0, 0);
             full.set_flow(now, Flow::Running { room });
             full.settings_mut().memory_bytes_max = rng.random_range(0..100);
             full.settings_mut().lease_ms_default = rng.random_range(1..100);

@@ -1,16 +1,18 @@
 //! What the journal allows: room, hand-offs held back, a full stop.
 
 use delayd::engine::flow::{Flow, PASSING_BYTES_MAX, Room, TAKING_BYTES_MAX};
-use delayd::engine::request::{Add, Request, State, Wait, When};
+use delayd::engine::request::{Add, Push, Request, Side, State, Wait, When};
 use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
 use delayd::ids::Token;
 use delayd::time::Millis;
 
 use crate::bench::*;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
 fn room(bytes: u64, reserve_bytes: u64) -> Flow {
-    Flow::Running { room: Room { bytes, reserve_bytes, cause: None } }
+    Flow::Running { room: Room::of(bytes, reserve_bytes) }
 }
 
 fn held() -> Flow {
@@ -436,4 +438,80 @@ fn who_came_after_the_last_held_waiter_had_left_was_not_waiting() {
     bench.at(50);
     bench.told(&["2:a"]);
     assert_eq!(bench.stats("q").lateness_us[3], 0);
+}
+
+#[test]
+fn what_makes_the_next_base_too_large_is_refused_and_all_else_goes_on() {
+    let mut bench = Bench::new();
+    for id in ["a", "b", "c", "d"] {
+        bench.add(job("q", id, 0));
+    }
+    bench.add(job("q", "later", 1_000));
+    let crowded =
+        |base_bytes_max| Flow::Running { room: Room { base_bytes_max, ..Room::UNLIMITED } };
+    bench.flow(crowded(bench.engine.base_bytes_later()));
+    let pushed: &[&[u8]] = &[b"x"];
+    for adds in
+        [Request::Add(job("q", "new", 0)), Request::Push(push_of("q", pushed)), rename("q", "r")]
+    {
+        assert!(Engine::growth_bytes_max(&adds) > 0, "{adds:?}");
+        bench.check(1, adds, &["1:MISCONF"]);
+    }
+    bench.check(1, Request::Reserve(reserve(Q, Wait::No, 2)), &["1:a#1 b#1"]);
+    bench.sent(1);
+    let a = bench.token("a");
+    bench.ask(1, extend(a));
+    assert!(!bench.take_told()[0].contains("MISCONF"));
+    bench.ack(1, "a", a);
+    bench.told(&["1:1"]);
+    bench.nack(1, "b", |nack| nack.error = Some(b"no room is left for this"));
+    bench.told(&["1:1"]);
+    assert!(bench.stats("q").totals.nacked == 1);
+    bench.check(1, pop(Q, Wait::No), &["1:c"]);
+    bench.check(1, reschedule("q", "later", 5), &["1:1"]);
+    bench.check(1, delete("q", &[b"d"]), &["1:1"]);
+    bench.check(1, remove(Q), &["1:1"]);
+}
+
+/// The bound of what a request adds to a base is one: of everything that adds, with the shortest and
+/// the longest arguments, new queues and policies.
+#[test]
+fn the_next_base_never_becomes_larger_than_it_may() {
+    let mut rng = SmallRng::seed_from_u64(1);
+    for _ in 0..300 {
+        let mut bench = Bench::new();
+        let base_bytes_max = rng.random_range(200..20_000);
+        let room = Room { base_bytes_max, ..Room::UNLIMITED };
+        bench.flow(Flow::Running { room });
+        let mut refused = 0;
+        while refused < 20 {
+            let most = 1 << rng.random_range(0..12);
+            let body = vec![b'x'; rng.random_range(0..=most)];
+            let name = ["q", "r", "a queue with a somewhat longer name"][rng.random_range(0..3)];
+            let mut add = Add { body: &body, ..job(name, "", 0) };
+            add.id = None;
+            if rng.random() {
+                let steps: Vec<u64> = (0..rng.random_range(1..64)).collect();
+                add.backoff = Some(ladder(steps.into()));
+            }
+            let bodies: Vec<&[u8]> = vec![&body; rng.random_range(1..5)];
+            let request = match rng.random_range(0..4) {
+                0 => Request::Push(push_of(name, &bodies)),
+                1 => Request::Reserve(reserve(&[b"q", b"r"], Wait::No, 2)),
+                _ => Request::Add(add),
+            };
+            bench.ask(1, request);
+            bench.sent(1);
+            refused += bench.take_told().iter().filter(|said| said.ends_with("MISCONF")).count();
+            let bytes = bench.engine.base_bytes();
+            assert!(bytes <= base_bytes_max, "{bytes} bytes of {base_bytes_max}");
+        }
+    }
+}
+
+fn push_of<'a>(name: &'static str, bodies: &'a [&'a [u8]]) -> Push<'a> {
+    match push(name, Side::Right, bodies) {
+        Request::Push(push) => push,
+        _ => unreachable!(),
+    }
 }

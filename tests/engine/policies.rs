@@ -478,7 +478,7 @@ fn a_lower_dead_max_holds_at_once_in_a_transaction() {
 fn a_lower_dead_max_needs_room() {
     let mut bench = Bench::new();
     bury(&mut bench, 1_000);
-    let room = Room { bytes: 5_000, reserve_bytes: 0, cause: None };
+    let room = Room::of(5_000, 0);
     bench.flow(Flow::Running { room });
     bench.check(9, set(|to| to.dead_max = Some(10)), &["9:MISCONF"]);
     let left = dead_count(&mut bench);
@@ -581,7 +581,7 @@ fn a_pause_is_over_when_its_time_is_though_the_journal_takes_no_fact_of_it() {
     bench.check(9, pause(Direction::All, Some(100)), &["9:ok"]);
     bench.at_ms = 100;
     // Room for the request alone; the step of time that ends the pause needs more.
-    let room = Room { bytes: 1_000, reserve_bytes: 0, cause: None };
+    let room = Room::of(1_000, 0);
     bench.flow(Flow::Running { room });
     assert!(bench.engine.is_stalled());
     assert_eq!(bench.stats("q").paused, "no");

@@ -171,7 +171,7 @@ fn what_was_moved_stays_moved_when_the_client_goes_away() {
 fn without_room_it_tells_how_many_were_moved() {
     let mut bench = Bench::new();
     bury_many(&mut bench, 2_000);
-    let room = |bytes| Flow::Running { room: Room { bytes, reserve_bytes: 0, cause: None } };
+    let room = |bytes| Flow::Running { room: Room::of(bytes, 0) };
     assert_eq!(bench.ask(1, Request::Redrive(redrive("q", ALL))), Outcome::Again);
     bench.flow(room(REDRIVEN_BYTES_MAX - 1));
     bench.check(1, Request::Redrive(redrive("q", ALL)), &["1:1024"]);

@@ -213,7 +213,10 @@ fn without_memory_nothing_is_done() {
 #[test]
 fn without_room_in_the_journal_nothing_is_done() {
     let room = |bytes, reserve_bytes| Flow::Running {
-        room: Room { bytes, reserve_bytes, cause: Some("No space left on device".into()) },
+        room: Room {
+            cause: Some("No space left on device".into()),
+            ..Room::of(bytes, reserve_bytes)
+        },
     };
     let mut bench = Bench::new();
     for id in ["a", "b", "c"] {
@@ -353,7 +356,7 @@ fn jobs_past_their_ttl_use_no_room_of_later_commands() {
     bench.add(job("q", "live", 0));
     bench.at_ms = 20;
     let bytes = 3_200 + TAKING_BYTES_MAX;
-    bench.flow(Flow::Running { room: Room { bytes, reserve_bytes: 0, cause: None } });
+    bench.flow(Flow::Running { room: Room::of(bytes, 0) });
     // Binding a policy is among what an ADD is counted with.
     let begun = bench.transact(1, &[pop_q(), push("r", RIGHT, &[&[b'x'; 1_000]])]);
     assert!(matches!(begun, Begun::Begun(_)), "{begun:?}");
@@ -414,7 +417,7 @@ fn a_request_is_looked_at_when_it_is_queued() {
     let body = vec![b'x'; 20_000];
     let bodies: [&[u8]; 1] = [&body];
     assert_eq!(check(&bench, &push("r", RIGHT, &bodies), true).as_deref(), Some("OOM"));
-    bench.flow(Flow::Running { room: Room { bytes: 0, reserve_bytes: 100, cause: None } });
+    bench.flow(Flow::Running { room: Room::of(0, 100) });
     assert_eq!(check(&bench, &push("r", RIGHT, &[b"x"]), true).as_deref(), Some("MISCONF"));
     assert_eq!(check(&bench, &pop_q(), true).as_deref(), Some("MISCONF"));
     assert_eq!(check(&bench, &delete("q", &[b"a"]), true), None);

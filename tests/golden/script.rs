@@ -313,15 +313,19 @@ impl<'f> Play<'f> {
     }
 }
 
-/// What the journal allows; `reserve`: only what ends jobs.
+/// What the journal allows; `reserve`: only what ends jobs; `crowded`: nothing that adds.
 fn flow_of(word: &str) -> Option<Flow> {
     let cause: Arc<str> = "No space left on device".into();
     Some(match word {
         "runs" => Flow::default(),
         "held" => Flow::Held { room: Room::UNLIMITED },
         "reserve" => {
-            let room = Room { bytes: 0, reserve_bytes: 1 << 20, cause: Some(cause) };
+            let room = Room { cause: Some(cause), ..Room::of(0, 1 << 20) };
             Flow::Running { room }
+        }
+        "crowded" => {
+            let cause = Some("the rest of the disk is kept".into());
+            Flow::Running { room: Room { base_bytes_max: 0, cause, ..Room::UNLIMITED } }
         }
         "full" => Flow::Stopped { cause: Misconf::NoRoom { cause } },
         "failed" => Flow::Stopped { cause: Misconf::Failed { cause: "Input/output error".into() } },

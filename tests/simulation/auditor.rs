@@ -55,6 +55,8 @@ pub struct Step<'a> {
     pub settings: &'a Settings,
     /// The engine's digest before, if it was looked at.
     pub digest_before: Option<u64>,
+    /// What a base can become, bytes, as of before.
+    pub base_before: u64,
 }
 
 /// A scan that a client has begun: which jobs were there then, and which of them it saw.

@@ -430,7 +430,7 @@ impl<'c> Check<'c> {
             }
         };
         let priority = nack.priority.unwrap_or(job.priority);
-        let (counted, error) = (!nack.uncounted, nack.error);
+        let (counted, error) = (!nack.uncounted, self.kept_error(nack.error));
         let queue = QueueNo(self.model().queue(key).number);
         self.expected.push_back(Fact::Nacked { queue, id, counted, priority, error, to });
         self.settle(key, id, to, now, |job| {

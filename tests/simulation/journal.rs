@@ -21,6 +21,7 @@ pub struct Journal {
     /// What is left, of the room and of the reserve.
     bytes: u64,
     reserve_bytes: u64,
+    base_bytes_max: u64,
     set_at: u64,
     /// Spans in which no lease could end; the last may go on.
     stalls: Vec<(u64, Option<u64>)>,
@@ -29,7 +30,8 @@ pub struct Journal {
 impl Default for Journal {
     fn default() -> Journal {
         let (bytes, reserve_bytes, set_at) = (u64::MAX, 0, 0);
-        Journal { flow: Flow::default(), bytes, reserve_bytes, set_at, stalls: Vec::new() }
+        let (flow, base_bytes_max, stalls) = (Flow::default(), u64::MAX, Vec::new());
+        Journal { flow, bytes, reserve_bytes, base_bytes_max, set_at, stalls }
     }
 }
 
@@ -37,12 +39,13 @@ impl Journal {
     pub fn set(&mut self, now: Micros, flow: &Flow) {
         let now = now.floor().0;
         self.note_stall(self.set_at);
-        let none = Room { bytes: 0, reserve_bytes: 0, cause: None };
+        let none = Room::of(0, 0);
         let room = match flow {
             Flow::Running { room } | Flow::Held { room } | Flow::Paused { room } => room,
             Flow::Stopped { .. } => &none,
         };
         (self.bytes, self.reserve_bytes) = (room.bytes, room.reserve_bytes);
+        self.base_bytes_max = room.base_bytes_max;
         (self.flow, self.set_at) = (flow.clone(), now);
         self.note_stall(now);
         if let Some((_, to)) = self.stalls.last_mut().filter(|_| self.bytes >= PASSING_BYTES_MAX) {
@@ -199,12 +202,14 @@ impl Check<'_> {
     /// Whether the request was refused for the journal's sake, rightly.
     pub fn refused_by_journal(&mut self) -> bool {
         let Input::Request { client, request, .. } = self.step.input else { return false };
-        let (journal, (bytes, reserve)) = (&self.auditor.journal, self.room_before);
+        let (bytes, reserve) = self.room_before;
         let max = Engine::facts_bytes_max(request);
         let ends = ends_jobs(request) || self.in_transaction();
         let allowed = if ends { bytes.saturating_add(reserve) } else { bytes };
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
         let refused = matches!(said, Some(Said::Error(text)) if text.starts_with("MISCONF "));
+        let crowded = self.would_crowd(Engine::growth_bytes_max(request), refused);
+        let journal = &self.auditor.journal;
         let (short, fits) = (journal.is_short(), allowed >= max);
         // Whoever was held back is served before the request is looked at.
         let mut facts = self.step.facts.iter().map(|fact| fact.expect("readable"));
@@ -220,9 +225,9 @@ impl Check<'_> {
             let left = journal.bytes.saturating_add(journal.reserve_bytes);
             assert!(!refused || left < needed, "{left} bytes left for {needed} of {request:?}");
         } else if takes(request) {
-            assert!(!refused || short, "{request:?} is refused though there is room");
+            assert!(!refused || short || crowded, "{request:?} is refused though there is room");
         } else if self.step.outcome != Some(Outcome::Again) {
-            let right = refused != fits || refused && less;
+            let right = refused != fits || refused && (less || crowded);
             assert!(right, "{allowed} bytes allowed for {max} of {request:?}");
         }
         if !refused {
@@ -233,8 +238,38 @@ impl Check<'_> {
             assert_eq!(before, after, "a refused request has changed something");
         }
         self.refused(if stopped { "MISCONF the journal failed: a test" } else { "MISCONF the" });
-        self.auditor.note(if stopped { "stopped" } else { "no room" });
+        let why = if crowded { "no room for a base" } else { "no room" };
+        self.auditor.note(if stopped { "stopped" } else { why });
         true
+    }
+
+    /// Whether something that makes the next base larger by so many bytes may be refused. If it was
+    /// not, the base did not become too large by it.
+    fn would_crowd(&self, bytes: u64, refused: bool) -> bool {
+        let most = self.auditor.journal.base_bytes_max;
+        if bytes == 0 || most == u64::MAX {
+            return false;
+        }
+        // A delivery in the same step was counted before, and is counted again as what it is; a job
+        // that was there and is gone made it smaller.
+        let facts = self.step.facts.iter().map(|fact| fact.expect("readable"));
+        let delivered = facts.filter(|fact| matches!(fact, Fact::Leased { .. })).count() as u64;
+        let (before, after) = (self.step.base_before, self.engine.base_bytes_later());
+        let slack = 100 * delivered;
+        assert!(
+            refused || after <= most + slack || after <= before + slack,
+            "{before} bytes of a base became {after}, of {most} at most"
+        );
+        before.max(after) + bytes + slack > most
+    }
+
+    /// The text that is kept of a consumer's, if the job is given back in this step.
+    pub fn kept_error(&self, text: Option<Kept>) -> Option<Kept> {
+        let mut facts = self.step.facts.iter().map(|fact| fact.expect("readable"));
+        let kept = facts.any(|fact| matches!(fact, Fact::Nacked { error: Some(_), .. }));
+        let bytes = text?.len() as u64;
+        assert!(kept || self.would_crowd(bytes, true), "a text was left out though there is room");
+        text.filter(|_| kept)
     }
 
     /// The digest, where nothing but the request can have changed it.
@@ -279,14 +314,17 @@ impl Check<'_> {
 pub fn draw(rng: &mut impl rand::Rng) -> Flow {
     let mut room = || {
         let bits = rng.random_range(8..18);
+        let any = rng.random_ratio(1, 2);
+        let base_bytes_max = if any { u64::MAX } else { rng.random_range(0..1 << bits) };
         let reserve_bytes = rng.random_range(0..2) * rng.random_range(0..5_000);
-        Room { bytes: rng.random_range(0..1 << bits), reserve_bytes, cause: None }
+        Room { base_bytes_max, ..Room::of(rng.random_range(0..1 << bits), reserve_bytes) }
     };
     let room = room();
     match rng.random_range(0..8) {
         0..3 => Flow::default(),
         3 => Flow::Held { room: Room::UNLIMITED },
         4 => Flow::Held { room },
+        6 => Flow::Running { room: Room { bytes: u64::MAX, ..room } },
         5 => Flow::Stopped { cause: Misconf::Failed { cause: "a test".into() } },
         _ => Flow::Running { room },
     }

@@ -123,6 +123,7 @@ impl World {
         // It takes long where there are many jobs: only where a request may be refused.
         let digests = self.auditor.as_ref().is_some_and(Auditor::wants_digest);
         let digest_before = digests.then(|| engine.digest());
+        let base_before = engine.base_bytes_later();
         let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
         let (mut outcome, mut advanced) = (None, None);
         match input {
@@ -155,8 +156,17 @@ impl World {
         if let Some(auditor) = &mut self.auditor {
             let settings = &engine.settings().clone();
             let (facts, replies) = (&facts, &replies[..]);
-            let step =
-                Step { now, input, facts, replies, outcome, advanced, settings, digest_before };
+            let step = Step {
+                now,
+                input,
+                facts,
+                replies,
+                outcome,
+                advanced,
+                settings,
+                digest_before,
+                base_before,
+            };
             auditor.audit(&step, engine);
         }
         self.turn_facts.bytes.extend_from_slice(&facts.bytes);

@@ -163,7 +163,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         if self.memory > 0 {
             self.engine.check_room_for(self.memory)?;
         }
-        self.engine.gate.check_whole(self.facts)?;
+        self.engine.check_whole(self.facts)?;
         Ok(())
     }
 

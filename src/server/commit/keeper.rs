@@ -8,9 +8,13 @@ use crate::journal::{Disk, SpareMaker};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// From one look at the room on the disk to the next.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What the keeper is to do.
 #[derive(Debug)]
@@ -61,7 +65,10 @@ impl Keeper {
             done: Arc::clone(&done),
             backlog_bytes: Arc::clone(&backlog_bytes),
             base: None,
+            look_at: Instant::now() + LOOK,
         };
+        // The first turn sees what room there is.
+        work.look();
         let thread = std::thread::Builder::new().name("keeper".to_owned());
         let thread = Some(thread.spawn(move || work.run(&received))?);
         Ok(Keeper { tasks, done, backlog_bytes, thread })
@@ -125,11 +132,23 @@ struct Work {
     done: Arc<Mutex<VecDeque<Done>>>,
     backlog_bytes: Arc<AtomicU64>,
     base: Option<BaseWriter<Disk>>,
+    /// When the room is looked at next.
+    look_at: Instant,
 }
 
 impl Work {
     fn run(mut self, tasks: &Receiver<Task>) {
-        while let Ok(task) = tasks.recv() {
+        loop {
+            let now = Instant::now();
+            if now >= self.look_at {
+                self.look();
+                self.look_at = now + LOOK;
+            }
+            let task = match tasks.recv_timeout(self.look_at.saturating_duration_since(now)) {
+                Ok(task) => task,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             match task {
                 Task::Stop => break,
                 Task::MakeSpare => self.make_spare(),
@@ -163,6 +182,13 @@ impl Work {
         self.abandon();
     }
 
+    /// Tells what the journal's files may take. What cannot be told is not known.
+    fn look(&self) {
+        let space = self.storage.space().ok().flatten();
+        let journal_max = space.map_or(u64::MAX, |space| space.journal_max);
+        self.shared.journal_max.store(journal_max, Ordering::Release);
+    }
+
     fn base_bytes(&self) -> u64 {
         self.base.as_ref().map_or(0, BaseWriter::bytes)
     }
@@ -176,6 +202,9 @@ impl Work {
     fn make_spare(&self) {
         let made = self.maker.make();
         let told = made.map(|spare| self.shared.give_spare(spare));
+        if told.is_err() {
+            self.look();
+        }
         self.tell(Done::Spare(told));
     }
 
@@ -186,7 +215,11 @@ impl Work {
     }
 
     fn or_failed<T>(&self, result: io::Result<T>) -> Option<T> {
-        result.map_err(|error| self.tell(Done::BaseFailed(error))).ok()
+        let failed = |error| {
+            self.look();
+            self.tell(Done::BaseFailed(error));
+        };
+        result.map_err(failed).ok()
     }
 
     fn tell(&self, done: Done) {

@@ -187,6 +187,11 @@ impl Journal {
         self.shared.disk_bytes.load(Ordering::Acquire)
     }
 
+    /// What its files may take in all, bytes; `u64::MAX` if that is not known.
+    pub fn journal_max(&self) -> u64 {
+        self.shared.journal_max.load(Ordering::Acquire)
+    }
+
     /// Bytes proposed since the start.
     pub fn proposed_bytes(&self) -> u64 {
         self.proposed_bytes

@@ -101,6 +101,8 @@ pub struct Shared {
     pub segments: AtomicU64,
     /// Bytes of the log's files, spares included.
     pub disk_bytes: AtomicU64,
+    /// What the journal's files may take in all, bytes; `u64::MAX` if that is not known.
+    pub journal_max: AtomicU64,
     /// Bytes of batches ever written.
     pub written_bytes: AtomicU64,
     /// Bytes ever written for bases.
@@ -134,6 +136,7 @@ impl Shared {
             spares: AtomicU64::new(0),
             segments: AtomicU64::new(0),
             disk_bytes: AtomicU64::new(0),
+            journal_max: AtomicU64::new(u64::MAX),
             written_bytes: AtomicU64::new(0),
             base_written_bytes: AtomicU64::new(0),
             dropping: AtomicBool::new(false),

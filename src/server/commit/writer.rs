@@ -99,6 +99,8 @@ impl Writer {
             && !self.log.drop_one_before(index)?
         {
             self.drop_before = None;
+            // What there was no room for may have some now.
+            self.retry_at_us = 0;
             self.publish();
             self.shared.dropped();
         }

@@ -1,0 +1,67 @@
+//! The room on the disk that the journal's folder is on.
+
+use crate::journal::disk::Disk;
+use crate::journal::{base, segment};
+use rustix::fs::{StatVfs, statvfs};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// How often the room is looked at again while files come and go.
+const LOOKS: u32 = 4;
+/// What `st_blocks` counts, bytes.
+const BLOCK_BYTES: u64 = 512;
+
+/// Room on a disk, bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// What the journal's segments and bases take, and what else is there for whoever writes.
+    pub journal_max: u64,
+    /// All that the disk has.
+    pub total: u64,
+}
+
+impl Disk {
+    /// The room that there is; none if the file system does not tell. What is kept for the superuser
+    /// does not count. Looks at each file of the folder.
+    pub fn space(&self) -> io::Result<Option<Space>> {
+        let mut before = free(self.path())?;
+        let mut look = 1;
+        loop {
+            let own = own_bytes(self.path())?;
+            let after = free(self.path())?;
+            // A file that came or went meanwhile would be counted twice, or not at all.
+            if before.f_bavail == after.f_bavail || look == LOOKS {
+                let unit = after.f_frsize;
+                let free = before.f_bavail.min(after.f_bavail).saturating_mul(unit);
+                let total = after.f_blocks.saturating_mul(unit);
+                let journal_max = free.saturating_add(own);
+                return Ok((total > 0).then_some(Space { journal_max, total }));
+            }
+            (before, look) = (after, look + 1);
+        }
+    }
+}
+
+fn free(path: &Path) -> io::Result<StatVfs> {
+    Ok(statvfs(path)?)
+}
+
+/// What segments and bases take, unfinished ones included.
+fn own_bytes(path: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        let own = segment::segment_number(name).is_some()
+            || base::index_of(name).is_some()
+            || base::is_unfinished(name);
+        // One that is gone meanwhile takes no room.
+        if own && let Ok(metadata) = entry.metadata() {
+            bytes += metadata.blocks() * BLOCK_BYTES;
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,125 @@
+//! What the disk has room for: how large a base may become, and whether another segment fits beside
+//! the next one.
+//!
+//! A disk that jobs fill must be drained by consumers, so there always has to be room for what they
+//! write. That is little, but it ends only with a base: then segments are used again. So, with L the
+//! size that a base can reach without a job being added, the disk has to hold at any time
+//!
+//! ```text
+//! the newest base       L at most
+//! the next one          L
+//! two segments          the one that is written, and one that waits for the base or to be used
+//! or L / 4 of log       if that is more: what is written while a base is (4 bytes of base for one)
+//! a turn's facts        which may need a file of their own
+//! ```
+//!
+//! What would make L larger than this allows is refused. Worked, for 64 MiB: segments of 1 MiB leave
+//! room for an L of 25 MiB, those of 8 MiB for one of 21 MiB.
+
+/// What facts of turns may take beyond the segments, bytes, and the part of the disk it is at most.
+const TURNS_BYTES: u64 = 4 << 20;
+const TURNS_PART: u64 = 16;
+/// Of what the disk has in all, a segment is at most this part: two are needed, and room for bases.
+const SEGMENT_PART: u64 = 8;
+/// The least a segment can be, and what its size is a multiple of, bytes.
+const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+const SEGMENT_UNIT: u64 = 4096;
+/// Heads of batches and of the file, beside the images of a base: at least 64 KiB of images in each
+/// batch but a few.
+const FRAMES_BYTES: u64 = 64 << 10;
+const FRAMES_PART: u64 = 64;
+
+/// Room on the disk as of one turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiskRoom {
+    /// What the journal's files may take in all; `u64::MAX` if the file system does not tell.
+    pub journal_max: u64,
+    /// What they take now.
+    pub used_bytes: u64,
+    /// The size of a segment.
+    pub segment_bytes: u64,
+}
+
+/// The size of segments on a disk of `total` bytes, if `asked` were wanted.
+pub fn segment_bytes(asked: u64, total: u64) -> u64 {
+    let most = total / SEGMENT_PART / SEGMENT_UNIT * SEGMENT_UNIT;
+    asked.min(most.max(SEGMENT_BYTES_MIN))
+}
+
+/// The file that a base with so many bytes of images needs.
+fn base_file_bytes(images: u64) -> u64 {
+    images + images / FRAMES_PART + FRAMES_BYTES
+}
+
+impl DiskRoom {
+    /// The most bytes of images that the next base may have, see the module.
+    pub fn base_bytes_max(&self) -> u64 {
+        let &DiskRoom { journal_max, segment_bytes, .. } = self;
+        if journal_max == u64::MAX {
+            return u64::MAX;
+        }
+        let turns = TURNS_BYTES.min(journal_max / TURNS_PART);
+        let rest = journal_max.saturating_sub(segment_bytes + turns);
+        // Two files and the other segment, or two and a quarter.
+        let file = (rest.saturating_sub(segment_bytes) / 2).min(rest / 9 * 4);
+        file.saturating_sub(FRAMES_BYTES) / (FRAMES_PART + 1) * FRAMES_PART
+    }
+
+    /// Whether a base with so many bytes of images fits, of which `written` are written.
+    pub fn has_base(&self, images: u64, written: u64) -> bool {
+        self.free() >= base_file_bytes(images).saturating_sub(written)
+    }
+
+    /// Whether another segment fits beside such a base.
+    pub fn has_segment_beside(&self, images: u64, written: u64) -> bool {
+        let base = base_file_bytes(images).saturating_sub(written);
+        self.free() >= base.saturating_add(self.segment_bytes)
+    }
+
+    fn free(&self) -> u64 {
+        self.journal_max.saturating_sub(self.used_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn all_that_must_fit_does() {
+        for journal_max in (0..400).map(|step| step * 777_777) {
+            for segment_bytes in [64 << 10, MIB, 8 * MIB] {
+                let room = DiskRoom { journal_max, used_bytes: 0, segment_bytes };
+                let images = room.base_bytes_max();
+                let file = base_file_bytes(images);
+                let log = (2 * segment_bytes).max(segment_bytes + file / 4);
+                assert!(images == 0 || 2 * file + log <= journal_max, "{room:?}: {images}");
+                // Little is left unused.
+                let turns = TURNS_BYTES.min(journal_max / TURNS_PART);
+                let most = (2 * file + log + turns) * 11 / 10 + 4 * FRAMES_BYTES;
+                assert!(images == 0 || most >= journal_max, "{room:?}: {images}");
+            }
+        }
+    }
+
+    #[test]
+    fn worked_examples() {
+        let room = |segment_bytes| DiskRoom { journal_max: 64 * MIB, used_bytes: 0, segment_bytes };
+        assert_eq!(room(MIB).base_bytes_max() / MIB, 25);
+        assert_eq!(room(8 * MIB).base_bytes_max() / MIB, 21);
+        let unknown = DiskRoom { journal_max: u64::MAX, used_bytes: 9, segment_bytes: 64 * MIB };
+        assert_eq!(unknown.base_bytes_max(), u64::MAX);
+        assert!(unknown.has_segment_beside(1 << 50, 0));
+    }
+
+    #[test]
+    fn a_segment_is_no_larger_than_the_disk_bears() {
+        assert_eq!(segment_bytes(64 * MIB, 1 << 40), 64 * MIB);
+        assert_eq!(segment_bytes(64 * MIB, 64 * MIB), 8 * MIB);
+        assert_eq!(segment_bytes(MIB, 64 * MIB), MIB);
+        assert_eq!(segment_bytes(MIB, 1_000_001), 122_880);
+        assert_eq!(segment_bytes(MIB, 0), 64 << 10);
+    }
+}
