@@ -180,7 +180,9 @@ impl Config {
     pub fn signed(&self, name: Name) -> i64 {
         match &self.values[name as usize] {
             Value::Number(number) => *number,
-            Value::Percent(share) => value::percent_of(*share, self.machine_bytes) as i64,
+            Value::Percent(share) => {
+                OPTIONS[name as usize].kind.share(*share, self.machine_bytes) as i64
+            }
             other => panic!("{name:?} is no number: {other:?}"),
         }
     }
@@ -345,5 +347,23 @@ mod tests {
         let config = Config { machine_bytes: 1000, ..Config::default() };
         assert_eq!(config.number(Name::MaxMemory), 800);
         assert!(config.shown_all().contains(&("maxmemory", "800".to_owned())));
+    }
+
+    #[test]
+    fn clients_get_a_share_of_little_memory_and_256mb_of_much() {
+        let of = |bytes| {
+            let config = Config { machine_bytes: bytes, ..Config::default() };
+            let jobs = config.number(Name::MaxMemory);
+            (config.number(Name::MaxClientsMemory), jobs)
+        };
+        assert_eq!(of(64 << 30).0, 256 << 20);
+        assert_eq!(of(400_000_000), (32_000_000, 320_000_000));
+        assert_eq!(of(1_000_000).0, 1 << 20, "the least that it can be set to");
+        let mut config = Config { machine_bytes: 400_000_000, ..Config::default() };
+        let mut set = |text: &str| config.set("max-clients-memory", &[text.to_owned()]);
+        assert!(set("0").is_err() && set("101%").is_err() && set("5%").is_ok());
+        assert_eq!(config.number(Name::MaxClientsMemory), 20_000_000);
+        config.set("max-clients-memory", &["512mb".to_owned()]).unwrap();
+        assert_eq!(config.number(Name::MaxClientsMemory), 512 << 20);
     }
 }

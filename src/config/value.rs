@@ -39,6 +39,8 @@ pub enum Kind {
     Bytes(i64, i64),
     /// Bytes or a share of the machine's memory: `4gb`, `80%`; 0 for no limit.
     Memory,
+    /// Bytes within bounds or a share of the machine's memory, which is never more than the last of these.
+    Share(i64, i64, i64),
     /// Whole seconds within bounds, Redis's unit for this option; `5m` is understood too.
     Seconds(i64, i64),
     /// A duration within bounds, ms: `60s`, `1h30m`, `15d`.
@@ -92,6 +94,8 @@ impl Kind {
             }
             Kind::Bytes(min, max) => within(arg, read_bytes(arg), min, max, &|n| n.to_string()),
             Kind::Memory => read_memory(arg),
+            Kind::Share(..) if arg.ends_with('%') => read_memory(arg),
+            Kind::Share(min, max, _) => within(arg, read_bytes(arg), min, max, &|n| n.to_string()),
             Kind::Seconds(min, max) => within(arg, read_seconds(arg), min, max, &|n| n.to_string()),
             Kind::Span(min, max) => {
                 let shown = |ms: i64| Written(ms.unsigned_abs()).to_string();
@@ -136,7 +140,7 @@ impl Kind {
             (Kind::Span(..), Value::Number(ms)) => Written(ms.unsigned_abs()).to_string(),
             (Kind::Mode, Value::Number(mode)) => format!("{mode:o}"),
             (_, Value::Number(n)) => n.to_string(),
-            (_, Value::Percent(share)) => percent_of(*share, machine_bytes).to_string(),
+            (_, Value::Percent(share)) => self.share(*share, machine_bytes).to_string(),
             (_, Value::Flag(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
             (_, Value::Text(text)) => text.clone(),
             (_, Value::OutputLimits(limits)) => {
@@ -145,6 +149,17 @@ impl Kind {
                 };
                 CLASSES.iter().zip(limits).map(shown).collect::<Vec<_>>().join(" ")
             }
+        }
+    }
+
+    /// So many percent of `machine_bytes`, within what the option takes.
+    pub fn share(self, percent: i64, machine_bytes: u64) -> u64 {
+        let bytes = machine_bytes / 100 * percent.unsigned_abs();
+        match self {
+            // Before anybody has looked at the machine.
+            Kind::Share(_, _, most) if machine_bytes == 0 => most.unsigned_abs(),
+            Kind::Share(min, _, most) => bytes.clamp(min.unsigned_abs(), most.unsigned_abs()),
+            _ => bytes,
         }
     }
 
@@ -170,6 +185,12 @@ impl Kind {
                 format!("bytes, {} to {}", short_bytes(min), short_bytes(max))
             }
             Kind::Memory => "bytes or a share of the memory such as 80%; 0 for no limit".to_owned(),
+            Kind::Share(min, max, most) => format!(
+                "bytes, {} to {}, or a share of the memory such as 8%, at most {}",
+                short_bytes(min),
+                short_bytes(max),
+                short_bytes(most)
+            ),
             Kind::Seconds(min, max) => format!("seconds, {min} to {max}"),
             Kind::Span(min, max) => format!(
                 "a duration, {} to {}",
@@ -190,11 +211,6 @@ impl Kind {
             Kind::EventClasses => "letters of `Ag$lshzxetdnKEJm`".to_owned(),
         }
     }
-}
-
-/// A share of `machine_bytes`.
-pub fn percent_of(share: i64, machine_bytes: u64) -> u64 {
-    machine_bytes / 100 * share.unsigned_abs()
 }
 
 /// A text as one argument of a configuration line.

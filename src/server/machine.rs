@@ -2,6 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
+use std::path::{Component, Path};
 
 /// Descriptors that are not clients: listeners, timers, log, journal, and connections for metrics.
 const DESCRIPTORS_RESERVED: u64 = 128;
@@ -11,7 +12,7 @@ const DESCRIPTORS_RESERVED: u64 = 128;
 pub fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit));
-    let group = group_file("memory.max", "memory/memory.limit_in_bytes");
+    let group = group_memory_bytes(Path::new("/"));
     group.map_or(machine, |limit| limit.min(machine))
 }
 
@@ -84,13 +85,149 @@ pub fn fill_random(bytes: &mut [u8]) {
     }
 }
 
-/// The limit of the process's own control group or one above it, version 2 or 1.
-fn group_file(v2: &str, v1: &str) -> Option<u64> {
-    let read = |path: String| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-    let above = std::iter::successors(Some(own), |path| path.rsplit_once('/').map(|(up, _)| up));
-    let limits =
-        above.filter_map(|group| read(format!("/sys/fs/cgroup/{}/{v2}", group.trim_matches('/'))));
-    limits.min().or_else(|| read(format!("/sys/fs/cgroup/{v1}")))
+/// The least memory limit of the process's own control groups and those above them, of version 1, 2 or both.
+/// `root` is the root folder.
+///
+/// Where the groups are mounted stands in `mountinfo`, with the group that is at the mount's root: in a container
+/// that is often the container's own, while `/proc/self/cgroup` names it from the machine's root.
+fn group_memory_bytes(root: &Path) -> Option<u64> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let groups = read("proc/self/cgroup");
+    let mounts = read("proc/self/mountinfo");
+    let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::read).collect();
+    let limits = groups.lines().filter_map(|line| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        let second = controllers.is_empty();
+        if !second && !controllers.split(',').any(|controller| controller == "memory") {
+            return None;
+        }
+        let file = if second { "memory.max" } else { "memory.limit_in_bytes" };
+        let mount = mounts.iter().find(|mount| mount.second == second);
+        let usual = if second { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/memory" };
+        let (top, point) = mount.map_or(("/", usual), |mount| (mount.top, mount.point));
+        let own = Path::new(group).strip_prefix(top).unwrap_or(Path::new(""));
+        // A group outside of what this process may see is told with dots.
+        let own = if own.components().any(|part| part == Component::ParentDir) {
+            Path::new("")
+        } else {
+            own
+        };
+        let folder = root.join(point.trim_start_matches('/'));
+        let limits = own.ancestors().filter_map(|group| {
+            fs::read_to_string(folder.join(group.strip_prefix("/").unwrap_or(group)).join(file))
+                .ok()
+        });
+        limits.filter_map(|limit| limit.trim().parse().ok()).min()
+    });
+    limits.min()
+}
+
+/// Where control groups are mounted that can limit memory.
+struct Mount<'a> {
+    /// Version 2.
+    second: bool,
+    /// The group that is seen at the mount point.
+    top: &'a str,
+    point: &'a str,
+}
+
+impl Mount<'_> {
+    /// `36 25 0:31 /docker/4f /sys/fs/cgroup/memory ro,nosuid - cgroup cgroup rw,memory`
+    fn read(line: &str) -> Option<Mount<'_>> {
+        let (place, kind) = line.split_once(" - ")?;
+        let mut place = place.split(' ').skip(3);
+        let (top, point) = (place.next()?, place.next()?);
+        let mut kind = kind.split(' ');
+        let second = match kind.next()? {
+            "cgroup2" => true,
+            "cgroup" if kind.nth(1)?.split(',').any(|option| option == "memory") => false,
+            _ => return None,
+        };
+        Some(Mount { second, top, point })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A root folder with these files.
+    fn limit(name: &str, files: &[(&str, &str)]) -> Option<u64> {
+        let root = std::env::temp_dir().join(format!("delayd-{name}-{}", std::process::id()));
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let limit = group_memory_bytes(&root);
+        fs::remove_dir_all(&root).unwrap();
+        limit
+    }
+
+    const MOUNT_2: &str = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+    const MOUNTS_1: &str = "32 25 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+        36 25 0:31 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory\n";
+    const NONE_1: &str = "9223372036854771712\n";
+
+    #[test]
+    fn the_least_limit_of_the_group_and_those_above_it_counts() {
+        let group = "0::/system.slice/delayd.service\n";
+        let found = limit(
+            "v2-nested",
+            &[
+                ("proc/self/cgroup", group),
+                ("proc/self/mountinfo", MOUNT_2),
+                ("sys/fs/cgroup/memory.max", "max\n"),
+                ("sys/fs/cgroup/system.slice/memory.max", "400000000\n"),
+                ("sys/fs/cgroup/system.slice/delayd.service/memory.max", "max\n"),
+            ],
+        );
+        assert_eq!(found, Some(400_000_000));
+        let found = limit(
+            "v1-nested",
+            &[
+                ("proc/self/cgroup", "5:cpu,cpuacct:/\n4:memory:/jobs/delayd\n0::/\n"),
+                ("proc/self/mountinfo", MOUNTS_1),
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", NONE_1),
+                ("sys/fs/cgroup/memory/jobs/memory.limit_in_bytes", "500000000\n"),
+                ("sys/fs/cgroup/memory/jobs/delayd/memory.limit_in_bytes", "300000000\n"),
+            ],
+        );
+        assert_eq!(found, Some(300_000_000));
+    }
+
+    #[test]
+    fn a_container_sees_its_group_at_the_root_of_the_mount() {
+        let mounts = "36 25 0:31 /docker/4f /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+        let found = limit(
+            "v1-container",
+            &[
+                ("proc/self/cgroup", "4:memory:/docker/4f/inner\n"),
+                ("proc/self/mountinfo", mounts),
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "268435456\n"),
+                ("sys/fs/cgroup/memory/inner/memory.limit_in_bytes", NONE_1),
+            ],
+        );
+        assert_eq!(found, Some(256 << 20));
+        let found = limit(
+            "v2-container",
+            &[
+                ("proc/self/cgroup", "0::/../other\n"),
+                ("proc/self/mountinfo", MOUNT_2),
+                ("sys/fs/cgroup/memory.max", "134217728\n"),
+            ],
+        );
+        assert_eq!(found, Some(128 << 20));
+    }
+
+    #[test]
+    fn without_a_limit_or_a_group_there_is_none() {
+        assert_eq!(limit("v2-none", &[("proc/self/cgroup", "0::/\n")]), None);
+        let both = [
+            ("proc/self/cgroup", "4:memory:/a\n0::/b\n"),
+            ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "700\n"),
+            ("sys/fs/cgroup/b/memory.max", "600\n"),
+        ];
+        assert_eq!(limit("both", &both), Some(600), "without mountinfo, at the usual places");
+    }
 }
