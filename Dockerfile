@@ -5,6 +5,10 @@ ARG RUST_VERSION=1.95
 
 FROM rust:${RUST_VERSION}-slim-bookworm AS build
 WORKDIR /src
+# The allocator is built with make.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends make \
+    && rm -rf /var/lib/apt/lists/*
 COPY . .
 RUN cargo build --locked --release \
     && CARGO_TARGET_DIR=/rust-tests cargo build --locked --manifest-path redis-tests/rust/Cargo.toml

@@ -163,6 +163,14 @@ pub const FORECAST_JOBS_PER_TURN: usize = 2_048;
 pub const SEARCH_STEPS_PER_TURN: u64 = 4096;
 /// Queues without a job that are forgotten in a turn, at most.
 pub const FORGOTTEN_PER_TURN: u32 = 1024;
+/// Steps of moving jobs together in a turn, about 0.3 µs each: what freed jobs have left behind is given back
+/// at some 100 MB a second, while a turn is 0.3 ms longer.
+pub const TIDYING_STEPS_PER_TURN: u32 = 1_024;
+/// Bytes left behind that are not worth moving jobs.
+pub const SPARE_BYTES_MIN: usize = 512 << 10;
+/// Bytes that may be held beyond `maxmemory` before adding is refused for what freed jobs have left behind:
+/// the page that new jobs come to in each size, and what is not worth moving jobs.
+pub const HELD_BYTES_BEYOND: u64 = 8 << 20;
 /// Connections accepted in a turn.
 pub const ACCEPTS_PER_TURN: usize = 64;
 /// Steps of passing time in a turn. A million jobs due in one ms are swept 1,024 steps at a time in 25 µs

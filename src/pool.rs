@@ -1,25 +1,34 @@
 //! Items handed out by number, in blocks that never move.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 /// The most items of a block: its free ones are found through one word of a summary.
 const BLOCK_ITEMS_MAX: usize = 64 * 64;
 
-/// Which numbers are handed out, in blocks of `N` (a power of two up to 4,096).
+/// Which numbers are handed out, in blocks of up to 4,096.
 ///
 /// Growing adds a block and copies nothing, so there is no doubling pause. Numbers are taken from the
 /// lowest block with room whenever the current one is full, so that the high blocks empty out after a
 /// peak. A block takes a bit an item and 40 bytes; a stack of free numbers took two bytes an item,
 /// and a chain through the items costs a dependent cache miss for each that is handed out.
 ///
+/// Where a block has 546 items, the next one begins at number 1,024: a number is taken apart by a shift.
+///
 /// Number 0 is never handed out; it stands for "none" in links.
-#[derive(Debug, Default)]
-pub struct Numbers<const N: usize> {
+#[derive(Debug)]
+pub struct Numbers {
+    /// How many numbers a block hands out.
+    items: u16,
+    /// The first number of block `b` is `b << shift`.
+    shift: u8,
     blocks: Vec<Block>,
     /// A bit per block that is open and has a free number.
     roomy: Vec<u64>,
     /// No word of `roomy` before this one has a bit.
     lowest: usize,
-    /// Blocks that were closed, to be opened again before new ones.
-    gaps: Vec<u32>,
+    /// Blocks that were closed, to be opened again before new ones, the lowest first.
+    gaps: BinaryHeap<Reverse<u32>>,
     /// The block numbers are taken from.
     current: usize,
     used: usize,
@@ -36,17 +45,17 @@ struct Block {
     count: u16,
 }
 
-impl<const N: usize> Numbers<N> {
-    const FITS: () = assert!(N.is_power_of_two() && N <= BLOCK_ITEMS_MAX);
-
-    /// None is handed out, and no memory held.
-    pub const fn new() -> Numbers<N> {
-        let () = Self::FITS;
+impl Numbers {
+    /// None is handed out, and no memory held. A block has `items` of them, at most 4,096.
+    pub const fn new(items: usize) -> Numbers {
+        assert!(0 < items && items <= BLOCK_ITEMS_MAX);
         Numbers {
+            items: items as u16,
+            shift: items.next_power_of_two().trailing_zeros() as u8,
             blocks: Vec::new(),
             roomy: Vec::new(),
             lowest: 0,
-            gaps: Vec::new(),
+            gaps: BinaryHeap::new(),
             current: 0,
             used: 0,
         }
@@ -65,26 +74,30 @@ impl<const N: usize> Numbers<N> {
         self.take_from(self.current)
     }
 
-    /// A free number of a block below that of `number`, if there is one.
+    /// A free number of a lower block, for whoever has one of the blocks that would be closed if all
+    /// stood as close together as they can.
     pub fn take_below(&mut self, number: u32) -> Option<u32> {
-        let block = self.roomy_block().filter(|block| *block < number as usize / N)?;
+        let at = (number >> self.shift) as usize;
+        if at < self.blocks_needed() {
+            return None;
+        }
+        let block = self.roomy_block().filter(|block| *block < at)?;
+        self.current = self.current.min(block);
         Some(self.take_from(block))
     }
 
     /// Takes a number back. Returns the block that holds none any more, if so; it is closed then.
     pub fn give(&mut self, number: u32) -> Option<usize> {
-        let (at, bit) = (number as usize / N, number as usize % N);
+        let (at, bit) =
+            ((number >> self.shift) as usize, (number & ((1 << self.shift) - 1)) as usize);
         let block = &mut self.blocks[at];
         assert_eq!(block.free[bit / 64] >> (bit % 64) & 1, 0, "a number is given back once");
         block.free[bit / 64] |= 1 << (bit % 64);
         block.some |= 1 << (bit / 64);
         block.count += 1;
         self.used -= 1;
-        // Block 0 lacks number 0, so it never counts as wholly free and always stays.
-        if usize::from(block.count) == N && at != self.current {
-            *block = Block::default();
-            self.roomy[at / 64] &= !(1 << (at % 64));
-            self.gaps.push(at as u32);
+        if at != self.current && self.is_free(at) {
+            self.close(at);
             return Some(at);
         }
         self.roomy[at / 64] |= 1 << (at % 64);
@@ -92,14 +105,67 @@ impl<const N: usize> Numbers<N> {
         None
     }
 
+    /// Closes the block that numbers are taken from, which is kept open although it may hold none: for
+    /// when there was a peak and not one of many small ones.
+    pub fn close_current(&mut self) -> Option<usize> {
+        let at = self.current;
+        if self.blocks.get(at).is_none_or(|block| block.free.is_empty()) || !self.is_free(at) {
+            return None;
+        }
+        self.close(at);
+        Some(at)
+    }
+
+    fn is_free(&self, at: usize) -> bool {
+        // Block 0 lacks number 0.
+        self.blocks[at].count == self.items - u16::from(at == 0)
+    }
+
+    fn close(&mut self, at: usize) {
+        self.blocks[at] = Block::default();
+        self.roomy[at / 64] &= !(1 << (at % 64));
+        self.gaps.push(Reverse(at as u32));
+    }
+
+    /// Whether a number can be taken without a block being opened.
+    pub fn has_room(&self) -> bool {
+        self.free() > 0
+    }
+
+    /// How many numbers can be taken without a block being opened.
+    pub fn free(&self) -> usize {
+        let open = self.open_blocks() * usize::from(self.items);
+        // Number 0 is never free: a bit less than there may be.
+        open.saturating_sub(self.used + 1)
+    }
+
+    /// How many blocks could be closed if all numbers were in as few as possible.
+    pub fn spare_blocks(&self) -> usize {
+        self.open_blocks().saturating_sub(self.blocks_needed())
+    }
+
+    /// Whether the block is open.
+    pub fn is_open(&self, block: usize) -> bool {
+        self.blocks.get(block).is_some_and(|block| !block.free.is_empty())
+    }
+
+    fn blocks_needed(&self) -> usize {
+        (self.used + 1).div_ceil(usize::from(self.items))
+    }
+
     /// How many are handed out.
     pub fn used(&self) -> usize {
         self.used
     }
 
+    /// How many numbers a block has.
+    pub fn items(&self) -> u16 {
+        self.items
+    }
+
     /// All numbers handed out are below this.
     pub fn end(&self) -> u32 {
-        (self.blocks.len() * N) as u32
+        (self.blocks.len() << self.shift) as u32
     }
 
     /// How many blocks are open.
@@ -109,7 +175,7 @@ impl<const N: usize> Numbers<N> {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.open_blocks() * N.div_ceil(64) * 8
+        self.open_blocks() * usize::from(self.items).div_ceil(64) * 8
             + self.blocks.capacity() * size_of::<Block>()
             + self.roomy.capacity() * 8
             + self.gaps.capacity() * 4
@@ -128,7 +194,7 @@ impl<const N: usize> Numbers<N> {
             self.roomy[at / 64] &= !(1 << (at % 64));
         }
         self.used += 1;
-        (at * N + word * 64 + bit) as u32
+        (at << self.shift) as u32 | (word * 64 + bit) as u32
     }
 
     fn roomy_block(&mut self) -> Option<usize> {
@@ -143,17 +209,20 @@ impl<const N: usize> Numbers<N> {
 
     #[cold]
     fn open_block(&mut self) -> usize {
-        let at = self.gaps.pop().map_or(self.blocks.len(), |gap| gap as usize);
+        let at = self.gaps.pop().map_or(self.blocks.len(), |gap| gap.0 as usize);
         if at == self.blocks.len() {
-            assert!(at < (1 << 32) / N, "there are at most 2^32 numbers");
+            assert!(at < 1 << (32 - self.shift), "there are at most 2^32 numbers");
             self.blocks.push(Block::default());
             self.roomy.resize(at / 64 + 1, 0);
         }
-        let word = if N < 64 { (1 << (N % 64)) - 1 } else { u64::MAX };
-        let mut free = vec![word; N.div_ceil(64)].into_boxed_slice();
+        let items = usize::from(self.items);
+        let mut free = vec![u64::MAX; items.div_ceil(64)].into_boxed_slice();
+        if let Some(last) = free.last_mut().filter(|_| items % 64 > 0) {
+            *last = (1 << (items % 64)) - 1;
+        }
         free[0] &= !u64::from(at == 0);
         let some = u64::MAX >> (64 - free.len());
-        self.blocks[at] = Block { free, some, count: N as u16 - u16::from(at == 0) };
+        self.blocks[at] = Block { free, some, count: self.items - u16::from(at == 0) };
         self.roomy[at / 64] |= 1 << (at % 64);
         self.lowest = self.lowest.min(at / 64);
         at
@@ -164,7 +233,7 @@ impl<const N: usize> Numbers<N> {
 /// allocator at once.
 #[derive(Debug)]
 pub struct Pool<T, const N: usize> {
-    numbers: Numbers<N>,
+    numbers: Numbers,
     blocks: Vec<Option<Box<[T; N]>>>,
 }
 
@@ -175,9 +244,12 @@ impl<T: Default, const N: usize> Default for Pool<T, N> {
 }
 
 impl<T: Default, const N: usize> Pool<T, N> {
+    const FITS: () = assert!(N.is_power_of_two() && N <= BLOCK_ITEMS_MAX);
+
     /// An empty pool; holds no memory.
     pub const fn new() -> Pool<T, N> {
-        Pool { numbers: Numbers::new(), blocks: Vec::new() }
+        let () = Self::FITS;
+        Pool { numbers: Numbers::new(N), blocks: Vec::new() }
     }
 
     /// The number of an item, in the state it was freed in or `T::default()`. O(1), except that a
@@ -196,6 +268,30 @@ impl<T: Default, const N: usize> Pool<T, N> {
         if let Some(closed) = self.numbers.give(item) {
             self.blocks[closed] = None;
         }
+    }
+
+    /// Moves an item to a lower block, if that helps to close one, and tells its new number. What is left under
+    /// the old one is `T::default()`.
+    pub fn move_below(&mut self, item: u32) -> Option<u32> {
+        let lower = self.numbers.take_below(item)?;
+        *self.get_mut(lower) = std::mem::take(self.get_mut(item));
+        self.free(item);
+        Some(lower)
+    }
+
+    /// Bytes of the blocks that could be given back if all items stood as close together as they can.
+    pub fn spare_bytes(&self) -> usize {
+        self.numbers.spare_blocks() * N * size_of::<T>()
+    }
+
+    /// Whether an item can be had without a new block.
+    pub fn has_room(&self) -> bool {
+        self.numbers.has_room()
+    }
+
+    /// Whether the block of this number is there.
+    pub fn is_open(&self, item: u32) -> bool {
+        self.numbers.is_open(item as usize / N)
     }
 
     #[inline]
@@ -269,7 +365,7 @@ mod tests {
         for item in items {
             pool.free(item);
         }
-        assert_eq!((pool.used(), pool.blocks.iter().flatten().count()), (0, 2));
+        assert_eq!((pool.used(), pool.blocks.iter().flatten().count()), (0, 1));
         assert!(full - pool.bytes() > 1000 * 4 * 8 && pool.bytes() > empty);
         let again: BTreeSet<u32> = (0..4_003).map(|_| pool.alloc()).collect();
         assert_eq!(again.len(), 4_003);
@@ -278,7 +374,7 @@ mod tests {
     #[test]
     fn no_number_is_out_twice_and_the_blocks_that_are_open_are_those_that_are_needed() {
         let mut rng = SmallRng::seed_from_u64(11);
-        let (mut numbers, mut open) = (Numbers::<64>::new(), BTreeSet::new());
+        let (mut numbers, mut open) = (Numbers::new(64), BTreeSet::new());
         let mut out: Vec<u32> = Vec::new();
         for step in 0..200_000 {
             // The number that is out swings between none and some thousands.

@@ -28,6 +28,8 @@ mod regressions;
 mod rename;
 #[path = "engine/standstill.rs"]
 mod standstill;
+#[path = "engine/tidy.rs"]
+mod tidy;
 #[path = "engine/transactions.rs"]
 mod transactions;
 #[path = "engine/unnoticed.rs"]

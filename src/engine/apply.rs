@@ -587,6 +587,7 @@ impl Store {
         queue_ref.image_bytes += weight.image_bytes;
         self.databases[place_of(queue).0].image_bytes += weight.image_bytes;
         self.bytes += weight.bytes;
+        self.job_bytes += weight.bytes;
     }
 
     fn release(&mut self, queue: QueueNo, weight: Weight) {
@@ -595,6 +596,7 @@ impl Store {
         queue_ref.image_bytes -= weight.image_bytes;
         self.databases[place_of(queue).0].image_bytes -= weight.image_bytes;
         self.bytes -= weight.bytes;
+        self.job_bytes -= weight.bytes;
     }
 
     /// A queue without a job and a window lives on for its totals, from its last use on.

@@ -2,41 +2,38 @@
 //!
 //! An allocation of its own for each job costs 8 bytes of the allocator's, up to 15 of rounding, and
 //! 16 for pointer and length in the job: 24 for a body of 100 bytes. A slot is rounded up to the next
-//! 8 bytes and is named by 4. A page holds [`SLOTS`] slots of one size and goes when all are free.
+//! 8 bytes, or by a 16th where it is large, and is named by 4. A page holds slots of one size, has 64 KiB
+//! in most cases, and goes when all are free.
 //!
 //! What that cannot do is use the room of a small job for a large one. Jobs added and cancelled in
-//! waves of different sizes would leave pages with a slot in use each; so when less than two thirds of
-//! what is held is used, jobs are moved from the upper pages to lower ones ([`Data::settle`]), in
-//! slices. So about 1.5 times what is used is held at most, or [`SPARE_BYTES_MAX`] more.
+//! waves of different sizes would leave pages with a slot in use each; so when a tenth of what is held
+//! could be given back, jobs are moved from the upper pages to lower ones ([`Data::move_below`]), in slices.
 
 use crate::pool::{Numbers, Pool};
 
-/// Slots of a page: 30 KiB for 120 bytes, and a table of pages of 640 KB for 10 M jobs.
-const SLOTS: usize = 256;
-
 /// Up to here a slot's size is a multiple of 8 ...
 const FINE_BYTES_MAX: usize = 256;
-/// ... and up to here of 32. What is larger has an allocation of its own, whose overhead does not count.
-const SLOT_BYTES_MAX: usize = 1_024;
+/// ... up to here of 32 ...
+const COARSE_BYTES_MAX: usize = 1_024;
+/// ... and up to here of a 16th of the power of two below. What is larger has an allocation of its own:
+/// its pages of memory go back as soon as it does, and half a page is no more than a 32nd of it.
+const SLOT_BYTES_MAX: usize = 64 << 10;
 
 const FINE_CLASSES: usize = FINE_BYTES_MAX / 8;
-const CLASSES: usize = FINE_CLASSES + (SLOT_BYTES_MAX - FINE_BYTES_MAX) / 32;
+const COARSE_CLASSES: usize = (COARSE_BYTES_MAX - FINE_BYTES_MAX) / 32;
+/// Classes from one power of two to the next.
+const STEPS: usize = 16;
+const DOUBLINGS: usize = (SLOT_BYTES_MAX / COARSE_BYTES_MAX).ilog2() as usize;
+const CLASSES: usize = FINE_CLASSES + COARSE_CLASSES + STEPS * DOUBLINGS;
 
-/// Bytes that may be held and not used before jobs are moved. More than moving can leave: in each class
-/// the first page, which is never closed, the last one, and the one that new jobs come to.
-const SPARE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a page, about: 546 slots of 120 bytes, and a table of pages of 1 MB for 10 M jobs.
+const PAGE_BYTES: usize = 64 << 10;
+/// Slots of a page of small ones, and of large ones: a page of the largest has 256 KiB.
+const PAGE_SLOTS_MAX: usize = 4_096;
+const PAGE_SLOTS_MIN: usize = 4;
 
-const _: () = assert!(3 * PAGE_OF_EACH_BYTES < SPARE_BYTES_MAX);
-
-/// A page of each class: 5.1 MB.
-const PAGE_OF_EACH_BYTES: usize = {
-    let (mut bytes, mut class) = (0, 0);
-    while class < CLASSES {
-        bytes += slot_bytes(class) * SLOTS;
-        class += 1;
-    }
-    bytes
-};
+/// Bytes that an allocation is rounded up to where it stands alone.
+const LARGE_BYTES_STEP: usize = 4_096;
 
 /// Where a job's id and body stand; of their length it follows in which class.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -51,81 +48,136 @@ pub struct Data {
     held: usize,
     /// Bytes of all slots in use.
     used: usize,
+    /// Bytes of what stands alone.
+    large_bytes: usize,
 }
 
 /// Slots of one size.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Class {
-    numbers: Numbers<SLOTS>,
+    numbers: Numbers,
     /// Empty where a page is closed.
     pages: Vec<Box<[u8]>>,
+    /// Bytes of a slot.
+    bytes: u32,
+    /// The number of a slot has this many bits, those above tell its page.
+    shift: u32,
 }
 
 impl Default for Data {
     fn default() -> Data {
-        let classes = std::array::from_fn(|_| Class::default());
-        Data { classes, large: Pool::new(), held: 0, used: 0 }
+        let classes = std::array::from_fn(Class::new);
+        Data { classes, large: Pool::new(), held: 0, used: 0, large_bytes: 0 }
+    }
+}
+
+impl Class {
+    fn new(class: usize) -> Class {
+        let slots = page_slots(class);
+        let shift = slots.next_power_of_two().trailing_zeros();
+        let bytes = slot_bytes(class) as u32;
+        Class { numbers: Numbers::new(slots), pages: Vec::new(), bytes, shift }
+    }
+
+    /// The page of a slot, and where it begins there.
+    #[inline]
+    fn at(&self, slot: Slot) -> (usize, usize) {
+        let within = slot.0 & ((1 << self.shift) - 1);
+        ((slot.0 >> self.shift) as usize, within as usize * self.bytes as usize)
+    }
+
+    fn page_bytes(&self) -> usize {
+        usize::from(self.numbers.items()) * self.bytes as usize
     }
 }
 
 /// The class of what has so many bytes; none if it stands alone.
+#[inline]
 fn class_of(length: usize) -> Option<usize> {
     match length.saturating_sub(1) {
         last if last < FINE_BYTES_MAX => Some(last / 8),
-        last if last < SLOT_BYTES_MAX => Some(FINE_CLASSES + (last - FINE_BYTES_MAX) / 32),
+        last if last < COARSE_BYTES_MAX => Some(FINE_CLASSES + (last - FINE_BYTES_MAX) / 32),
+        last if last < SLOT_BYTES_MAX => {
+            // 1,024 to 2,047 have ten bits below the first one, of which the upper four tell the step.
+            let doubling = last.ilog2() as usize - COARSE_BYTES_MAX.ilog2() as usize;
+            let step = (last >> (last.ilog2() - STEPS.ilog2())) - STEPS;
+            Some(FINE_CLASSES + COARSE_CLASSES + doubling * STEPS + step)
+        }
         _ => None,
     }
 }
 
 /// Bytes of a slot of this class.
 const fn slot_bytes(class: usize) -> usize {
-    match class.checked_sub(FINE_CLASSES) {
-        None => (class + 1) * 8,
-        Some(above) => FINE_BYTES_MAX + (above + 1) * 32,
+    if class < FINE_CLASSES {
+        (class + 1) * 8
+    } else if class < FINE_CLASSES + COARSE_CLASSES {
+        FINE_BYTES_MAX + (class - FINE_CLASSES + 1) * 32
+    } else {
+        let above = class - FINE_CLASSES - COARSE_CLASSES;
+        (COARSE_BYTES_MAX << (above / STEPS)) / STEPS * (STEPS + above % STEPS + 1)
+    }
+}
+
+/// Slots of a page of this class.
+fn page_slots(class: usize) -> usize {
+    (PAGE_BYTES / slot_bytes(class)).clamp(PAGE_SLOTS_MIN, PAGE_SLOTS_MAX)
+}
+
+/// Bytes that an id and a body of so many bytes take where they stand.
+pub fn stored_bytes(length: usize) -> usize {
+    match class_of(length) {
+        Some(class) => slot_bytes(class),
+        None => length.next_multiple_of(LARGE_BYTES_STEP),
     }
 }
 
 impl Data {
     /// Stores id and body, one behind the other.
     pub fn put(&mut self, id: &[u8], body: &[u8]) -> Slot {
-        let Some(class) = class_of(id.len() + body.len()) else {
+        let length = id.len() + body.len();
+        let Some(class) = class_of(length) else {
             let number = self.large.alloc();
             *self.large.get_mut(number) = [id, body].concat().into_boxed_slice();
+            self.large_bytes += stored_bytes(length);
             return Slot(number);
         };
-        let Class { numbers, pages } = &mut self.classes[class];
-        let (bytes, held) = (slot_bytes(class), &mut self.held);
-        let number = numbers.take(|page| {
+        let class = &mut self.classes[class];
+        let page_bytes = class.page_bytes();
+        let (pages, held) = (&mut class.pages, &mut self.held);
+        let slot = Slot(class.numbers.take(|page| {
             pages.resize_with(pages.len().max(page + 1), Box::default);
-            pages[page] = vec![0; bytes * SLOTS].into_boxed_slice();
-            *held += bytes * SLOTS;
-        });
-        self.used += bytes;
-        let slot = &mut pages[number as usize / SLOTS][number as usize % SLOTS * bytes..];
-        slot[..id.len()].copy_from_slice(id);
-        slot[id.len()..id.len() + body.len()].copy_from_slice(body);
-        Slot(number)
+            pages[page] = vec![0; page_bytes].into_boxed_slice();
+            *held += page_bytes;
+        }));
+        self.used += class.bytes as usize;
+        let (page, at) = class.at(slot);
+        let room = &mut class.pages[page][at..];
+        room[..id.len()].copy_from_slice(id);
+        room[id.len()..length].copy_from_slice(body);
+        slot
     }
 
     /// What stands there; it has so many bytes.
     pub fn get(&self, slot: Slot, length: usize) -> &[u8] {
         let Some(class) = class_of(length) else { return self.large.get(slot.0) };
-        let page = &self.classes[class].pages[slot.0 as usize / SLOTS];
-        &page[slot.0 as usize % SLOTS * slot_bytes(class)..][..length]
+        let class = &self.classes[class];
+        let (page, at) = class.at(slot);
+        &class.pages[page][at..][..length]
     }
 
     /// Frees it.
     pub fn free(&mut self, slot: Slot, length: usize) {
         let Some(class) = class_of(length) else {
+            self.large_bytes -= stored_bytes(length);
             *self.large.get_mut(slot.0) = Box::default();
             return self.large.free(slot.0);
         };
-        let bytes = slot_bytes(class);
-        self.used -= bytes;
-        let Class { numbers, pages } = &mut self.classes[class];
-        if let Some(page) = numbers.give(slot.0) {
-            pages[page] = Box::default();
-            self.held -= bytes * SLOTS;
+        let class = &mut self.classes[class];
+        self.used -= class.bytes as usize;
+        if let Some(page) = class.numbers.give(slot.0) {
+            class.pages[page] = Box::default();
+            self.held -= class.page_bytes();
         }
     }
 
@@ -139,27 +191,48 @@ impl Data {
         taken
     }
 
-    /// Whether so much is held and not used that jobs should be moved.
-    pub fn is_sparse(&self) -> bool {
-        let spare = self.held - self.used;
-        spare > SPARE_BYTES_MAX && spare * 3 > self.held
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.held + self.large_bytes
     }
 
-    /// Moves it to a lower page if one has room: where it stands now. When all were asked for once, no
-    /// page but the last of each size has more room than what was freed meanwhile.
-    pub fn settle(&mut self, slot: Slot, length: usize) -> Slot {
+    /// Bytes that moving would give back, at least. Cheap while little of what is held is unused.
+    pub fn spare_bytes(&self, enough: usize) -> usize {
+        if self.held - self.used < enough {
+            return 0;
+        }
+        let spare = |class: &Class| class.numbers.spare_blocks() * class.page_bytes();
+        self.classes.iter().map(spare).sum()
+    }
+
+    /// Whether there is a place for so many bytes that takes no further page.
+    pub fn has_room(&self, length: usize) -> bool {
+        class_of(length).is_some_and(|class| self.classes[class].numbers.has_room())
+    }
+
+    /// Moves it to a lower page if that helps to empty one: where it stands now. When all were asked for
+    /// once, no page but the last of each size has more room than what was freed meanwhile.
+    pub fn move_below(&mut self, slot: Slot, length: usize) -> Slot {
         let Some(class) = class_of(length) else { return slot };
-        let Class { numbers, pages } = &mut self.classes[class];
-        let Some(lower) = numbers.take_below(slot.0) else { return slot };
-        let (from, to) = (slot.0 as usize, lower as usize);
-        let (below, above) = pages.split_at_mut(from / SLOTS);
-        let [from_at, to_at] = [from, to].map(|at| at % SLOTS * slot_bytes(class));
-        below[to / SLOTS][to_at..to_at + length]
-            .copy_from_slice(&above[0][from_at..from_at + length]);
+        let class = &mut self.classes[class];
+        let Some(lower) = class.numbers.take_below(slot.0).map(Slot) else { return slot };
+        let ((from, from_at), (to, to_at)) = (class.at(slot), class.at(lower));
+        let (below, above) = class.pages.split_at_mut(from);
+        below[to][to_at..to_at + length].copy_from_slice(&above[0][from_at..from_at + length]);
         // The lower one counts as used from here on, the upper one until it is freed.
-        self.used += slot_bytes(class);
+        self.used += class.bytes as usize;
         self.free(slot, length);
-        Slot(lower)
+        lower
+    }
+
+    /// Gives pages back that are empty and were kept for the next of their size.
+    pub fn close_empty(&mut self) {
+        for class in &mut self.classes {
+            if let Some(page) = class.numbers.close_current() {
+                class.pages[page] = Box::default();
+                self.held -= class.page_bytes();
+            }
+        }
     }
 
     /// How many ids and bodies are stored.
@@ -177,9 +250,16 @@ mod tests {
     #[test]
     fn every_length_has_a_class_that_holds_it_and_wastes_little() {
         for length in 0..=SLOT_BYTES_MAX {
-            let bytes = slot_bytes(class_of(length).expect("a class"));
-            let step = if length <= FINE_BYTES_MAX { 8 } else { 32 };
+            let class = class_of(length).expect("a class");
+            let bytes = slot_bytes(class);
+            let fine = if length <= FINE_BYTES_MAX { 8 } else { 32 };
+            let step = if length <= COARSE_BYTES_MAX { fine } else { length / STEPS };
             assert!(bytes >= length && bytes - length <= step, "{length} in {bytes}");
+            assert!(class == 0 || slot_bytes(class - 1) < length.max(1), "{length} in {bytes}");
+        }
+        for class in 0..CLASSES {
+            let (slots, bytes) = (page_slots(class), slot_bytes(class));
+            assert!((32 << 10..=256 << 10).contains(&(slots * bytes)), "{slots} of {bytes}");
         }
         assert_eq!(class_of(SLOT_BYTES_MAX), Some(CLASSES - 1));
         assert_eq!(class_of(SLOT_BYTES_MAX + 1), None);
@@ -204,9 +284,9 @@ mod tests {
             self.data.free(slot, text.len());
         }
 
-        fn settle_all(&mut self) {
+        fn move_all(&mut self) {
             for (slot, text) in &mut self.stored {
-                *slot = self.data.settle(*slot, text.len());
+                *slot = self.data.move_below(*slot, text.len());
             }
         }
 
@@ -216,6 +296,9 @@ mod tests {
             }
             let slots = self.stored.iter().filter_map(|(_, text)| class_of(text.len()));
             assert_eq!(self.data.used, slots.map(slot_bytes).sum::<usize>());
+            let alone = self.stored.iter().filter(|(_, text)| class_of(text.len()).is_none());
+            let alone: usize = alone.map(|(_, text)| stored_bytes(text.len())).sum();
+            assert_eq!(self.data.large_bytes, alone);
             let pages = self.data.classes.iter().flat_map(|class| &class.pages);
             assert_eq!(self.data.held, pages.map(|page| page.len()).sum::<usize>());
             assert_eq!(self.data.count(), self.stored.len());
@@ -229,7 +312,10 @@ mod tests {
         let mut model = Model::default();
         for round in 0..40 {
             for _ in 0..1_000 {
-                let length = rng.random_range(0..1_200);
+                let length = match rng.random_range(0..20) {
+                    0 => rng.random_range(0..100_000),
+                    _ => rng.random_range(0..3_000),
+                };
                 match rng.random_range(0..3) {
                     0 if round % 2 == 0 => model.put(&mut rng, length),
                     _ if model.stored.is_empty() => model.put(&mut rng, length),
@@ -242,7 +328,7 @@ mod tests {
                 }
             }
             if round % 5 == 4 {
-                model.settle_all();
+                model.move_all();
             }
             model.check();
         }
@@ -258,11 +344,14 @@ mod tests {
         let full = model.data.held;
         (0..270_000).for_each(|_| model.free(rng.random_range(0..model.stored.len())));
         assert!(model.data.held > full / 10 * 9, "hardly a page is empty by chance");
-        assert!(model.data.is_sparse());
-        model.settle_all();
+        assert!(model.data.spare_bytes(0) > full / 4 * 3);
+        model.move_all();
         model.check();
-        assert!(!model.data.is_sparse());
+        assert_eq!(model.data.spare_bytes(0), 0);
         let spare = model.data.held - model.data.used;
-        assert!(spare <= 2 * 120 * SLOTS, "the first and the last page: {spare}");
+        assert!(spare <= PAGE_BYTES, "the last page: {spare}");
+        (0..30_000).for_each(|_| model.free(0));
+        model.data.close_empty();
+        assert_eq!((model.data.held, model.data.used), (0, 0));
     }
 }

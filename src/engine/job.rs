@@ -173,18 +173,20 @@ pub struct Jobs {
     jobs: Pool<Job, JOBS_PER_BLOCK>,
     histories: Pool<History, 1024>,
     data: Data,
-    /// The next job to be asked whether a lower page has room for its id and body; 0 if none are.
-    settling: JobIndex,
+    /// The next job to be asked whether a lower page has room for its id and body.
+    moving: JobIndex,
+    /// Numbers of blocks of jobs that were closed, for whoever keeps something beside each job.
+    closed: Vec<JobIndex>,
 }
 
-const JOBS_PER_BLOCK: usize = 4_096;
+/// Jobs whose memory comes and goes together, 160 KiB.
+pub const JOBS_PER_BLOCK: usize = 4_096;
 
 /// Jobs that are asked in one step of a budget, beside a step for each that is moved.
-const SETTLED_A_STEP: u32 = 8;
+const ASKED_A_STEP: u32 = 8;
 
-/// Bytes counted per job beside id and body: the job, its timer, its share of wheel and index, and
-/// what its slot is larger.
-pub const JOB_BYTES: usize = size_of::<Job>() + 12 + 5 + 11 + 8;
+/// Bytes counted per job beside id and body: the job, its timer, its share of wheel and index.
+pub const JOB_BYTES: usize = size_of::<Job>() + 12 + 5 + 11;
 
 /// Bytes counted per history.
 pub const HISTORY_BYTES: usize = size_of::<History>() + 8;
@@ -232,44 +234,110 @@ impl Jobs {
         self.data.count() == self.jobs.used()
     }
 
-    /// Whether ids and bodies are to be moved closer together, or are being moved.
-    pub fn is_sparse(&self) -> bool {
-        self.settling > 0 || self.data.is_sparse()
+    /// Bytes held for ids and bodies.
+    pub fn data_bytes(&self) -> usize {
+        self.data.bytes()
     }
 
-    /// Moves ids and bodies of some jobs closer together, if that is needed; true when done.
-    pub fn settle(&mut self, budget: &mut u32) -> bool {
-        if !self.is_sparse() {
-            return true;
-        }
-        while self.settling < self.jobs.end() {
+    /// Bytes held for jobs and their histories.
+    pub fn job_bytes(&self) -> usize {
+        self.jobs.bytes() + self.histories.bytes()
+    }
+
+    /// Bytes of pages that could be given back if ids and bodies stood closer together; 0 if it is certain
+    /// that they are fewer than `enough`.
+    pub fn spare_data_bytes(&self, enough: usize) -> usize {
+        self.data.spare_bytes(enough)
+    }
+
+    /// The same of jobs and histories.
+    pub fn spare_job_bytes(&self) -> usize {
+        self.jobs.spare_bytes() + self.histories.spare_bytes()
+    }
+
+    /// Whether a job with so many bytes of id and body finds room in what is held.
+    pub fn has_room(&self, data_bytes: usize) -> bool {
+        self.jobs.has_room() && self.data.has_room(data_bytes)
+    }
+
+    /// How many jobs and windows there are.
+    pub fn count(&self) -> usize {
+        self.jobs.used()
+    }
+
+    /// Moves ids and bodies of some jobs closer together; true when all were asked. `moved` counts them.
+    pub fn move_data(&mut self, budget: &mut u32, moved: &mut u64) -> bool {
+        while self.moving < self.jobs.end() {
             if *budget == 0 {
                 return false;
             }
-            if self.jobs.find(self.settling).is_none() {
+            if self.jobs.find(self.moving).is_none() {
                 // A block without jobs, as after a peak.
-                self.settling = (self.settling + 1).next_multiple_of(JOBS_PER_BLOCK as u32);
+                self.moving = (self.moving + 1).next_multiple_of(JOBS_PER_BLOCK as u32);
                 *budget -= 1;
                 continue;
             }
-            let end = self.settling + SETTLED_A_STEP;
-            let moved = (self.settling..end).filter(|index| self.settle_one(*index)).count();
-            *budget = budget.saturating_sub(1 + moved as u32);
-            self.settling = end;
+            let end = self.moving + ASKED_A_STEP;
+            let mut steps = 1;
+            for index in self.moving..end {
+                let more = self.move_one(index);
+                steps += more;
+                *moved += u64::from(more > 0);
+            }
+            *budget = budget.saturating_sub(steps);
+            self.moving = end;
         }
-        self.settling = 0;
+        self.moving = 0;
+        self.data.close_empty();
         true
     }
 
-    /// True if it was moved.
-    fn settle_one(&mut self, index: JobIndex) -> bool {
-        let Some(job) = self.jobs.find_mut(index) else { return false };
+    /// How many steps it took.
+    fn move_one(&mut self, index: JobIndex) -> u32 {
+        let Some(job) = self.jobs.find_mut(index) else { return 0 };
         if job.stage == Stage::Vacant {
-            return false;
+            return 0;
         }
         let before = job.slot;
-        job.slot = self.data.settle(before, job.data_bytes());
-        job.slot != before
+        job.slot = self.data.move_below(before, job.data_bytes());
+        // A KiB is copied in a fifth of the time that finding it takes.
+        if job.slot == before { 0 } else { 1 + job.data_bytes() as u32 / 4_096 }
+    }
+
+    /// Moves a job to a lower block, if that helps to close one: its new number. Whoever knows the old one
+    /// has to be told.
+    pub fn move_below(&mut self, index: JobIndex) -> Option<JobIndex> {
+        let lower = self.jobs.move_below(index);
+        if lower.is_some() {
+            self.note_closed(index);
+        }
+        lower
+    }
+
+    /// Moves a job's history to a lower block, if that helps to close one.
+    pub fn move_history(&mut self, index: JobIndex) {
+        let job = self.jobs.get_mut(index);
+        if job.link & HISTORY != 0
+            && let Some(lower) = self.histories.move_below(job.link & !HISTORY)
+        {
+            job.link = HISTORY | lower;
+        }
+    }
+
+    /// The first number of a block that was closed since this was last asked, and may be open again.
+    pub fn next_closed(&mut self) -> Option<JobIndex> {
+        self.closed.pop()
+    }
+
+    /// Whether there is a block for this number.
+    pub fn is_open(&self, index: JobIndex) -> bool {
+        self.jobs.is_open(index)
+    }
+
+    fn note_closed(&mut self, index: JobIndex) {
+        if !self.jobs.is_open(index) {
+            self.closed.push(index - index % JOBS_PER_BLOCK as u32);
+        }
     }
 
     /// Takes a job out, with its history.
@@ -277,6 +345,7 @@ impl Jobs {
         let history = self.forget_history(index);
         let job = std::mem::take(self.jobs.get_mut(index));
         self.jobs.free(index);
+        self.note_closed(index);
         (job, history)
     }
 
@@ -358,7 +427,6 @@ mod tests {
             jobs.get_mut(index).stage = Stage::Delayed;
             there.push((index, number));
         }
-        assert!(jobs.settle(&mut 0), "nothing is sparse");
         for _ in 0..270_000 {
             let (index, _) = there.swap_remove(rng.random_range(0..there.len()));
             let (job, history) = jobs.take(index);
@@ -370,14 +438,14 @@ mod tests {
             }
         }
         let mut slices = 0;
-        while !jobs.settle(&mut 100) {
+        while !jobs.move_data(&mut 100, &mut 0) {
             slices += 1;
         }
         // Of 30,000 most are moved.
-        let (asked, moved) = (300_000 / SETTLED_A_STEP, 30_000);
+        let (asked, moved) = (300_000 / ASKED_A_STEP, 30_000);
         let fewest = (asked + moved / 2) / 108;
         assert!((fewest..(asked + moved) / 100 + 10).contains(&slices), "{slices} slices");
-        assert!(!jobs.is_sparse() && jobs.has_data_of_each());
+        assert!(jobs.spare_data_bytes(0) == 0 && jobs.has_data_of_each());
         for (index, number) in there {
             assert_eq!((jobs.id(index), jobs.body(index)), (&b"id"[..], &body(number)[..]));
         }

@@ -51,6 +51,7 @@ mod table;
 mod take;
 pub mod tally;
 mod telling;
+mod tidy;
 mod waiters;
 pub mod watch;
 mod weight;
@@ -94,6 +95,8 @@ pub struct Settings {
     pub memory_bytes_max: u64,
     /// `stats-retention`, ms.
     pub stats_retention_ms: u64,
+    /// Bytes that freed jobs have left behind that are worth moving others together.
+    pub spare_bytes_min: usize,
 }
 
 impl Default for Settings {
@@ -106,6 +109,7 @@ impl Default for Settings {
             lease_ms_max: crate::limits::LEASE_MS_MAX_DEFAULT,
             memory_bytes_max: 0,
             stats_retention_ms: crate::limits::STATS_RETENTION_MS_DEFAULT,
+            spare_bytes_min: crate::limits::SPARE_BYTES_MIN,
         }
     }
 }
@@ -203,7 +207,7 @@ impl Engine {
 
     /// An empty engine.
     pub fn new(settings: Settings) -> Engine {
-        let store = Store::new(settings.hash_seed);
+        let store = Store::new(settings.hash_seed, settings.spare_bytes_min);
         let hasher = store.hasher().state();
         Engine {
             store,
@@ -308,14 +312,28 @@ impl Engine {
         if applied == count { Ok(()) } else { Err(Malformed { at: bytes.len() }) }
     }
 
+    /// Gives back what facts that were [applied](Engine::apply_encoded) have left behind, in `budget` steps:
+    /// for recovery, which lets no time pass.
+    pub fn tidy_applied(&mut self, mut budget: u32) {
+        if self.store.bury_slice(&mut budget) {
+            self.store.tidy(&mut budget, true, |_| false);
+        }
+    }
+
     /// Bytes held for a client's places in lines.
     pub fn waiting_bytes(&self, client: ClientId) -> usize {
         self.waiters.bytes(client)
     }
 
-    /// Bytes held for jobs and queues.
+    /// Bytes counted for jobs and queues: follows from what there is, not from how it came about.
     pub fn memory_bytes(&self) -> u64 {
         self.store.bytes + self.returning_bytes() as u64
+    }
+
+    /// Bytes held for jobs and queues, with what freed jobs have left behind until it is given back. Never
+    /// less than what is counted.
+    pub fn held_bytes(&self) -> u64 {
+        self.store.held_bytes().max(self.store.bytes) + self.returning_bytes() as u64
     }
 
     /// How many queues exist in each database.

@@ -32,7 +32,8 @@ impl Engine {
             // What goes round in one queue makes it no fuller.
             self.check_admission(queue, 0, now)?;
         } else {
-            self.check_adding(target, name, 1, number::ID_BYTES + body_bytes, now)?;
+            let size = std::iter::once(number::ID_BYTES + body_bytes);
+            self.check_adding(target, name, size, now)?;
         }
         let bytes = moving_bytes_max(body_bytes, name.name.len());
         // A waiter leaves alone what the request of this step was promised.

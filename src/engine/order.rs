@@ -116,6 +116,31 @@ impl ReadyOrder {
         }
     }
 
+    /// A ready job has got another number, and is kept under that already.
+    pub fn rename(&mut self, jobs: &Jobs, chunks: &mut Chunks, index: JobIndex, to: JobIndex) {
+        let job = jobs.get(to);
+        match Place::from_number(job.spot) {
+            Some(place) => chunks.set_key(place, to),
+            None => {
+                let returned = &mut self.lines.open(job.priority).returned;
+                let entry = returned.get_mut(&job.order).filter(|entry| **entry == index);
+                *entry.expect("a ready job stands where its spot says") = to;
+            }
+        }
+        if let Some(walks) = &mut self.walks {
+            walks.rename(index, to);
+        }
+    }
+
+    /// Moves the chunk that a ready job stands in to a lower block, if that helps to close one.
+    pub fn move_below(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
+        let job = jobs.get(index);
+        let Some(place) = Place::from_number(job.spot) else { return };
+        let line = self.lines.open(job.priority);
+        let list = if job.order < TAIL_PLACE_MIN { &mut line.head } else { &mut line.tail };
+        list.move_below(chunks, place, |key, place| jobs.get_mut(key).spot = place.number());
+    }
+
     /// Whether a ready job stands among those that came back to their old places.
     pub fn has_returned(&self, jobs: &Jobs, index: JobIndex) -> bool {
         let job = jobs.get(index);

@@ -40,7 +40,7 @@ impl Engine {
         // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
         let timed_out = self.time_out(&mut left.max(SLICE_STEPS), now, turn);
         let forgotten = self.forget_idle(now, turn);
-        let tidy = self.store.bury_slice(&mut left) && self.store.jobs.settle(&mut left);
+        let tidy = self.store.bury_slice(&mut left) && self.tidy(&mut left);
         // Without room, who asks again at once finds the same.
         let passed = swept && returned && ended && forgotten || !self.gate.lets_time_pass();
         let more = !(passed && timed_out && tidy);
@@ -69,6 +69,21 @@ impl Engine {
     /// clock. None if that is not told, as deadlines are in [`Engine::next_wakeup`] then.
     pub fn next_timeout(&self) -> Option<Millis> {
         self.monotonic.and_then(|_| self.waiters.next_wakeup())
+    }
+
+    /// Gives back what freed jobs leave behind, in slices; true when done.
+    fn tidy(&mut self, budget: &mut u32) -> bool {
+        let share = (*budget).min(limits::TIDYING_STEPS_PER_TURN);
+        let mut left = share;
+        let Engine { store, in_hand, returning, searches, settings, .. } = self;
+        let max = settings.memory_bytes_max;
+        if max > 0 && store.held_bytes() > max - max / 16 {
+            store.press();
+        }
+        let searched = |queue| searches.values().any(|search| search.is_of(queue));
+        let done = store.tidy(&mut left, in_hand.is_empty() && returning.is_empty(), searched);
+        *budget -= share - left;
+        done
     }
 
     fn sweep_all(&mut self, budget: &mut u32, now: Micros, turn: &mut Turn<'_>) -> bool {

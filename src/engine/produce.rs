@@ -1,5 +1,6 @@
 //! Adding jobs.
 
+use crate::engine::data::stored_bytes;
 use crate::engine::fact::{Fact, FactId};
 use crate::engine::job::{JOB_BYTES, JobIndex, Stage};
 use crate::engine::policy::Policy;
@@ -56,7 +57,8 @@ impl Step<'_, '_> {
             self.engine.check_admission(queue, u64::from(!replaces), self.now)?;
         }
         let id_bytes = add.id.map_or(number::ID_BYTES, <[u8]>::len);
-        self.engine.check_memory(queue, add.queue, 1, id_bytes + add.body.len())?;
+        let size = std::iter::once(id_bytes + add.body.len());
+        self.engine.check_memory(queue, add.queue, size)?;
         if let (Some((queue, at, _)), Some(id)) = (old, add.id) {
             self.commit(&Fact::Deleted { queue, id }, at);
             self.engine.note_place_free(queue);
@@ -77,10 +79,8 @@ impl Step<'_, '_> {
         if only_existing && !exists {
             return self.reply(Reply::Integer(0));
         }
-        let bytes = bodies.iter().map(|body| number::ID_BYTES + body.len()).sum();
-        if let Err(error) =
-            self.engine.check_adding(queue, name, bodies.len() as u64, bytes, self.now)
-        {
+        let sizes = bodies.iter().map(|body| number::ID_BYTES + body.len());
+        if let Err(error) = self.engine.check_adding(queue, name, sizes, self.now) {
             return self.refuse(&error);
         }
         let (now, turn) = (self.now, &mut *self.turn);
@@ -146,43 +146,55 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether so many new jobs, with so many bytes of ids and bodies, may be added to the queue of
-    /// this name, whose number is `queue` if it has one.
+    /// Whether new jobs, with so many bytes of id and body each, may be added to the queue of this name,
+    /// whose number is `queue` if it has one.
     pub(super) fn check_adding(
         &self,
         queue: Option<QueueNo>,
         name: QueueName<'_>,
-        jobs: u64,
-        bytes: usize,
+        sizes: impl ExactSizeIterator<Item = usize> + Clone,
         now: Micros,
     ) -> Result<(), Error> {
         if let Some(queue) = queue {
-            self.check_admission(queue, jobs, now)?;
+            self.check_admission(queue, sizes.len() as u64, now)?;
         }
-        self.check_memory(queue, name, jobs, bytes)
+        self.check_memory(queue, name, sizes)
     }
 
-    /// Whether there is memory for jobs, and for their queue if it is new.
+    /// Whether there is memory for jobs, and for their queue if it is new. Jobs that find room in what is
+    /// held need no more of it.
     fn check_memory(
         &self,
         queue: Option<QueueNo>,
         name: QueueName<'_>,
-        jobs: u64,
-        bytes: usize,
+        sizes: impl ExactSizeIterator<Item = usize> + Clone,
     ) -> Result<(), Error> {
         // What a transaction adds was looked at before it began.
         if self.in_transaction {
             return Ok(());
         }
+        let bytes =
+            sizes.clone().map(|bytes| stored_bytes(bytes) + JOB_BYTES).sum::<usize>() as u64;
         let new = if queue.is_none() { QUEUE_BYTES + name.name.len() as u64 } else { 0 };
-        self.check_room_for(bytes as u64 + jobs * JOB_BYTES as u64 + new)
+        let fits = sizes.len() == 1 && sizes.clone().all(|bytes| self.store.jobs.has_room(bytes));
+        self.check_memory_for(bytes + new, fits)
     }
 
     /// Whether there is memory for so many bytes more.
     pub(super) fn check_room_for(&self, bytes: u64) -> Result<(), Error> {
+        self.check_memory_for(bytes, false)
+    }
+
+    /// The same; what `fits` finds room in what is held.
+    fn check_memory_for(&self, bytes: u64, fits: bool) -> Result<(), Error> {
         let (used, max) = (self.store.bytes + bytes, self.settings.memory_bytes_max);
         if max > 0 && used > max {
             return Err(Error::OutOfMemory { used, max });
+        }
+        let held = self.held_bytes() + bytes;
+        if max > 0 && held > max + limits::HELD_BYTES_BEYOND && !fits {
+            self.store.press();
+            return Err(Error::OutOfMemory { used: held, max });
         }
         Ok(())
     }

@@ -70,6 +70,13 @@ impl Search {
     }
 }
 
+impl Search {
+    /// Whether it goes through this queue.
+    pub(super) fn is_of(&self, queue: QueueNo) -> bool {
+        self.queue == queue
+    }
+}
+
 /// What a slice of a range came to.
 enum Sliced {
     /// All that is wanted was met; these last.

@@ -16,6 +16,7 @@ use crate::engine::policies::Policies;
 use crate::engine::policy::Policy;
 use crate::engine::queue::{NEVER, Queue};
 use crate::engine::table::Table;
+use crate::engine::tidy::Tidying;
 use crate::engine::watch::Comings;
 use crate::engine::weight::job_bytes;
 use crate::ids::{DATABASES, Db, QueueNo};
@@ -37,8 +38,14 @@ pub struct Store {
     pub policies: Policies,
     pub(super) databases: [Database; DATABASES as usize],
     hasher: Hasher,
-    /// Bytes held for jobs and queues.
+    /// Bytes counted for jobs and queues: follows from what there is, not from how it came about.
     pub bytes: u64,
+    /// Those of them that are counted for jobs.
+    pub(super) job_bytes: u64,
+    /// Bytes held for the id indexes of all queues, those included that are removed.
+    pub(super) index_bytes: usize,
+    /// Giving back what freed jobs leave behind. Volatile.
+    pub(super) tidying: Tidying,
     /// The greatest number used for a token or an id.
     pub number: u64,
     /// Removed queues that are not freed yet.
@@ -123,7 +130,7 @@ pub struct Located {
 
 impl Store {
     /// Nothing in it.
-    pub fn new(hash_seed: u64) -> Store {
+    pub fn new(hash_seed: u64, spare_bytes_min: usize) -> Store {
         let hasher = Hasher::new(hash_seed);
         Store {
             jobs: Jobs::default(),
@@ -133,6 +140,9 @@ impl Store {
             databases: Default::default(),
             hasher,
             bytes: 0,
+            job_bytes: 0,
+            index_bytes: 0,
+            tidying: Tidying::new(spare_bytes_min),
             number: 0,
             graveyard: Graveyard::default(),
             kept: Graveyard::default(),
@@ -460,7 +470,7 @@ impl Store {
 
     /// Whether memory is to be tidied up: removed jobs freed, or the others moved closer together.
     pub fn is_untidy(&self) -> bool {
-        self.has_graves() || self.jobs.is_sparse()
+        self.has_graves() || self.is_sparse()
     }
 
     /// Whether jobs of removed queues are still there, those included that a base file may need.
@@ -475,14 +485,15 @@ impl Store {
             return false;
         }
         while let Some(mut grave) = self.graveyard.next() {
-            let Store { policies, bytes, ages, timers, chunks, jobs, .. } = self;
-            let mut freed = Freed { policies, bytes, ages };
+            let Store { policies, bytes, job_bytes, ages, timers, chunks, jobs, .. } = self;
+            let mut freed = Freed { policies, bytes, job_bytes, ages };
             let free = |jobs: &mut Jobs, index| freed.free(jobs, index);
             if *budget == 0 || !grave.free_slice(timers, chunks, jobs, budget, free) {
                 self.graveyard.put_first(grave);
                 return false;
             }
             self.bytes -= grave.0.own_bytes();
+            self.index_bytes -= grave.0.table.bytes();
             *budget = budget.saturating_sub(GRAVE_STEPS);
         }
         true
@@ -490,8 +501,8 @@ impl Store {
 
     /// Frees a job that stands nowhere any more.
     pub(super) fn free_job(&mut self, index: JobIndex) {
-        let Store { policies, bytes, ages, jobs, .. } = self;
-        Freed { policies, bytes, ages }.free(jobs, index);
+        let Store { policies, bytes, job_bytes, ages, jobs, .. } = self;
+        Freed { policies, bytes, job_bytes, ages }.free(jobs, index);
     }
 
     /// Notes that a queue has no job any more, unless that is noted already.
@@ -535,14 +546,18 @@ impl Store {
     pub(super) fn index_job(&mut self, queue: QueueNo, hash: u32, index: JobIndex) {
         let jobs = &self.jobs;
         let queue = bound_in(&mut self.databases, queue);
+        let before = queue.table.bytes();
         queue.table.insert(wide(hash), index, |index| wide(jobs.get(index).hash));
+        self.index_bytes = self.index_bytes + queue.table.bytes() - before;
     }
 
     pub(super) fn unindex_job(&mut self, queue: QueueNo, index: JobIndex) {
         let jobs = &self.jobs;
         let queue = bound_in(&mut self.databases, queue);
         let hash = wide(jobs.get(index).hash);
+        let before = queue.table.bytes();
         let removed = queue.table.remove(hash, index, |index| wide(jobs.get(index).hash));
+        self.index_bytes = self.index_bytes + queue.table.bytes() - before;
         assert!(removed, "a job is found by its id");
     }
 
@@ -560,6 +575,7 @@ impl Store {
 struct Freed<'a> {
     policies: &'a mut Policies,
     bytes: &'a mut u64,
+    job_bytes: &'a mut u64,
     ages: &'a mut Ages,
 }
 
@@ -570,7 +586,9 @@ impl Freed<'_> {
         if job.stage == Stage::Leased {
             self.ages.end(history.as_ref().map_or(Micros(0), |history| history.begun));
         }
-        *self.bytes -= job_bytes(&job, history.as_ref());
+        let weight = job_bytes(&job, history.as_ref());
+        *self.bytes -= weight;
+        *self.job_bytes -= weight;
         self.policies.release(job.policy());
         jobs.discard(job);
     }

@@ -27,6 +27,8 @@ pub struct Table {
     directory: Vec<u32>,
     tables: Vec<Part>,
     len: usize,
+    /// Bytes of the tables' entries.
+    entry_bytes: usize,
 }
 
 #[derive(Default, Debug)]
@@ -34,6 +36,22 @@ struct Part {
     /// How many top bits of the rank all entries of this table share.
     bits: u8,
     entries: HashTable<u32>,
+}
+
+impl Part {
+    /// Bytes of the entries if the next one may be too much for them.
+    #[inline]
+    fn bytes_if_full(&self) -> Option<usize> {
+        let full = self.entries.len() == self.entries.capacity();
+        full.then(|| self.entries.allocation_size())
+    }
+
+    /// How many bytes less it has then.
+    fn shrink_to(&mut self, room: usize, hash_of: impl Fn(u32) -> u64) -> usize {
+        let before = self.entries.allocation_size();
+        self.entries.shrink_to(room, |entry| hash_of(*entry));
+        before - self.entries.allocation_size()
+    }
 }
 
 /// Where a scan meets an entry of this hash: at the first cursor that is not below.
@@ -68,7 +86,11 @@ impl Table {
             let number = self.part_of(hash);
             let part = &mut self.tables[number];
             if part.entries.len() < TABLE_ENTRIES_MAX || part.bits == DEPTH_MAX {
+                let before = part.bytes_if_full();
                 part.entries.insert_unique(hash, entry, |entry| hash_of(*entry));
+                if let Some(before) = before {
+                    self.entry_bytes += part.entries.allocation_size() - before;
+                }
                 self.len += 1;
                 return;
             }
@@ -89,9 +111,41 @@ impl Table {
             *self = Table::default();
         } else if part.entries.capacity() > 16 && part.entries.len() * 8 < part.entries.capacity() {
             let room = part.entries.len() * 2;
-            part.entries.shrink_to(room, |entry| hash_of(*entry));
+            self.entry_bytes -= part.shrink_to(room, hash_of);
         }
         true
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.entry_bytes
+            + self.tables.capacity() * size_of::<Part>()
+            + self.directory.capacity() * size_of::<u32>()
+    }
+
+    /// How many parts it has. One that is split has its upper half in a new one, the last.
+    pub fn parts(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// The entries of a part, in no order.
+    pub fn part(&self, part: usize) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.tables[part].entries.iter().copied()
+    }
+
+    /// Puts another entry of the same hash into the place of one that is there.
+    pub fn replace(&mut self, hash: u64, entry: u32, by: u32) {
+        let part = self.part_of(hash);
+        let found = self.tables[part].entries.find_mut(hash, |other| *other == entry);
+        *found.expect("what is replaced is there") = by;
+    }
+
+    /// Gives back what a part that has lost most of its entries holds: by itself it does so late.
+    pub fn shrink_part(&mut self, part: usize, hash_of: impl Fn(u32) -> u64) {
+        let part = &mut self.tables[part];
+        if part.entries.len() * 2 <= part.entries.capacity() {
+            self.entry_bytes -= part.shrink_to(part.entries.len(), hash_of);
+        }
     }
 
     /// Visits entries in rank order from `cursor` (0: the first) until `count` were visited, and all
@@ -163,6 +217,7 @@ impl Table {
         let hashed: Vec<(u64, u32)> =
             part.entries.iter().map(|entry| (hash_of(*entry), *entry)).collect();
         let mut upper = HashTable::with_capacity(TABLE_ENTRIES_MAX);
+        self.entry_bytes += upper.allocation_size();
         part.entries.clear();
         for (hash, entry) in hashed {
             let half = if rank(hash) & bit == 0 { &mut part.entries } else { &mut upper };
@@ -202,6 +257,7 @@ mod tests {
             }
         }
         assert_eq!(table.iter().count(), model.len());
+        check_bytes(&table);
         for entry in 0..20_000 {
             let found = table.find(hash(entry), |other| other == entry);
             assert_eq!(found.is_some(), model.contains(&entry), "entry {entry}");
@@ -210,6 +266,34 @@ mod tests {
             assert!(table.remove(hash(entry), entry, hash));
         }
         assert!(table.tables.is_empty(), "an empty table holds nothing");
+    }
+
+    fn check_bytes(table: &Table) {
+        let bytes = table.tables.iter().map(|part| part.entries.allocation_size());
+        assert_eq!(table.entry_bytes, bytes.sum::<usize>());
+    }
+
+    #[test]
+    fn parts_tell_all_entries_which_can_be_replaced_and_give_back_what_they_hold() {
+        let mut table = Table::default();
+        (0..50_000).for_each(|entry| table.insert(hash(entry), entry, hash));
+        let full = table.bytes();
+        for entry in (0..50_000).filter(|entry| entry % 20 != 0) {
+            assert!(table.remove(hash(entry), entry, hash));
+        }
+        check_bytes(&table);
+        assert!(table.bytes() > full / 5, "by itself it keeps much");
+        let mut found: Vec<u32> = Vec::new();
+        for part in 0..table.parts() {
+            found.extend(table.part(part));
+            table.shrink_part(part, hash);
+        }
+        check_bytes(&table);
+        assert!(table.bytes() < full / 10, "{} of {full} bytes", table.bytes());
+        found.sort_unstable();
+        assert!(found.into_iter().eq((0..50_000).filter(|entry| entry % 20 == 0)));
+        table.replace(hash(400), 400, 50_000);
+        assert_eq!(table.find(hash(400), |_| true), Some(50_000));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What jobs take: memory, and room in a base file.
 
 use crate::engine::base::image;
+use crate::engine::data::stored_bytes;
 use crate::engine::job::{HISTORY_BYTES, History, JOB_BYTES, Job, Stage};
 use crate::engine::request::State;
 
@@ -62,5 +63,5 @@ pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
     let history = history.map_or(0, |history| {
         HISTORY_BYTES + history.error.as_ref().map_or(0, |error| error.len() + 16)
     });
-    (job.data_bytes() + JOB_BYTES + history) as u64
+    (stored_bytes(job.data_bytes()) + JOB_BYTES + history) as u64
 }

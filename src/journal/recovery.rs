@@ -12,6 +12,10 @@ use crate::time::Micros;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// Steps of giving back what a fact has left behind: it frees one job at most, or a queue or database whose
+/// jobs were added by facts.
+const TIDYING_STEPS_PER_FACT: u32 = 4;
+
 /// How far a recovery is; read by another thread.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -101,6 +105,7 @@ impl Replay {
         if let Err(error) = engine.apply_encoded(now, body, count.into()) {
             return Offered::Void(format!("batch {index}: {error}"));
         }
+        engine.tidy_applied(TIDYING_STEPS_PER_FACT.saturating_mul(count));
         *self = Replay { index, first: first + u64::from(count), epoch, now: self.now.max(now) };
         Offered::Applied
     }

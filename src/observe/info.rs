@@ -209,7 +209,7 @@ fn memory(facts: &Facts<'_>, text: &mut Text) {
         ("mem_clients_slaves", &0),
         ("mem_clients_normal", &facts.clients_bytes),
         ("mem_aof_buffer", &facts.journal.buffer_bytes),
-        ("mem_allocator", &"libc"),
+        ("mem_allocator", &"jemalloc-5.3.1"),
         ("active_defrag_running", &0),
         ("lazyfree_pending_objects", &0),
         ("lazyfreed_objects", &0),

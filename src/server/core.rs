@@ -353,7 +353,7 @@ impl Core {
 
     /// Memory in use, bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.engine.memory_bytes() + self.clients_bytes as u64
+        self.engine.held_bytes() + self.clients_bytes as u64
     }
 
     fn fit_clients(&mut self) {
@@ -418,6 +418,7 @@ fn settings(config: &Config, now: Micros) -> Settings {
         lease_ms_max: config.number(Name::MaxLease),
         memory_bytes_max: config.number(Name::MaxMemory),
         stats_retention_ms: config.number(Name::StatsRetention),
+        ..Settings::default()
     }
 }
 

@@ -36,7 +36,7 @@ impl Core {
             deadlines_count: self.engine.deadline_count(),
             awaited_count: self.engine.awaited_count(),
             journal_waiters_count: self.waits.count(),
-            engine_bytes: self.engine.memory_bytes(),
+            engine_bytes: self.engine.held_bytes(),
             memory_bytes_peak: self.memory_bytes_peak,
             memory_bytes_resident: machine::resident_bytes(),
             memory_bytes_max: self.config.number(Name::MaxMemory),

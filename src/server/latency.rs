@@ -62,7 +62,7 @@ impl Core {
             ("clients.normal", self.clients_bytes as u64),
             ("overhead.total", self.clients_bytes as u64),
             ("keys.count", self.engine.queue_counts().iter().sum()),
-            ("dataset.bytes", self.engine.memory_bytes()),
+            ("dataset.bytes", self.engine.held_bytes()),
         ]
     }
 }

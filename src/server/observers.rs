@@ -175,7 +175,7 @@ impl Core {
             counters: self.counters,
             commands: self.commands.sorted(),
             errors: errors.map(|(class, count)| (class.to_owned(), count)).collect(),
-            engine_bytes: self.engine.memory_bytes(),
+            engine_bytes: self.engine.held_bytes(),
             clients_bytes: self.clients_bytes as u64,
             memory_bytes_max: self.config.number(Name::MaxMemory),
             clients_bytes_max: self.config.number(Name::MaxClientsMemory),

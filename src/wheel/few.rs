@@ -54,6 +54,12 @@ impl Few {
         self.shrink();
     }
 
+    /// The timer of `key`, which is here, is that of `to`.
+    pub(super) fn rename(&mut self, key: Key, to: Key) {
+        let entry = self.entries.iter_mut().find(|entry| entry.key == key);
+        entry.unwrap_or_else(|| panic!("timer {key} is not of this wheel")).key = to;
+    }
+
     /// The soonest.
     #[inline]
     pub(super) fn first(&self) -> Option<(u64, Key)> {

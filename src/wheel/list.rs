@@ -130,6 +130,16 @@ impl Chunks {
         self.pool.bytes()
     }
 
+    /// Bytes that could be given back if all chunks stood as close together as they can.
+    pub fn spare_bytes(&self) -> usize {
+        self.pool.spare_bytes()
+    }
+
+    /// Puts another key into the place of the one that is there.
+    pub fn set_key(&mut self, place: Place, key: Key) {
+        self.pool.get_mut(place.chunk()).keys[place.position() as usize] = key;
+    }
+
     /// How many chunks lists are using, of 128 bytes each.
     pub fn used(&self) -> usize {
         self.pool.used()
@@ -487,6 +497,31 @@ impl List {
             placed(from.keys[position], Place::new(left, end));
         }
         self.unlink(chunks, right);
+    }
+
+    /// Moves the chunk that `place` is in, one of this list's, to a lower block of memory, if that helps to
+    /// close one; the order stays.
+    pub fn move_below(
+        &mut self,
+        chunks: &mut Chunks,
+        place: Place,
+        mut placed: impl FnMut(Key, Place),
+    ) {
+        let from = place.chunk();
+        let Some(at) = chunks.pool.move_below(from) else { return };
+        let (prev, next) = (chunks.pool.get(at).prev, chunks.pool.get(at).next);
+        match prev {
+            NONE => self.head = at,
+            _ => chunks.pool.get_mut(prev).next = at,
+        }
+        match next {
+            NONE => self.tail = at,
+            _ => chunks.pool.get_mut(next).prev = at,
+        }
+        let chunk = chunks.pool.get(at);
+        for position in chunk.positions() {
+            placed(chunk.keys[position], Place::new(at, position as u32));
+        }
     }
 
     fn unlink(&mut self, chunks: &mut Chunks, at: u32) {

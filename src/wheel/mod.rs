@@ -196,6 +196,16 @@ impl Wheel {
         true
     }
 
+    /// Gives what is kept of `key`, its timer in this wheel and its due time if it has none, to the key `to`, which
+    /// has had nothing. O(1).
+    pub fn rename(&mut self, timers: &mut Timers, key: Key, to: Key) {
+        match (timers.rename(key, to), &mut self.body) {
+            (Spot::Few, Body::Few(few)) => few.rename(key, to),
+            (Spot::Few, Body::Levels(_)) => panic!("timer {key} is not of this wheel"),
+            (Spot::Unarmed | Spot::Slot(_), _) => {}
+        }
+    }
+
     /// The first timer due by `now`, in the exact order of (due time, insertion).
     ///
     /// Opens the slots that come before it: each timer moved down a level and each slot entered

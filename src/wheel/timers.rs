@@ -4,7 +4,8 @@ use super::level::Levels;
 use super::list::{Chunks, Key, Place};
 use crate::time::Millis;
 
-const CELLS_PER_BLOCK: usize = 1 << 16;
+/// As many as jobs in four of their blocks, 192 KiB: what is given back when they are.
+const CELLS_PER_BLOCK: usize = 1 << 14;
 
 /// Where a timer is that is in no wheel.
 const UNARMED: u32 = 0;
@@ -27,15 +28,43 @@ pub(super) enum Spot {
 /// whoever touches one touches the other.
 type Cell = [u32; 3];
 
+/// None where no key of a block was used since it was given back.
+#[derive(Default, Debug)]
+struct Cells(Vec<Option<Box<[Cell; CELLS_PER_BLOCK]>>>);
+
+impl Cells {
+    #[inline]
+    fn get(&self, key: Key) -> Option<&Cell> {
+        let block = self.0.get(key as usize / CELLS_PER_BLOCK)?.as_ref()?;
+        Some(&block[key as usize % CELLS_PER_BLOCK])
+    }
+
+    /// The cell of a key that has one.
+    #[inline]
+    fn of(&self, key: Key) -> &Cell {
+        self.get(key).expect("a key in use has a cell")
+    }
+
+    /// The same, to change.
+    #[inline]
+    fn of_mut(&mut self, key: Key) -> &mut Cell {
+        let block = self.0[key as usize / CELLS_PER_BLOCK].as_mut();
+        &mut block.expect("a key in use has a cell")[key as usize % CELLS_PER_BLOCK]
+    }
+}
+
 /// The timers of a partition: due time and place per key, and what its wheels are made of.
 ///
-/// A key is the index of a job in its slab; it is in one wheel at most. 12 bytes per key up to the
-/// highest ever used, in blocks of 65,536 that never move, and 4.7 to 21 bytes per armed timer.
+/// A key is the index of a job in its slab; it is in one wheel at most. 12 bytes per key, in blocks of
+/// 16,384 that never move and go when their user says so ([`Timers::forget`]), and 4.7 to 21 bytes per armed
+/// timer.
 #[derive(Debug)]
 pub struct Timers {
-    cells: Vec<Box<[Cell; CELLS_PER_BLOCK]>>,
+    cells: Cells,
     pub(super) chunks: Chunks,
     pub(super) levels: Levels,
+    /// Blocks of cells that are there.
+    open_blocks: usize,
 }
 
 impl Default for Timers {
@@ -47,7 +76,12 @@ impl Default for Timers {
 impl Timers {
     /// No timers; holds no memory.
     pub const fn new() -> Timers {
-        Timers { cells: Vec::new(), chunks: Chunks::new(), levels: Levels::new() }
+        Timers {
+            cells: Cells(Vec::new()),
+            chunks: Chunks::new(),
+            levels: Levels::new(),
+            open_blocks: 0,
+        }
     }
 
     /// The due time last set for `key`, armed or not; 0 if none ever was.
@@ -72,9 +106,59 @@ impl Timers {
 
     /// Bytes held from the allocator, without what a [`Wheel`](super::Wheel) holds itself.
     pub fn bytes(&self) -> usize {
-        self.cells.len() * CELLS_PER_BLOCK * size_of::<Cell>()
-            + self.cells.capacity() * size_of::<Box<[Cell; CELLS_PER_BLOCK]>>()
+        self.open_blocks * CELLS_PER_BLOCK * size_of::<Cell>()
+            + self.cells.0.capacity() * size_of::<Option<Box<[Cell; CELLS_PER_BLOCK]>>>()
             + self.bytes_of_slots()
+    }
+
+    /// Bytes of chunks that could be given back if all stood as close together as they can.
+    pub fn spare_bytes(&self) -> usize {
+        self.chunks.spare_bytes()
+    }
+
+    /// How many keys share what [`Timers::forget`] gives back.
+    pub const fn keys_per_block() -> u32 {
+        CELLS_PER_BLOCK as u32
+    }
+
+    /// Gives back what is held for the keys from a multiple of [`Timers::keys_per_block`] on, that many. None of
+    /// them may be armed; their due times are forgotten.
+    pub fn forget(&mut self, first: Key) {
+        let block = self.cells.0.get_mut(first as usize / CELLS_PER_BLOCK);
+        if let Some(cells) = block.and_then(Option::take) {
+            debug_assert!(
+                cells.iter().all(|cell| cell[2] == UNARMED),
+                "keys in use are not forgotten"
+            );
+            self.open_blocks -= 1;
+        }
+    }
+
+    /// Gives the timer of `key`, armed or not, to the key `to`, which has none. The wheel it is in has to be
+    /// told: [`Wheel::rename`](super::Wheel::rename).
+    pub(super) fn rename(&mut self, key: Key, to: Key) -> Spot {
+        // A job that was read from a base file and waits for nothing has none.
+        let Some(cell) = self.cells.get(key).copied() else { return Spot::Unarmed };
+        let spot = self.spot(key);
+        let into = self.cell_mut(to);
+        assert!(into[2] == UNARMED, "key {to} is in use");
+        *into = cell;
+        self.disarm(key);
+        if let Spot::Slot(place) = spot {
+            self.chunks.set_key(place, to);
+        }
+        spot
+    }
+
+    /// Moves the chunk that `key` stands in to a lower block, if that helps to close one.
+    pub fn move_below(&mut self, key: Key) {
+        let Spot::Slot(place) = self.spot(key) else { return };
+        let (level, slot) = super::level::from_tag(self.chunks.tag(place));
+        let cells = &mut self.cells;
+        let list = &mut self.levels.get_mut(level).lists[slot];
+        list.move_below(&mut self.chunks, place, |key, place| {
+            cells.of_mut(key)[2] = place.number();
+        });
     }
 
     /// The part of [`Timers::bytes`] that holds slots: it shrinks when timers go, while the cells
@@ -111,7 +195,7 @@ impl Timers {
 
     #[inline]
     pub(super) fn disarm(&mut self, key: Key) {
-        self.cells[key as usize / CELLS_PER_BLOCK][key as usize % CELLS_PER_BLOCK][2] = UNARMED;
+        self.cells.of_mut(key)[2] = UNARMED;
     }
 
     /// The due times of some keys. The reads do not depend on each other, so that their cache
@@ -119,8 +203,7 @@ impl Timers {
     #[inline]
     pub(super) fn dues(&self, keys: &[Key], dues: &mut [u64]) {
         for (due, &key) in dues.iter_mut().zip(keys) {
-            *due =
-                due_of(&self.cells[key as usize / CELLS_PER_BLOCK][key as usize % CELLS_PER_BLOCK]);
+            *due = due_of(self.cells.of(key));
         }
     }
 
@@ -133,8 +216,7 @@ impl Timers {
         let cells = &mut self.cells;
         let tag = super::level::tag(level, slot);
         here.lists[slot].push_back(&mut self.chunks, tag, key, |key, place| {
-            cells[key as usize / CELLS_PER_BLOCK][key as usize % CELLS_PER_BLOCK][2] =
-                place.number();
+            cells.of_mut(key)[2] = place.number();
         });
         here.lists[slot].is_long()
     }
@@ -150,34 +232,33 @@ impl Timers {
         let list = &mut self.levels.get_mut(level).lists[slot];
         let cells = &mut self.cells;
         list.settle(&mut self.chunks, place, |key, place| {
-            cells[key as usize / CELLS_PER_BLOCK][key as usize % CELLS_PER_BLOCK][2] =
-                place.number();
+            cells.of_mut(key)[2] = place.number();
         });
         list.is_empty().then_some((level, slot))
     }
 
     #[inline]
     fn cell(&self, key: Key) -> Option<&Cell> {
-        let block = self.cells.get(key as usize / CELLS_PER_BLOCK)?;
-        Some(&block[key as usize % CELLS_PER_BLOCK])
+        self.cells.get(key)
     }
 
     #[inline]
     fn cell_mut(&mut self, key: Key) -> &mut Cell {
         let block = key as usize / CELLS_PER_BLOCK;
-        if block >= self.cells.len() {
+        if self.cells.0.get(block).is_none_or(Option::is_none) {
             self.grow(block);
         }
-        &mut self.cells[block][key as usize % CELLS_PER_BLOCK]
+        self.cells.of_mut(key)
     }
 
     #[cold]
     fn grow(&mut self, block: usize) {
-        while self.cells.len() <= block {
-            // Zeroed by the system page by page as they are touched, not here.
-            let cells = vec![[0; 3]; CELLS_PER_BLOCK].into_boxed_slice();
-            self.cells.push(cells.try_into().expect("a block has CELLS_PER_BLOCK cells"));
-        }
+        let blocks = &mut self.cells.0;
+        blocks.resize_with(blocks.len().max(block + 1), || None);
+        // Zeroed by the system page by page as they are touched, not here.
+        let cells = vec![[0; 3]; CELLS_PER_BLOCK].into_boxed_slice();
+        blocks[block] = Some(cells.try_into().expect("a block has CELLS_PER_BLOCK cells"));
+        self.open_blocks += 1;
     }
 }
 

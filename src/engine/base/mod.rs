@@ -101,6 +101,12 @@ impl Bases {
         }
     }
 
+    /// A job has got another number.
+    pub fn rename(&mut self, index: JobIndex, to: JobIndex) {
+        let Some(running) = &mut self.running else { return };
+        running.rename(index, to);
+    }
+
     fn running(&mut self) -> &mut Running {
         self.running.as_mut().expect("a base file is being written")
     }
@@ -127,15 +133,33 @@ impl Bases {
 impl Running {
     /// Sets the number's bit; false if it was set before.
     fn is_first(&mut self, index: JobIndex) -> bool {
+        let (word, bit) = self.bit(index);
+        let first = *word & bit == 0;
+        *word |= bit;
+        first
+    }
+
+    /// What holds for a number holds for another from now on. The old one's bit stays: the next job there is
+    /// passed over anyway.
+    fn rename(&mut self, index: JobIndex, to: JobIndex) {
+        let (word, bit) = self.bit(index);
+        let done = *word & bit != 0;
+        let (word, bit) = self.bit(to);
+        *word = if done { *word | bit } else { *word & !bit };
+        // The new number was free: a job that was noted under it is gone, and has been written.
+        self.pending.retain(|pending| *pending != to);
+        if let Some(pending) = self.pending.iter_mut().find(|pending| **pending == index) {
+            *pending = to;
+        }
+    }
+
+    fn bit(&mut self, index: JobIndex) -> (&mut u64, u64) {
         let (block, at) = (index as usize / DONE_BLOCK, index as usize % DONE_BLOCK);
         if block >= self.done.len() {
             self.done.resize_with(block + 1, || None);
         }
         let bits = self.done[block].get_or_insert_with(|| Box::new([0; DONE_BLOCK / 64]));
-        let (word, bit) = (&mut bits[at / 64], 1 << (at % 64));
-        let first = *word & bit == 0;
-        *word |= bit;
-        first
+        (&mut bits[at / 64], 1 << (at % 64))
     }
 }
 

@@ -75,6 +75,13 @@ impl Walks {
         }
     }
 
+    /// A job has got another number.
+    pub fn rename(&mut self, index: JobIndex, to: JobIndex) {
+        for (_, cursor) in self.all.iter_mut().filter(|(_, cursor)| cursor.listed == Some(index)) {
+            cursor.listed = Some(to);
+        }
+    }
+
     /// Moves cursors that stand before a job that is about to leave.
     pub fn step_over(&mut self, lines: &Lines, jobs: &Jobs, chunks: &Chunks, index: JobIndex) {
         for (_, cursor) in self.all.iter_mut().filter(|(_, cursor)| cursor.listed == Some(index)) {

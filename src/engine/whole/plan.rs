@@ -226,7 +226,8 @@ impl<'e, 'r> Plan<'e, 'r> {
     fn enter(&mut self, name: QueueName<'r>, jobs: u64, bytes: u64, largest: u64) {
         let made = std::mem::replace(&mut self.account(name).made, true);
         let queue = if made { 0 } else { QUEUE_BYTES + name.name.len() as u64 };
-        self.memory += bytes + jobs * JOB_BYTES as u64 + queue;
+        // They stand in slots that are larger by a 16th, or by 32 bytes, at most.
+        self.memory += bytes + bytes / 16 + jobs * (JOB_BYTES as u64 + 32) + queue;
         let shown = DELIVERED_BYTES + name.name.len() as u64;
         let account = self.account(name);
         account.bring_all(jobs, bytes + jobs * shown, largest + shown);

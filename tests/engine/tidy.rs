@@ -1,0 +1,293 @@
+//! Jobs that are moved together while everything else goes on: nobody can see it but in the memory that is held.
+
+use delayd::engine::purge::Purge;
+use delayd::engine::reply::{Outbox, Reply};
+use delayd::engine::request::{
+    Add, Nack, Push, QueueName, Redrive, Request, Reserve, Side, Wait, When, Which,
+};
+use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
+use delayd::ids::{ClientId, Db, Token};
+use delayd::time::Micros;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+const BEGIN_MS: u64 = 1_735_689_600_000;
+const QUEUES: [&[u8]; 3] = [b"a", b"b", b"c"];
+
+/// Replies as text, and the leases of them.
+#[derive(Default)]
+struct Log {
+    said: Vec<String>,
+    leases: Vec<(u8, Vec<u8>, Token)>,
+}
+
+impl Outbox for Log {
+    fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
+        if let Reply::Reserved(jobs) = &reply {
+            for job in *jobs {
+                let queue = QUEUES.iter().position(|queue| *queue == job.queue.name).unwrap();
+                self.leases.extend(job.token.map(|token| (queue as u8, job.id.to_vec(), token)));
+            }
+        }
+        self.said.push(format!("{client} {reply:?}"));
+    }
+}
+
+/// An engine, and a base file of it that is being written.
+struct One {
+    engine: Engine,
+    facts: Facts,
+    log: Log,
+    images: Vec<u8>,
+    /// The digest of the state that the base file is of.
+    base_of: Option<u64>,
+}
+
+impl One {
+    fn new(spare_bytes_min: usize) -> One {
+        let engine = Engine::new(Settings { spare_bytes_min, ..Settings::default() });
+        let (facts, log) = (Facts::default(), Log::default());
+        One { engine, facts, log, images: Vec::new(), base_of: None }
+    }
+
+    fn ask(&mut self, now: Micros, client: ClientId, request: &Request<'_>, sent: bool) {
+        let turn = &mut Turn { facts: &mut self.facts, outbox: &mut self.log };
+        while self.engine.handle(now, client, request, turn) == Outcome::Again {
+            // What is asked again goes on in the next turn.
+            self.engine.advance(now, 100, turn);
+        }
+        if sent {
+            self.engine.sent(client);
+        }
+    }
+
+    fn pass(&mut self, now: Micros, budget: u32) -> bool {
+        let turn = &mut Turn { facts: &mut self.facts, outbox: &mut self.log };
+        self.engine.advance(now, budget, turn).more
+    }
+
+    fn begin_base(&mut self) {
+        self.base_of = Some(self.engine.digest());
+        self.engine.begin_base();
+        self.images.clear();
+    }
+
+    /// Goes on with the base file; when it is whole it has to be the state in which it was begun.
+    fn go_on_with_base(&mut self, images: u32) {
+        let Some(digest) = self.base_of else { return };
+        let done = self.engine.base_slice(images, usize::MAX);
+        self.images.append(self.engine.base_output());
+        if done {
+            let mut loader = Loader::new(Settings { hash_seed: 9, ..Settings::default() });
+            loader.images(&self.images).expect("own images");
+            assert_eq!(loader.finish().expect("own images").digest(), digest);
+            self.base_of = None;
+        }
+    }
+}
+
+/// Two engines that are asked the same. One moves its jobs together whenever it can, the other never does.
+struct Twins {
+    moving: One,
+    still: One,
+    now: Micros,
+    rng: SmallRng,
+    ids: Vec<(u8, u32)>,
+    next: u32,
+    leases: Vec<(u8, Vec<u8>, Token)>,
+}
+
+fn named(queue: u8) -> QueueName<'static> {
+    QueueName { db: Db(0), name: QUEUES[usize::from(queue)] }
+}
+
+impl Twins {
+    fn new(seed: u64) -> Twins {
+        Twins {
+            moving: One::new(1),
+            still: One::new(usize::MAX),
+            now: Micros(BEGIN_MS * 1_000),
+            rng: SmallRng::seed_from_u64(seed),
+            ids: Vec::new(),
+            next: 0,
+            leases: Vec::new(),
+        }
+    }
+
+    fn ask(&mut self, client: u64, request: &Request<'_>) {
+        let sent = self.rng.random_ratio(9, 10);
+        for one in [&mut self.moving, &mut self.still] {
+            one.ask(self.now, ClientId(client), request, sent);
+        }
+        assert_eq!(self.moving.log.said, self.still.log.said, "after {request:?}");
+        self.leases.append(&mut self.moving.log.leases);
+        for one in [&mut self.moving, &mut self.still] {
+            one.log = Log::default();
+            one.facts.clear();
+        }
+    }
+
+    fn add(&mut self) {
+        let queue = self.rng.random_range(0..3);
+        self.next += 1;
+        let id = self.next.to_be_bytes();
+        let when = [0, 0, 50, 5_000, 500_000, 50_000_000][self.rng.random_range(0..6)];
+        let body = vec![7; [3, 100, 100, 700, 2_000][self.rng.random_range(0..5)]];
+        let add = Add {
+            id: Some(&id),
+            priority: Some(self.rng.random_range(4..6)),
+            ttl_ms: self.rng.random_ratio(1, 10).then_some(2_000),
+            unique_ms: if self.rng.random_ratio(1, 10) { 1_000 } else { 0 },
+            ..Add::new(named(queue), When::In(when + self.rng.random_range(0..=when)), &body)
+        };
+        self.ask(1, &Request::Add(add));
+        self.ids.push((queue, self.next));
+    }
+
+    fn delete(&mut self) {
+        if self.ids.is_empty() {
+            return;
+        }
+        let at = self.rng.random_range(0..self.ids.len());
+        let (queue, id) = self.ids.swap_remove(at);
+        let ids: &[&[u8]] = &[&id.to_be_bytes()];
+        self.ask(1, &Request::Delete { queue: named(queue), ids });
+    }
+
+    fn act(&mut self) {
+        let queue = self.rng.random_range(0..3);
+        let (client, name) = (self.rng.random_range(2..6), named(queue));
+        let queues = &QUEUES[usize::from(queue)..][..1];
+        match self.rng.random_range(0..9) {
+            0 | 1 => {
+                let (count, bound) = (self.rng.random_range(1..40), self.rng.random());
+                let lease_ms = Some(self.rng.random_range(1..3_000));
+                let (wait, no_ack) = (Wait::No, self.rng.random_ratio(1, 8));
+                let reserve = Reserve { db: Db(0), queues, wait, count, lease_ms, no_ack, bound };
+                self.ask(client, &Request::Reserve(reserve));
+            }
+            2 | 3 if !self.leases.is_empty() => {
+                let at = self.rng.random_range(0..self.leases.len());
+                let (queue, id, token) = self.leases.swap_remove(at);
+                let nack = Nack {
+                    queue: named(queue),
+                    id: &id,
+                    token,
+                    when: None,
+                    bury: self.rng.random_ratio(1, 2),
+                    uncounted: false,
+                    priority: None,
+                    error: Some(b"no"),
+                };
+                let ack = Request::Ack { queue: named(queue), jobs: vec![(&id[..], token)] };
+                let ack = if self.rng.random() { ack } else { Request::Nack(nack) };
+                self.ask(client, &ack);
+            }
+            4 => {
+                let start = self.rng.random_range(0..500);
+                self.ask(client, &Request::Range { queue: name, start, stop: start + 20 });
+            }
+            5 => {
+                let body = [7; 3];
+                let side = *[Side::Left, Side::Right].choose(&mut self.rng).unwrap();
+                self.ask(
+                    client,
+                    &Request::DeleteEqual { queue: name, body: &body, from: side, count: 3 },
+                );
+                let push = Push { queue: name, bodies: &[b"pushed"], side, only_existing: false };
+                self.ask(client, &Request::Push(push));
+            }
+            6 => {
+                let which = Which::Oldest(Some(5));
+                let redrive =
+                    Redrive { queue: name, which, when: When::In(0), keep_attempts: false };
+                self.ask(client, &Request::Redrive(redrive));
+            }
+            7 if self.rng.random_ratio(1, 400) => {
+                let states = std::array::from_fn(|_| self.rng.random());
+                let purge = Purge { states, windows: self.rng.random() };
+                self.ask(client, &Request::Purge { queue: name, purge });
+            }
+            8 if self.rng.random_ratio(1, 10) => {
+                for one in [&mut self.moving, &mut self.still] {
+                    let turn = &mut Turn { facts: &mut one.facts, outbox: &mut one.log };
+                    one.engine.unsent(self.now, ClientId(client), turn);
+                    one.engine.closed(self.now, ClientId(client), turn);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn pass(&mut self, images: u32) {
+        self.now = Micros(self.now.0 + self.rng.random_range(0..20_000));
+        for one in [&mut self.moving, &mut self.still] {
+            one.pass(self.now, 1_000_000);
+            one.go_on_with_base(images);
+            one.facts.clear();
+        }
+    }
+
+    fn check(&self) {
+        let [moving, still] = [&self.moving.engine, &self.still.engine];
+        assert_eq!(moving.digest(), still.digest());
+        assert_eq!(moving.memory_bytes(), still.memory_bytes());
+        assert_eq!(moving.job_counts(), still.job_counts());
+        assert!(moving.keeps_data_of_its_jobs() && moving.knows_its_leases());
+    }
+}
+
+/// Waves of jobs, most of which go, while others are taken, buried, searched and written to base files.
+#[test]
+fn moving_jobs_together_changes_nothing_that_can_be_seen() {
+    for seed in 1..=2 {
+        println!("seed {seed}");
+        let mut twins = Twins::new(seed);
+        let mut saved = 0;
+        for wave in 0..3 {
+            for step in 0..26_000 {
+                twins.add();
+                if step % 50 == 0 {
+                    twins.act();
+                    twins.pass(20);
+                }
+            }
+            if wave % 2 == 0 {
+                twins.moving.begin_base();
+                twins.still.begin_base();
+            }
+            let left = twins.ids.len() / 15;
+            while twins.ids.len() > left {
+                twins.delete();
+                if twins.ids.len().is_multiple_of(20) {
+                    twins.act();
+                    twins.pass(15);
+                }
+            }
+            twins.check();
+            (0..40).for_each(|_| twins.pass(100_000));
+            twins.check();
+            let [moving, still] = [&twins.moving, &twins.still].map(|one| one.engine.held_bytes());
+            saved = saved.max(still.saturating_sub(moving) * 100 / still);
+            assert!(twins.moving.base_of.is_none() && twins.still.base_of.is_none());
+        }
+        assert!(saved > 50, "{saved} % given back");
+        // In the order in which they are due.
+        for count in 0..400 {
+            twins.now = Micros(twins.now.0 + 200_000_000);
+            twins.pass(1);
+            let reserve = Reserve {
+                db: Db(0),
+                queues: &QUEUES[count % 3..][..1],
+                wait: Wait::No,
+                count: 100,
+                lease_ms: None,
+                no_ack: true,
+                bound: false,
+            };
+            twins.ask(7, &Request::Reserve(reserve));
+        }
+        twins.check();
+    }
+}
