@@ -12,7 +12,7 @@ CARGO_FUZZ_VERSION := 0.13.2
 step = @printf '\n==> %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help test deps lint unit build run redis-tests compose-check bench versus soak fuzz docs golden clean
+.PHONY: help test deps lint unit build run redis-tests compose-check bench versus soak soak-real fuzz docs golden clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -71,6 +71,10 @@ versus: ## delayd beside Redis and beanstalkd, half an hour; writes docs/benchma
 
 soak: ## the property and simulation tests with many seeds; DELAYD_CASES=100000 make soak for more
 	DELAYD_CASES=$(SOAK_CASES) cargo test --locked --release --tests -- --nocapture
+
+soak-real: ## ten minutes of everything at once against the release build; DELAYD_SOAK_SECONDS for longer
+	DELAYD_SOAK_SECONDS=$(or $(DELAYD_SOAK_SECONDS),600) \
+		cargo test --locked --release --test soak -- --nocapture
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz@$(CARGO_FUZZ_VERSION)

@@ -324,6 +324,13 @@ impl Wire {
         self.read().unwrap()
     }
 
+    /// As [`ask`](Wire::ask), of a server that may be gone.
+    pub fn try_ask(&mut self, line: &str) -> io::Result<Reply> {
+        self.push_line(line);
+        self.flush()?;
+        self.read()
+    }
+
     pub fn call(&mut self, args: &[&[u8]]) -> Reply {
         self.push(args);
         self.flush().unwrap();
