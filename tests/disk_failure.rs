@@ -9,6 +9,8 @@ mod program;
 use disk::Shim;
 use program::{Folder, Program, Reply, Wire};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -260,4 +262,85 @@ fn a_second_server_on_the_same_folder_is_refused() {
     assert_eq!(wire.ask("DELAY.LEN q"), Reply::Number(20));
     assert!(wire.ask(&format!("DELAY.GET q {}", before[0])).array().is_some());
     program.stop();
+}
+
+/// A file that cannot be made because the disk fails is not the same as no room for it.
+#[test]
+fn a_spare_that_cannot_be_made_for_an_error_stops_the_journal() {
+    let Some(shim) = Shim::build() else { return };
+    let folder = Folder::new("spare");
+    let program = shim.start(&folder.0, &OPTIONS);
+    let mut wire = program.connect_loaded();
+    assert_eq!(add_many(&mut wire, "1h", 10).len(), 10);
+    shim.set("create");
+    // More than segments and spares hold.
+    while shim.count("creates") == 0 {
+        add_many(&mut wire, "1h", 100);
+    }
+    wire.wait_for("journal_state", |state| state == "failed");
+    assert!(wire.field("journal_trouble").contains("Input/output error"));
+    assert!(wire.ask("DELAY.ADD q 0 x").is_error("MISCONF"));
+    program.kill();
+}
+
+#[test]
+fn a_journal_folder_that_is_gone_stops_the_journal_within_seconds() {
+    for replaced in [false, true] {
+        let folder = Folder::new("gone");
+        let program = Program::start(&folder.0, &OPTIONS);
+        let mut wire = program.connect_loaded();
+        assert_eq!(add_many(&mut wire, "1h", 10).len(), 10);
+        let journal = folder.0.join("journal");
+        let began = Instant::now();
+        fs::rename(&journal, folder.0.join("moved")).unwrap();
+        if replaced {
+            fs::create_dir(&journal).unwrap();
+            fs::write(journal.join("lock"), "").unwrap();
+        }
+        wire.wait_for("journal_state", |state| state == "failed");
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        let trouble = wire.field("journal_trouble");
+        assert!(
+            trouble.contains(if replaced { "was replaced" } else { "was removed" }),
+            "{trouble}"
+        );
+        assert!(wire.ask("DELAY.ADD q 0 x").is_error("MISCONF"));
+        program.kill();
+    }
+}
+
+#[test]
+fn a_dir_that_is_not_there_is_refused_and_not_made() {
+    let folder = Folder::new("dir");
+    let dir = folder.0.join("mistyped");
+    for options in [&[][..], &["--appendonly", "no"]] {
+        let log = Program::try_start(Program::command(&dir, options)).expect_err("it started");
+        assert!(log.contains("mistyped is no folder"), "{log}");
+        assert!(!dir.exists());
+    }
+}
+
+/// The folder and all files in it are the owner's alone, bases and what is made later too; a folder
+/// that somebody opened stays open, and the log says so.
+#[test]
+fn the_journal_is_for_its_owner_alone() {
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folder = Folder::new("modes");
+    let journal = folder.0.join("journal");
+    let program = Program::start(&folder.0, &OPTIONS);
+    let mut wire = program.connect_loaded();
+    assert_eq!(add_many(&mut wire, "1h", 10).len(), 10);
+    assert!(!matches!(wire.ask("SAVE"), Reply::Error(_)));
+    assert_eq!(mode(&journal), 0o700);
+    let files: Vec<_> = fs::read_dir(&journal).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(files.len() >= 4, "{files:?}");
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+    assert!(!program.stop().contains("others than its owner"));
+    fs::set_permissions(&journal, fs::Permissions::from_mode(0o750)).unwrap();
+    let program = Program::start(&folder.0, &OPTIONS);
+    program.connect_loaded();
+    assert!(program.stop().contains("others than its owner"));
+    assert_eq!(mode(&journal), 0o750);
 }

@@ -72,7 +72,10 @@ fn files(scratch: &Scratch) -> Vec<(String, Vec<u8>)> {
 /// The file that holds batches from `first` on.
 fn segment_from(scratch: &Scratch, first: u64) -> PathBuf {
     let found = files(scratch).into_iter().find(|(name, bytes)| {
-        segment_number(name).is_some() && bytes[32..40] == first.to_le_bytes() && bytes[0] != 0
+        segment_number(name).is_some()
+            && bytes.len() > 40
+            && bytes[32..40] == first.to_le_bytes()
+            && bytes[0] != 0
     });
     scratch.journal().join(found.expect("a segment").0)
 }
@@ -324,6 +327,60 @@ fn a_segment_without_its_header_is_saved_too() {
     let bytes = fs::read(&last).unwrap();
     assert!(saved(&scratch).contains(&(name, bytes)));
     assert_eq!(recovered(&scratch), (Index(9), digests[9]));
+}
+
+/// Check, start and dump agree, and a repair says that it cannot tell what is lost.
+#[test]
+fn a_newest_segment_that_is_gone_is_damage_until_a_repair() {
+    for left in [None, Some(0), Some(4096)] {
+        let (scratch, digests) = written();
+        let last = segment_from(&scratch, 11);
+        let name = last.file_name().unwrap().to_str().unwrap().to_owned();
+        match left {
+            None => fs::remove_file(&last).unwrap(),
+            Some(0) => fs::write(&last, "").unwrap(),
+            Some(_) => fs::write(&last, vec![0; 65_536]).unwrap(),
+        }
+        let told = format!("batch 11: it is missing with {name}");
+        let before = files(&scratch);
+        has(&check(&scratch), 2, &["damage   ", &told, "a server would not start", "batch 10;"]);
+        let disk = Arc::new(Disk::open(&scratch.journal()).unwrap());
+        let started = recover(&disk, desk::OPTIONS, Settings::default(), &Progress::default());
+        assert!(started.unwrap_err().to_string().contains(&told));
+        let ran = delayd("dump", scratch.dir(), &[]);
+        has(&ran, 2, &[&told]);
+        assert_eq!(ran.out.lines().count(), 12, "what stands before");
+        let ran = delayd("check", scratch.dir(), &["--lower-clock", "--yes"]);
+        has(&ran, 2, &["nothing was"]);
+        assert!(files(&scratch).iter().filter(|(name, _)| name != "lock").eq(&before));
+
+        let ran = delayd("check", scratch.dir(), &["--repair", "--yes"]);
+        let lost = format!("all that {name} held");
+        has(&ran, 0, &["keeps all up to batch 10", &lost, "is not known", "in order"]);
+        let after = files(&scratch);
+        // What the repair began is noted in turn.
+        let cut = segment_from(&scratch, 11);
+        assert_ne!(cut, last);
+        fs::remove_file(&cut).unwrap();
+        has(&check(&scratch), 2, &[cut.file_name().unwrap().to_str().unwrap()]);
+        let bytes = &after.iter().find(|(name, _)| cut.ends_with(name)).unwrap().1;
+        fs::write(&cut, bytes).unwrap();
+        assert_eq!(recovered(&scratch), (Index(10), digests[10]));
+        has(&check(&scratch), 0, &["in order"]);
+    }
+}
+
+#[test]
+fn a_newest_segment_that_was_cut_short_is_damage_until_a_repair() {
+    let (scratch, digests) = written();
+    let last = segment_from(&scratch, 11);
+    let at = places(&last)[4];
+    // At the border of a batch, where nothing in the file tells that more followed.
+    change(&last, |bytes| bytes.truncate(at));
+    let told = format!("damaged at offset {at}: batch 15");
+    has(&check(&scratch), 2, &[&told, "cut short", "65536"]);
+    has(&delayd("check", scratch.dir(), &["--repair", "--yes"]), 0, &["in order"]);
+    assert_eq!(recovered(&scratch), (Index(14), digests[14]));
 }
 
 #[test]

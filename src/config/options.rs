@@ -217,7 +217,7 @@ pub static OPTIONS: [Spec; 66] = [
     fixed(Name::Daemonize, &["daemonize"], Kind::Only(&["no"], "delayd stays in the foreground; let a service manager run it"), &["no"],
         "Whether to detach: never."),
     fixed(Name::Dir, &["dir"], Kind::Text, &["."],
-        "Where data is kept: the journal's folder lies in it."),
+        "Where data is kept: the journal's folder lies in it. It must exist."),
     fixed(Name::DbFilename, &["dbfilename"], Kind::Text, &["dump.rdb"],
         "Kept for tools that read it."),
     Spec {

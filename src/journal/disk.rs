@@ -6,8 +6,9 @@ use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The name of the lock file.
@@ -16,11 +17,17 @@ const LOCK: &str = "lock";
 const LOCK_TRIES: u32 = 4;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
+/// Modes of what is made: bodies of jobs are nobody else's business.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
 /// A folder of the file system.
 #[derive(Debug)]
 pub struct Disk {
     path: PathBuf,
     writes: bool,
+    /// Device and inode of the lock file that was taken. A folder in place of this one has another.
+    locked: OnceLock<(u64, u64)>,
 }
 
 /// Shows that this process alone uses the folder. Ends with the process at the latest, however that
@@ -38,17 +45,43 @@ impl Disk {
     /// Opens the folder and creates it if it is not there.
     pub fn open(path: &Path) -> Result<Disk, JournalError> {
         if !path.is_dir() {
-            let created = fs::create_dir_all(path).and_then(|()| sync_folder(&parent(path)));
+            let created = make_folder(path).and_then(|()| sync_folder(&parent(path)));
             created.map_err(JournalError::io(&path.display().to_string(), "create the folder"))?;
         }
-        Ok(Disk { path: path.to_owned(), writes: true })
+        Ok(Disk { path: path.to_owned(), writes: true, locked: OnceLock::new() })
     }
 
     /// Opens a folder that is there, to look only: whatever would change it fails, and it can be
     /// opened so while a server uses it.
     pub fn open_read_only(path: &Path) -> Result<Disk, JournalError> {
         fs::read_dir(path).map_err(JournalError::io(&path.display().to_string(), "read"))?;
-        Ok(Disk { path: path.to_owned(), writes: false })
+        Ok(Disk { path: path.to_owned(), writes: false, locked: OnceLock::new() })
+    }
+
+    /// Whether others than the owner of the folder may look into it.
+    pub fn is_open_to_others(&self) -> io::Result<bool> {
+        fs::metadata(&self.path).map(|metadata| metadata.mode() & 0o077 != 0)
+    }
+
+    /// Looks whether the lock that was taken is still in the folder, by one call of the system.
+    ///
+    /// # Errors
+    /// If the folder was removed, emptied or replaced: what is written from here on would be found by no
+    /// start. Or it cannot be looked at.
+    pub fn check_place(&self) -> io::Result<()> {
+        let Some(locked) = self.locked.get() else { return Ok(()) };
+        let found = match fs::metadata(self.path.join(LOCK)) {
+            Ok(found) => Some((found.dev(), found.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let what = match found {
+            Some(found) if found == *locked => return Ok(()),
+            Some(_) => "was replaced",
+            None => "was removed",
+        };
+        let text = format!("the journal's folder {} {what} under the server", self.path.display());
+        Err(io::Error::new(io::ErrorKind::NotFound, text))
     }
 
     /// Takes the folder for this process.
@@ -60,7 +93,8 @@ impl Disk {
         let path = self.path.join(LOCK);
         let name = path.display().to_string();
         let mut options = OpenOptions::new();
-        let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let opened = options.open(&path);
         let mut file = opened.map_err(JournalError::io(&name, "write"))?;
         let mut tries = 1;
         loop {
@@ -77,6 +111,8 @@ impl Disk {
         }
         let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         written.map_err(JournalError::io(&name, "write"))?;
+        let taken = file.metadata().map_err(JournalError::io(&name, "look at"))?;
+        self.locked.get_or_init(|| (taken.dev(), taken.ino()));
         Ok(Lock { _file: file })
     }
 
@@ -111,7 +147,8 @@ impl Storage for Disk {
     fn create(&self, name: &str) -> io::Result<DiskFile> {
         self.check_writes()?;
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).open(self.path.join(name)).map(DiskFile)
+        options.read(true).write(true).create_new(true).mode(FILE_MODE);
+        options.open(self.path.join(name)).map(DiskFile)
     }
 
     fn open(&self, name: &str) -> io::Result<DiskFile> {
@@ -177,6 +214,16 @@ impl File for DiskFile {
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
     }
+}
+
+/// Creates a folder, and those above it that are not there, which only we may look into.
+fn make_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
+}
+
+/// Creates a file that only we may look into; an error if it exists.
+pub fn make_file(path: &Path) -> io::Result<fs::File> {
+    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
 }
 
 fn holder(mut file: fs::File) -> String {

@@ -80,3 +80,19 @@ impl From<JournalError> for io::Error {
         io::Error::new(kind, error)
     }
 }
+
+/// Whether the disk has no room, or not for us: it goes on when there is some.
+pub fn is_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// Whether what failed may be tried again, as it says nothing bad of the disk: there is no room, or
+/// the system lacks memory or open files. Anything else, such as `EIO` or a folder that is gone, is a
+/// disk that fails.
+pub fn may_pass(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::INTR];
+    let lacking = || lacks.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()));
+    is_no_room(error) || lacking()
+}

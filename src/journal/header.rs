@@ -22,6 +22,8 @@ pub enum Magic {
     Segment,
     /// A base.
     Base,
+    /// What names the newest segment.
+    Newest,
 }
 
 impl Magic {
@@ -29,6 +31,7 @@ impl Magic {
         match self {
             Magic::Segment => b"delaydLG",
             Magic::Base => b"delaydBS",
+            Magic::Newest => b"delaydNS",
         }
     }
 }

@@ -59,6 +59,10 @@ pub struct Log<S: Storage> {
     dirty: bool,
     buffer: Vec<u8>,
     poison: Option<String>,
+    /// What names the newest segment, once it was opened.
+    newest: Option<S::File>,
+    /// The newest segment is not named there yet.
+    unnoted: bool,
 }
 
 /// What an opening found, for [`Log::assemble`].

@@ -5,6 +5,7 @@
 //! ```text
 //! lock                      held by the server that uses the folder (flock); its pid as text
 //! segment-<10 digits>.log   a segment: a preallocated file of the log, used again and again
+//! newest                    names the newest segment
 //! base-<20 digits>.base     a base: the whole state as of a batch X, named by X
 //! ```
 //!
@@ -20,7 +21,7 @@
 //! ones the one of the greater generation counts. The rest of the block is zero.
 //!
 //! ```text
-//!  0  8 bytes  magic: "delaydLG" a segment, "delaydBS" a base
+//!  0  8 bytes  magic: "delaydLG" a segment, "delaydBS" a base, "delaydNS" the file `newest`
 //!  8  u16      version of the format of files, 1
 //! 10  u16      shard, 0
 //! 12  u32      zero
@@ -30,6 +31,9 @@
 //! 40  u64      size of the file in bytes; of a base 0
 //! 48  u32      CRC-32C of bytes 0 to 47
 //! ```
+//!
+//! The file `newest` is such a block alone: generation and first index of the newest segment, salt 0, and
+//! for the size the number in the segment's name.
 //!
 //! Batches follow from 4096 on, each at a multiple of 8:
 //!
@@ -71,7 +75,9 @@
 //!    header proves that they were durable, even if the header itself was never synced.
 //! 3. Before a segment is given up, the headers of those that stay are synced: batches it made void
 //!    stay void.
-//! 4. No byte of a batch that was synced is written again while the segment is in use, and none
+//! 4. The newest segment is named in a file of its own once its header is synced. So one that is named
+//!    there, or a later one, is there after every crash.
+//! 5. No byte of a batch that was synced is written again while the segment is in use, and none
 //!    behind the end of the log where remains of a batch stand: the log goes on in a new segment.
 //!
 //! # The end of the log
@@ -81,13 +87,13 @@
 //!
 //! * *damage*, and refused with file and offset, if a later segment begins beyond i (rule 2), or if a
 //!   whole head of a batch after i stands anywhere behind it in the segment and says that i was
-//!   durable. Heads of batches before i do not count: a body may hold a copy of them.
+//!   durable. Heads of batches before i do not count: a body may hold a copy of them. So it is if the
+//!   file `newest` names a segment of a generation above all that are there, or if the file is shorter
+//!   than its header says: no crash shortens or removes a segment (rules 1 and 4), so something else
+//!   did, and what it held is not known.
 //! * a *torn tail* if the head of i is there but the batch is not whole, or a whole head of a later
 //!   batch stands behind it. The log is cut at i with a notice: a new segment with first index i.
 //! * the end otherwise. The log goes on in the same segment.
-//!
-//! A file that is shorter than its header says was cut by something else than a crash: what is whole
-//! counts, a notice says so, and the log goes on in a new segment.
 //!
 //! # Every crash
 //!
@@ -98,7 +104,8 @@
 //! * *While a torn tail is cut*: the header of the new segment is there or not. If not, the tail is
 //!   found again. If it is, whatever the tail holds is void, for good.
 //! * *While a segment is changed for the next*: the old one is synced. The new header is old, torn or
-//!   new; if it is not new, nothing in the segment counts, and nothing in it was synced.
+//!   new; if it is not new, nothing in the segment counts, and nothing in it was synced. The file
+//!   `newest` names the old one until the new header is synced.
 //! * *While the log is cut after i*: the same, with first index i + 1: all is cut or nothing.
 //! * *After a cut, when a segment with cut batches is used again or removed*: the header that makes
 //!   them void is durable (rule 3); in a new use their checksums fail; a removal that is lost brings
@@ -123,6 +130,7 @@ mod error;
 mod header;
 mod log;
 pub mod lower;
+mod newest;
 mod reader;
 pub mod record;
 pub mod recovery;
@@ -133,11 +141,12 @@ mod space;
 mod storage;
 mod stream;
 
-pub use disk::{Disk, DiskFile, Lock};
+pub use disk::{Disk, DiskFile, Lock, make_file};
 pub use entry::{Entry, OwnedEntry};
-pub use error::JournalError;
+pub use error::{JournalError, is_no_room, may_pass};
 pub use header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
 pub use log::{Log, LogOptions};
+pub use newest::NEWEST;
 pub use reader::{Cut, LogReader, Opened};
 pub use segment::{Spare, SpareMaker, draw_salt, segment_name, segment_number};
 pub use space::Space;

@@ -219,6 +219,8 @@ impl<S: Storage> LogReader<S> {
                 "the log ends with batch {ended}, the base with batch {after}: goes on after the base"
             ));
         }
+        // That of a version that did not note it.
+        log.note_newest().map_err(io("note its newest segment"))?;
         (opened.segments, opened.spares) = (log.segments(), log.spares() as u64);
         (opened.first, opened.last) = log.bounds();
         Ok((log, opened))
@@ -238,7 +240,16 @@ impl<S: Storage> LogReader<S> {
             self.stream.reset();
             following = self.files.segments.get(self.at + 1);
         }
-        let Some(segment) = self.files.segments.get(self.at) else { return Ok(None) };
+        let Some(segment) = self.files.segments.get(self.at) else {
+            return match self.files.missing {
+                None => Ok(None),
+                Some((number, _)) => Err(self.missing(segment_name(number), 0)),
+            };
+        };
+        // What stands here is void: the one that is missing took its place.
+        if self.files.missing.is_some_and(|(_, first)| first <= self.chain.next) {
+            return Err(self.missing(segment.name(), self.position));
+        }
         let place = self.stream.examine(&segment.file, self.position, segment.seed);
         let place = place.map_err(|error| JournalError::io(&segment.name(), "read")(error))?;
         let why = match place {
@@ -257,8 +268,22 @@ impl<S: Storage> LogReader<S> {
                 what,
             });
         }
+        if self.files.missing.is_some() {
+            return Err(self.missing(segment.name(), self.position));
+        }
         self.tail = Some(Tail::find(&mut self.stream, segment, &self.chain, why)?);
         Ok(None)
+    }
+
+    /// The log went on in a segment that is not there.
+    fn missing(&self, file: String, offset: u64) -> JournalError {
+        let (number, first) = self.files.missing.expect("one is missing");
+        let (next, name) = (self.chain.next, segment_name(number));
+        let what = format!(
+            "batch {next}: it is missing with {name}, which held the newest batches from {first} on, and \
+             is not there or has no whole header"
+        );
+        JournalError::Damaged { file, offset, what }
     }
 
     fn follows(&self, head: &Head) -> bool {
@@ -280,17 +305,7 @@ impl<S: Storage> LogReader<S> {
 
     fn opened(&self) -> Opened {
         let Chain { first, now, epoch, .. } = self.chain;
-        let mut notices = self.files.notices.clone();
-        if let (Some(Tail { short: true, .. }), Some(last)) =
-            (&self.tail, self.files.segments.back())
-        {
-            notices.push(format!(
-                "{}: cut short by something else: {} bytes instead of {}",
-                last.name(),
-                last.bytes,
-                last.header.bytes
-            ));
-        }
+        let notices = self.files.notices.clone();
         Opened {
             batches: self.read.0,
             bytes: self.read.1,

@@ -10,6 +10,7 @@ use crate::journal::entry::Entry;
 use crate::journal::error::JournalError;
 use crate::journal::header::HEADER_BYTES;
 use crate::journal::log::LogOptions;
+use crate::journal::newest;
 use crate::journal::record::{ALIGN, HEAD_BYTES, Kind};
 use crate::journal::scan::scan;
 use crate::journal::segment::{SpareMaker, segment_name};
@@ -31,6 +32,16 @@ pub struct Piece {
     pub offset: u64,
     /// Its generation and salt, which the checksums of its batches begin with; none without a header.
     pub seed: Option<(u64, u64)>,
+}
+
+/// The newest segment, by its file's name and its first batch, if it is not there: what it held is lost,
+/// and nothing says how much that was. `base` is the last batch of the base.
+pub fn missing<S: Storage>(
+    storage: &S,
+    base: Index,
+) -> Result<Option<(String, Index)>, JournalError> {
+    let files = scan(storage, LogOptions::default().shard, base)?;
+    Ok(files.missing.map(|(number, first)| (segment_name(number), first)))
 }
 
 /// What a cut at `spot` makes void: the damaged segment from there, and all later ones. `base` is the
@@ -68,6 +79,7 @@ pub fn behind<S: Storage>(
         files.segments.iter().skip_while(|segment| segment.number != spot.segment).peekable();
     while let Some(segment) = segments.next() {
         let to = segments.peek().map(|following| following.first());
+        let to = to.or(files.missing.map(|(_, first)| first));
         let (from, mut at) = match segment.number == spot.segment {
             true => (spot.index, spot.offset),
             false => (segment.first(), HEADER_BYTES),
@@ -90,7 +102,8 @@ pub fn behind<S: Storage>(
     Ok(())
 }
 
-/// Cuts the log before batch `index`; durable when it returns.
+/// Cuts the log before batch `index`; durable when it returns, and noted as the newest segment. A crash
+/// between the two leaves the log cut: the note then names a segment of lower generation.
 pub fn cut<S: Storage>(storage: &Arc<S>, base: Index, index: Index) -> Result<(), JournalError> {
     let shard = LogOptions::default().shard;
     let files = scan(&**storage, shard, base)?;
@@ -99,5 +112,7 @@ pub fn cut<S: Storage>(storage: &Arc<S>, base: Index, index: Index) -> Result<()
     let io = |action| JournalError::io(&name, action);
     let spare = maker.make().map_err(io("make"))?;
     let segment = spare.begin(shard, files.generation + 1, index).map_err(io("begin"))?;
-    segment.file.sync().map_err(io("sync"))
+    segment.file.sync().map_err(io("sync"))?;
+    newest::write(&**storage, &mut None, segment.number, &segment.header)
+        .map_err(JournalError::io(newest::NEWEST, "write"))
 }

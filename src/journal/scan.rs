@@ -3,6 +3,7 @@
 use crate::ids::Index;
 use crate::journal::error::JournalError;
 use crate::journal::header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
+use crate::journal::newest::{self, NEWEST};
 use crate::journal::segment::{Segment, Spare, segment_name, segment_number};
 use crate::journal::storage::{File, Storage};
 use std::collections::VecDeque;
@@ -13,8 +14,10 @@ pub(super) struct Files<S: Storage> {
     pub segments: VecDeque<Segment<S::File>>,
     /// All others: never used, covered by the base, or void.
     pub idle: Vec<Spare<S>>,
-    /// The greatest one of any header.
+    /// The greatest one of any header, or that is noted.
     pub generation: u64,
+    /// The newest segment, by its number and first index, if there is none so new.
+    pub missing: Option<(u64, Index)>,
     /// Above the numbers of all files.
     pub numbers_from: u64,
     /// Those of the idle ones that have no whole header, though they are not empty.
@@ -30,6 +33,8 @@ pub(super) fn scan<S: Storage>(
     after: Index,
 ) -> Result<Files<S>, JournalError> {
     let (mut used, mut files) = (Vec::new(), Files::empty());
+    // Before the headers: a server that writes meanwhile only makes newer ones.
+    let noted = newest::read(storage).map_err(JournalError::io(NEWEST, "read"))?;
     let names = storage.list().map_err(JournalError::io("the log", "list its files"))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
     numbers.sort_unstable();
@@ -67,6 +72,12 @@ pub(super) fn scan<S: Storage>(
         }
     }
     files.order(used, after)?;
+    if let Some(noted) = noted.filter(|noted| noted.generation > files.generation) {
+        files.generation = noted.generation;
+        // Whoever finds it again can put it back beside what was made since.
+        files.numbers_from = files.numbers_from.max(noted.bytes.saturating_add(1));
+        files.missing = Some((noted.bytes, Index(noted.first)));
+    }
     Ok(files)
 }
 
@@ -76,6 +87,7 @@ impl<S: Storage> Files<S> {
             segments: VecDeque::new(),
             idle: Vec::new(),
             generation: 0,
+            missing: None,
             numbers_from: 1,
             headless: Vec::new(),
             notices: Vec::new(),

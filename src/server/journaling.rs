@@ -42,13 +42,30 @@ pub struct Home {
 
 impl Home {
     /// Opens and locks the folder that the options name; none without a journal.
+    ///
+    /// # Errors
+    /// `dir` is no folder; the journal's cannot be made, or is in use by another server.
     pub fn open(config: &Config) -> io::Result<Option<Home>> {
+        let dir = PathBuf::from(config.text(Name::Dir));
+        // Made by us it would hide a mistyped path, or a volume that is not mounted.
+        if !dir.is_dir() {
+            let text = format!("dir: {} is no folder; make it, or name another", dir.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
         if !config.flag(Name::AppendOnly) {
             return Ok(None);
         }
-        let path = PathBuf::from(config.text(Name::Dir)).join(config.text(Name::AppendDirName));
+        let path = dir.join(config.text(Name::AppendDirName));
         let disk = Disk::open(&path)?;
         let lock = disk.lock()?;
+        // Somebody may have opened it on purpose, for a backup: it is left as it is.
+        if disk.is_open_to_others()? {
+            let folder = path.display();
+            tracing::warn!(
+                "others than its owner may look into the journal's folder, {folder}, which holds the jobs' \
+                 bodies; chmod -R go= {folder}"
+            );
+        }
         Ok(Some(Home { disk: Arc::new(disk), lock }))
     }
 }

@@ -1,6 +1,6 @@
 //! Where the journal is that a command line names.
 
-use crate::journal::{JournalError, segment_number};
+use crate::journal::{JournalError, NEWEST, segment_number};
 use std::path::{Path, PathBuf};
 
 /// The journal's folder, if the options are the default ones.
@@ -18,7 +18,7 @@ pub fn find(dir: &Path) -> Result<PathBuf, JournalError> {
         let file = entry.map_err(JournalError::io(&name, "read"))?.file_name();
         let file = file.to_string_lossy();
         let base = file.starts_with("base-") && file.ends_with(".base");
-        if file == "lock" || base || segment_number(&file).is_some() {
+        if file == "lock" || file == NEWEST || base || segment_number(&file).is_some() {
             return Ok(dir.to_owned());
         }
     }

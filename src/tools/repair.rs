@@ -8,12 +8,13 @@ use crate::journal::base::BaseReader;
 use crate::journal::check::{Spot, Verdict};
 use crate::journal::dump::{Dump, DumpError, Names, told, word_of};
 use crate::journal::recovery::newest_base;
-use crate::journal::repair::{Piece, behind, cut, pieces};
-use crate::journal::{Disk, Entry, JournalError, LogOptions, LogReader, segment_name};
+use crate::journal::repair::{Piece, behind, cut, missing, pieces};
+use crate::journal::{Disk, Entry, JournalError, LogOptions, LogReader, make_file, segment_name};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -64,6 +65,8 @@ struct Losses {
     jobs: Vec<String>,
     /// How many different ones there are.
     jobs_count: usize,
+    /// The newest segment and its first batch, if it is not there.
+    missing: Option<(String, Index)>,
     /// Names of queues as of the batch before.
     names: Names,
 }
@@ -72,7 +75,8 @@ impl Losses {
     fn find(disk: &Arc<Disk>, base: Index, spot: &Spot) -> Result<Losses, JournalError> {
         let names = names_before(disk, base, spot.index)?;
         let (batches, facts, jobs, jobs_count) = (0, 0, Vec::new(), 0);
-        let mut losses = Losses { batches, facts, jobs, jobs_count, names };
+        let missing = missing(&**disk, base)?;
+        let mut losses = Losses { batches, facts, jobs, jobs_count, missing, names };
         let (mut seen, mut names) = (HashSet::new(), losses.names.clone());
         behind(&**disk, base, spot, &mut |entry| {
             losses.batches += 1;
@@ -96,7 +100,7 @@ impl Losses {
     }
 
     fn text(&self, spot: &Spot) -> String {
-        let Losses { batches, facts, jobs, jobs_count, .. } = self;
+        let Losses { batches, facts, jobs, jobs_count, missing, .. } = self;
         let mut text = format!(
             "\nThe cut keeps all up to batch {}. What stands behind it is lost: as far as it can still \
              be read,\n{batches} batches with {facts} facts about {jobs_count} jobs{}\n",
@@ -107,6 +111,14 @@ impl Losses {
         if jobs.len() < *jobs_count {
             let more = jobs_count - jobs.len();
             writeln!(text, "  and {more} more").expect("a String takes all");
+        }
+        if let Some((name, first)) = missing {
+            writeln!(
+                text,
+                "And all that {name} held, which is not there or has no whole header: batch {first} and those\n\
+                 after it; how many there were is not known. If the file is somewhere, put it back instead."
+            )
+            .expect("a String takes all");
         }
         text
     }
@@ -160,7 +172,7 @@ fn make_folder(journal: &Path) -> Result<PathBuf, JournalError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     for second in now.. {
         let folder = journal.join(format!("cut-{second}"));
-        match fs::create_dir(&folder) {
+        match fs::DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
@@ -174,7 +186,7 @@ fn make_folder(journal: &Path) -> Result<PathBuf, JournalError> {
 fn copy(journal: &Path, folder: &Path, piece: &Piece) -> io::Result<()> {
     let mut from = File::open(journal.join(&piece.file))?;
     from.seek(SeekFrom::Start(piece.offset))?;
-    let mut to = File::create_new(folder.join(saved_name(piece)))?;
+    let mut to = make_file(&folder.join(saved_name(piece)))?;
     io::copy(&mut from, &mut to)?;
     to.sync_all()
 }
@@ -188,7 +200,7 @@ fn write(
     name: &str,
     what: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create_new(folder.join(name))?);
+    let mut out = BufWriter::new(make_file(&folder.join(name))?);
     what(&mut out)?;
     out.flush()?;
     out.get_ref().sync_all()

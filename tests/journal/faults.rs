@@ -48,7 +48,7 @@ fn an_error_at_every_operation() {
                     stays_poisoned(&mut history, &mut log);
                     break;
                 }
-                let files: u64 = history.storage.files().values().map(|f| f.len() as u64).sum();
+                let files: u64 = history.storage.segments().values().map(|f| f.len() as u64).sum();
                 assert_eq!(log.disk_bytes(), files, "what was begun and failed is gone");
             }
             let met = history.storage.operations() > operation;

@@ -80,6 +80,13 @@ impl Lossy {
         state.names.iter().map(|(name, at)| (name.clone(), state.files[*at].now.clone())).collect()
     }
 
+    /// The files of the log as they are seen now.
+    pub fn segments(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut files = self.files();
+        files.retain(|name, _| name.starts_with("segment-"));
+        files
+    }
+
     /// How many operations changed something, or tried to.
     pub fn operations(&self) -> u64 {
         self.state().operations

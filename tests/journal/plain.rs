@@ -23,7 +23,10 @@ fn what_was_appended_is_read_again() {
         assert_eq!((opened.batches, opened.last, opened.cut), (200, Index(200), None));
         assert_eq!(opened.last_fact + 1, maker.first);
         assert_eq!(opened.last_now, batches[199].now);
-        assert_eq!(log.disk_bytes(), storage.files().values().map(|f| f.len() as u64).sum::<u64>());
+        assert_eq!(
+            log.disk_bytes(),
+            storage.segments().values().map(|f| f.len() as u64).sum::<u64>()
+        );
         let (_, _, read) = start(&storage, Index(120)).unwrap();
         assert!(read[..] == batches[120..]);
     }
@@ -62,14 +65,14 @@ fn dropped_segments_are_used_again_and_the_rest_goes() {
     assert_eq!((log.bounds(), log.spares()), ((Index(9), Index(50)), 2));
     log.drop_before(Index(42)).unwrap();
     assert_eq!((log.bounds(), log.spares()), ((Index(41), Index(50)), 2));
-    assert_eq!(storage.files().len(), 5);
+    assert_eq!(storage.segments().len(), 5);
     assert!(matches!(
         log.read(Index(40), Index(50), 1),
         Err(JournalError::Gap { first: Index(41), after: Index(39), .. })
     ));
     let room = log.room_bytes();
     append(&mut log, &[(); 4].map(|()| maker.sized(15_000))).unwrap();
-    assert_eq!((log.spares(), storage.files().len()), (1, 5));
+    assert_eq!((log.spares(), storage.segments().len()), (1, 5));
     assert!(log.room_bytes() < room);
     log.sync().unwrap();
     let storage = storage.kill();

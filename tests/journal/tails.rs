@@ -85,7 +85,7 @@ fn what_an_earlier_use_left_never_passes() {
             (log, opened, read) = start(&storage, after).unwrap();
             assert!(read == batches[21..], "{} batches", read.len());
             assert_eq!(opened.cut, None);
-            let bytes = storage.files().into_values().filter(|f| f[4096 + 2 * 8_064 + 4] == 1);
+            let bytes = storage.segments().into_values().filter(|f| f[4096 + 2 * 8_064 + 4] == 1);
             stale += bytes.count();
         }
         assert!(stale > 10, "there are stale batches");

@@ -4,6 +4,7 @@
  *   stuck   fdatasync of segments hangs until the file is gone; it appends a byte to the file `hangs`
  *   write   pwrite to segments fails with EIO
  *   full    no file of the journal can be created: ENOSPC
+ *   create  no segment can be created: EIO
  *   short   pwrite writes at most 100 bytes, at least one
  * Segments are files whose names hold "segment-", bases those that hold "base-". */
 #define _GNU_SOURCE
@@ -79,6 +80,11 @@ int open64(const char *path, int flags, ...) {
     const char *name = strrchr(path, '/');
     if ((flags & O_CREAT) && name && (strstr(name, "segment-") || strstr(name, "base-")) && asked("full")) {
         errno = ENOSPC;
+        return -1;
+    }
+    if ((flags & O_CREAT) && name && strstr(name, "segment-") && asked("create")) {
+        note("creates");
+        errno = EIO;
         return -1;
     }
     return syscall(SYS_openat, AT_FDCWD, path, flags, mode);

@@ -4,7 +4,9 @@ use super::{Log, Parts};
 use crate::ids::Index;
 use crate::journal::chain::Chain;
 use crate::journal::entry::Entry;
+use crate::journal::error::is_no_room;
 use crate::journal::header::HEADER_BYTES;
+use crate::journal::newest;
 use crate::journal::record::{self, Head, Kind};
 use crate::journal::segment::{Segment, Spare, SpareMaker, segment_name};
 use crate::journal::storage::{File, Storage};
@@ -29,6 +31,8 @@ impl<S: Storage> Log<S> {
             dirty: false,
             buffer: Vec::new(),
             poison: None,
+            newest: None,
+            unnoted: false,
         }
     }
 
@@ -160,7 +164,7 @@ impl<S: Storage> Log<S> {
         self.sync_current()?;
         self.generation += 1;
         let segment = spare.begin(self.options.shard, self.generation, first)?;
-        self.dirty = true;
+        (self.dirty, self.unnoted) = (true, true);
         // One without a batch begins where the new one does: it is void.
         let is_empty = self.segments.back().is_some_and(|last| last.next == last.first());
         let empty = if is_empty { self.segments.pop_back() } else { None };
@@ -175,7 +179,19 @@ impl<S: Storage> Log<S> {
             self.dirty = false;
         }
         self.durable = self.chain.last();
-        Ok(())
+        if self.unnoted { self.note_newest() } else { Ok(()) }
+    }
+
+    /// Notes that the newest segment is there. Its header must be durable.
+    pub(in crate::journal) fn note_newest(&mut self) -> io::Result<()> {
+        self.unnoted = false;
+        let Some(Segment { number, header, .. }) = self.segments.back() else { return Ok(()) };
+        match newest::write(&*self.storage, &mut self.newest, *number, header) {
+            // A full disk has no room for the file, if there was none yet: another segment will
+            // note it. Until then nobody would miss this one.
+            Err(error) if is_no_room(&error) => Ok(()),
+            noted => noted,
+        }
     }
 
     /// After a cut: the batches up to `index`, which end at `end` of their segment, are left, and the

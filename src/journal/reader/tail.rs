@@ -16,22 +16,21 @@ const WINDOW_BYTES: usize = 1 << 20;
 pub(super) struct Tail {
     /// Remains of batches.
     pub cut: Option<Cut>,
-    /// The file is shorter than its header says.
-    pub short: bool,
 }
 
 impl Tail {
     /// The log cannot go on in this segment. With remains: a torn batch of which the lost sectors
     /// are written again with the same content would be whole, and so would be the batches behind it.
     pub fn needs_segment(&self) -> bool {
-        self.cut.is_some() || self.short
+        self.cut.is_some()
     }
 
     /// Looks at what follows the last batch of the newest segment, where no batch follows for the
     /// reason `why`.
     ///
     /// # Errors
-    /// [`JournalError::Damaged`] if what is missing was durable: a head behind it says so.
+    /// [`JournalError::Damaged`] if what is missing was durable: a head behind it says so; or if the
+    /// file is shorter than its header says, as no crash makes it.
     pub fn find<F: File>(
         stream: &mut Stream,
         segment: &Segment<F>,
@@ -41,6 +40,13 @@ impl Tail {
         let (name, at) = (segment.name(), segment.end);
         let io = || JournalError::io(&name, "read");
         let bytes = segment.file.bytes().map_err(io())?;
+        if bytes < segment.header.bytes {
+            let what = format!(
+                "batch {}: {why}; the file was cut short, by no crash: it has {bytes} bytes of {}",
+                chain.next, segment.header.bytes
+            );
+            return Err(JournalError::Damaged { file: name, offset: at, what });
+        }
         let first = stream.view(&segment.file, at, HEAD_BYTES).map_err(io())?;
         let mut end = torn_head(first, segment, chain).map_or(at, |head| at + head.span());
         let mut position = at + ALIGN;
@@ -66,10 +72,9 @@ impl Tail {
             }
             position += heads as u64 * ALIGN;
         }
-        let (short, index, lost) =
-            (bytes < segment.header.bytes, chain.next, end.min(bytes).saturating_sub(at));
+        let (index, lost) = (chain.next, end.min(bytes).saturating_sub(at));
         let cut = (end > at).then_some(Cut { file: name, offset: at, index, bytes: lost });
-        Ok(Tail { cut, short })
+        Ok(Tail { cut })
     }
 }
 

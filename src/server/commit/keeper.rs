@@ -4,7 +4,7 @@
 use super::shared::Shared;
 use crate::ids::Index;
 use crate::journal::base::{BaseHead, BaseWriter};
-use crate::journal::{Disk, SpareMaker};
+use crate::journal::{Disk, SpareMaker, may_pass};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -142,6 +142,10 @@ impl Work {
             let now = Instant::now();
             if now >= self.look_at {
                 self.look();
+                match self.storage.check_place() {
+                    Err(error) if !may_pass(&error) => self.fail(&error),
+                    _ => {}
+                }
                 self.look_at = now + LOOK;
             }
             let task = match tasks.recv_timeout(self.look_at.saturating_duration_since(now)) {
@@ -189,6 +193,14 @@ impl Work {
         self.shared.journal_max.store(journal_max, Ordering::Release);
     }
 
+    /// Nothing more is written until a restart.
+    fn fail(&self, error: &io::Error) {
+        if self.shared.failure().is_none() {
+            tracing::error!(%error, "the journal failed; nothing is acknowledged until a restart");
+            self.shared.fail(&error.to_string());
+        }
+    }
+
     fn base_bytes(&self) -> u64 {
         self.base.as_ref().map_or(0, BaseWriter::bytes)
     }
@@ -202,8 +214,10 @@ impl Work {
     fn make_spare(&self) {
         let made = self.maker.make();
         let told = made.map(|spare| self.shared.give_spare(spare));
-        if told.is_err() {
-            self.look();
+        match &told {
+            Ok(()) => {}
+            Err(error) if may_pass(error) => self.look(),
+            Err(error) => self.fail(error),
         }
         self.tell(Done::Spare(told));
     }

@@ -5,7 +5,7 @@ use super::shared::{Fsync, Proposal, Shared, Work};
 use crate::ids::Index;
 use crate::journal::commit_log::EPOCH;
 use crate::journal::record::span;
-use crate::journal::{Disk, Entry, Log};
+use crate::journal::{Disk, Entry, Log, may_pass};
 use crate::server::timer::mono_us;
 use std::io;
 use std::sync::Arc;
@@ -79,6 +79,10 @@ impl Writer {
     fn work(&mut self) -> io::Result<()> {
         loop {
             let Next { batches, sync, stop } = self.next();
+            // The keeper met a failure. What is out is not acknowledged, and nothing follows it.
+            if self.shared.failure().is_some() {
+                return Ok(());
+            }
             if !batches.is_empty() {
                 self.append(batches)?;
             }
@@ -183,7 +187,7 @@ impl Writer {
         let entries: Vec<Entry<'_>> = batches.iter().map(Proposal::entry).collect();
         match self.log.append(&entries) {
             // No room for another segment: nothing was written, and nobody has been told anything.
-            Err(_) if !self.log.is_poisoned() => {
+            Err(error) if !self.log.is_poisoned() && may_pass(&error) => {
                 self.retry_at_us = mono_us() + RETRY_US;
                 self.kept = batches;
                 return Ok(());
