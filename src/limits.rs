@@ -168,6 +168,11 @@ pub const FORGOTTEN_PER_TURN: u32 = 1024;
 pub const TIDYING_STEPS_PER_TURN: u32 = 1_024;
 /// Bytes left behind that are not worth moving jobs.
 pub const SPARE_BYTES_MIN: usize = 512 << 10;
+/// Jobs are moved together when for so long no more than a 64th of them came or went, ms: what a peak leaves behind
+/// is mostly used again, or goes by itself when the jobs beside it do. Near `maxmemory` they are moved at once.
+pub const SPARE_QUIET_MS: u64 = 1_000;
+/// ... and after so long in any case, ms: a pass over a million jobs takes some 0.3 s of the engine.
+pub const SPARE_MS_MAX: u64 = 10_000;
 /// Bytes that may be held beyond `maxmemory` before adding is refused for what freed jobs have left behind:
 /// the page that new jobs come to in each size, and what is not worth moving jobs.
 pub const HELD_BYTES_BEYOND: u64 = 8 << 20;

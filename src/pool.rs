@@ -63,6 +63,7 @@ impl Numbers {
 
     /// A free number. `open` is called for a block that begins with it. O(1), except for that, once in
     /// `N` calls at most.
+    #[inline]
     pub fn take(&mut self, open: impl FnOnce(usize)) -> u32 {
         if self.blocks.get(self.current).is_none_or(|block| block.count == 0) {
             self.current = self.roomy_block().unwrap_or_else(|| {
@@ -87,6 +88,7 @@ impl Numbers {
     }
 
     /// Takes a number back. Returns the block that holds none any more, if so; it is closed then.
+    #[inline]
     pub fn give(&mut self, number: u32) -> Option<usize> {
         let (at, bit) =
             ((number >> self.shift) as usize, (number & ((1 << self.shift) - 1)) as usize);
@@ -116,11 +118,13 @@ impl Numbers {
         Some(at)
     }
 
+    #[inline]
     fn is_free(&self, at: usize) -> bool {
         // Block 0 lacks number 0.
         self.blocks[at].count == self.items - u16::from(at == 0)
     }
 
+    #[cold]
     fn close(&mut self, at: usize) {
         self.blocks[at] = Block::default();
         self.roomy[at / 64] &= !(1 << (at % 64));
@@ -181,6 +185,7 @@ impl Numbers {
             + self.gaps.capacity() * 4
     }
 
+    #[inline]
     fn take_from(&mut self, at: usize) -> u32 {
         let block = &mut self.blocks[at];
         let word = block.some.trailing_zeros() as usize;

@@ -58,6 +58,8 @@ const INNER: &[&str] = &[
     "READ_BYTES_PER_TURN_ALL",
     "REWRITE_COST",
     "SPARE_BYTES_MIN",
+    "SPARE_MS_MAX",
+    "SPARE_QUIET_MS",
     "STANDSTILL_US",
     "SUBSCRIPTION_BYTES",
     "TLS_REFUSALS_MAX",

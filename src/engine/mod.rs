@@ -97,6 +97,8 @@ pub struct Settings {
     pub stats_retention_ms: u64,
     /// Bytes that freed jobs have left behind that are worth moving others together.
     pub spare_bytes_min: usize,
+    /// How long hardly any job comes or goes before others are moved together, ms.
+    pub spare_quiet_ms: u64,
 }
 
 impl Default for Settings {
@@ -110,6 +112,7 @@ impl Default for Settings {
             memory_bytes_max: 0,
             stats_retention_ms: crate::limits::STATS_RETENTION_MS_DEFAULT,
             spare_bytes_min: crate::limits::SPARE_BYTES_MIN,
+            spare_quiet_ms: crate::limits::SPARE_QUIET_MS,
         }
     }
 }
@@ -207,7 +210,7 @@ impl Engine {
 
     /// An empty engine.
     pub fn new(settings: Settings) -> Engine {
-        let store = Store::new(settings.hash_seed, settings.spare_bytes_min);
+        let store = Store::new(&settings);
         let hasher = store.hasher().state();
         Engine {
             store,
@@ -316,7 +319,7 @@ impl Engine {
     /// for recovery, which lets no time pass.
     pub fn tidy_applied(&mut self, mut budget: u32) {
         if self.store.bury_slice(&mut budget) {
-            self.store.tidy(&mut budget, true, |_| false);
+            self.store.tidy(None, &mut budget, true, |_| false);
         }
     }
 

@@ -40,7 +40,7 @@ impl Engine {
         // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
         let timed_out = self.time_out(&mut left.max(SLICE_STEPS), now, turn);
         let forgotten = self.forget_idle(now, turn);
-        let tidy = self.store.bury_slice(&mut left) && self.tidy(&mut left);
+        let tidy = self.store.bury_slice(&mut left) && self.tidy(now, &mut left);
         // Without room, who asks again at once finds the same.
         let passed = swept && returned && ended && forgotten || !self.gate.lets_time_pass();
         let more = !(passed && timed_out && tidy);
@@ -53,16 +53,17 @@ impl Engine {
         let passes = self.gate.lets_time_pass();
         let serves = !self.touched.is_empty() && self.gate.serves();
         let begun = !self.sweeping.is_empty() || !self.unbound.is_empty();
-        if passes && begun || serves || self.may_return() || self.store.is_untidy() {
+        let tidying = self.store.next_tidying();
+        if passes && begun || serves || self.may_return() || tidying == Some(Millis(0)) {
             return Some(Millis(0));
         }
         let timeout = self.waiters.next_wakeup().filter(|_| self.monotonic.is_none());
         if !passes {
-            return timeout;
+            return [timeout, tidying].into_iter().flatten().min();
         }
         let idle = self.store.first_idle();
         let forget = idle.map(|idle| idle.since.plus(self.settings.stats_retention_ms));
-        [self.store.next_wakeup(), timeout, forget].into_iter().flatten().min()
+        [self.store.next_wakeup(), timeout, forget, tidying].into_iter().flatten().min()
     }
 
     /// When `advance` must be called for the next deadline of a waiter, at the latest: on the monotonic
@@ -72,7 +73,7 @@ impl Engine {
     }
 
     /// Gives back what freed jobs leave behind, in slices; true when done.
-    fn tidy(&mut self, budget: &mut u32) -> bool {
+    fn tidy(&mut self, now: Micros, budget: &mut u32) -> bool {
         let share = (*budget).min(limits::TIDYING_STEPS_PER_TURN);
         let mut left = share;
         let Engine { store, in_hand, returning, searches, settings, .. } = self;
@@ -81,7 +82,8 @@ impl Engine {
             store.press();
         }
         let searched = |queue| searches.values().any(|search| search.is_of(queue));
-        let done = store.tidy(&mut left, in_hand.is_empty() && returning.is_empty(), searched);
+        let leased = in_hand.is_empty() && returning.is_empty();
+        let done = store.tidy(Some(now.floor()), &mut left, leased, searched);
         *budget -= share - left;
         done
     }

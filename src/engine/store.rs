@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use crate::engine::Settings;
 use crate::engine::ages::Ages;
 use crate::engine::base::{Bases, image};
 use crate::engine::forecast::Forecast;
@@ -130,8 +131,8 @@ pub struct Located {
 
 impl Store {
     /// Nothing in it.
-    pub fn new(hash_seed: u64, spare_bytes_min: usize) -> Store {
-        let hasher = Hasher::new(hash_seed);
+    pub fn new(settings: &Settings) -> Store {
+        let hasher = Hasher::new(settings.hash_seed);
         Store {
             jobs: Jobs::default(),
             timers: Timers::new(),
@@ -142,7 +143,7 @@ impl Store {
             bytes: 0,
             job_bytes: 0,
             index_bytes: 0,
-            tidying: Tidying::new(spare_bytes_min),
+            tidying: Tidying::new(settings.spare_bytes_min, settings.spare_quiet_ms),
             number: 0,
             graveyard: Graveyard::default(),
             kept: Graveyard::default(),
@@ -468,9 +469,9 @@ impl Store {
         !self.graveyard.is_empty() || !self.purging.is_empty()
     }
 
-    /// Whether memory is to be tidied up: removed jobs freed, or the others moved closer together.
-    pub fn is_untidy(&self) -> bool {
-        self.has_graves() || self.is_sparse()
+    /// When memory is to be tidied up: removed jobs freed, or the others moved closer together.
+    pub fn next_tidying(&self) -> Option<Millis> {
+        if self.has_graves() { Some(Millis(0)) } else { self.next_moving() }
     }
 
     /// Whether jobs of removed queues are still there, those included that a base file may need.

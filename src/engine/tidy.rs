@@ -10,6 +10,10 @@
 //!                      they stand in and the tables of the id index
 //! ```
 //!
+//! They begin when hardly any job comes or goes any more, or after a while in any case: what a wave leaves is
+//! used again by the next, and jobs that are taken in the order in which they came leave nothing. Near the limit
+//! they begin at once.
+//!
 //! A job's number is known to the index of its queue, to its timer, to the list it stands in and to a base
 //! file that is being written; all of them are told. A reply that is not on its way yet and a connection
 //! with BOUND leases know the numbers of leased jobs, so these stay where they are, and so do the jobs of a
@@ -23,6 +27,8 @@ use crate::engine::hash::wide;
 use crate::engine::job::{JobIndex, Stage};
 use crate::engine::store::{Store, bound_in, number_at};
 use crate::ids::{DATABASES, QueueNo};
+use crate::limits;
+use crate::time::Millis;
 use crate::wheel::Timers;
 
 /// Bytes of the id index for a job when it is as large as it has to be.
@@ -43,6 +49,19 @@ pub struct Tidying {
     pressed: Cell<bool>,
     /// Bytes that are worth a pass.
     spare_bytes_min: usize,
+    /// Since when a pass is wanted that has not begun.
+    wait: Option<Wait>,
+    /// How long jobs are to be left alone before, ms.
+    quiet_ms: u64,
+}
+
+/// For jobs to be left alone.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since: Millis,
+    /// When the jobs were counted, and how many there were.
+    counted: Millis,
+    jobs: usize,
 }
 
 #[derive(Debug, Default)]
@@ -78,9 +97,14 @@ impl Pass {
 
     /// Whether it is to go on.
     fn begin(&mut self, spare: Spare) -> bool {
-        self.left = self.left.min(spare.spare);
-        self.running = self.is_wanted(spare);
+        self.running = self.notices(spare);
         self.running
+    }
+
+    /// Whether it is wanted, where there is so much now.
+    fn notices(&mut self, spare: Spare) -> bool {
+        self.left = self.left.min(spare.spare);
+        self.is_wanted(spare)
     }
 
     /// It has been through all of so many jobs. If it moved many of them and much is left, then because more
@@ -93,10 +117,27 @@ impl Pass {
 
 impl Tidying {
     /// Nothing is left behind yet.
-    pub fn new(spare_bytes_min: usize) -> Tidying {
+    pub fn new(spare_bytes_min: usize, quiet_ms: u64) -> Tidying {
         let (data, numbers, at) = (Pass::default(), Pass::default(), At::default());
         let (entries, pressed) = (Vec::new(), Cell::new(false));
-        Tidying { data, numbers, at, entries, pressed, spare_bytes_min }
+        Tidying { data, numbers, at, entries, pressed, spare_bytes_min, wait: None, quiet_ms }
+    }
+
+    /// Whether nothing is waited for: a pass has begun, or memory is short.
+    fn is_urgent(&self) -> bool {
+        self.data.running || self.numbers.running || self.pressed.get()
+    }
+
+    /// Whether it is time for a pass that is wanted; there are so many jobs.
+    fn is_time(&mut self, now: Millis, jobs: usize) -> bool {
+        let wait = *self.wait.get_or_insert(Wait { since: now, counted: now, jobs });
+        if now.0 < wait.counted.0.saturating_add(self.quiet_ms) {
+            return false;
+        }
+        let quiet = wait.jobs.abs_diff(jobs) <= jobs / 64;
+        let long = now.0 >= wait.since.0.saturating_add(limits::SPARE_MS_MAX);
+        self.wait = Some(Wait { counted: now, jobs, ..wait });
+        quiet || long
     }
 
     /// What is worth a pass.
@@ -131,8 +172,17 @@ impl Store {
         Spare { spare: spare + index, enough: self.tidying.enough(self.held_for_numbers()) }
     }
 
-    /// Whether jobs are to be moved closer together.
-    pub fn is_sparse(&self) -> bool {
+    /// When jobs are to be moved closer together.
+    pub fn next_moving(&self) -> Option<Millis> {
+        if !self.is_sparse() {
+            return None;
+        }
+        let Tidying { wait, quiet_ms, .. } = &self.tidying;
+        let wait = wait.as_ref().filter(|_| !self.tidying.is_urgent());
+        Some(wait.map_or(Millis(0), |wait| wait.counted.plus(*quiet_ms)))
+    }
+
+    fn is_sparse(&self) -> bool {
         self.tidying.data.is_wanted(self.spare_data())
             || self.tidying.numbers.is_wanted(self.spare_numbers())
     }
@@ -142,14 +192,22 @@ impl Store {
         self.tidying.pressed.set(true);
     }
 
-    /// Moves jobs closer together, if that is needed; true when done. `stays` tells whose jobs keep their
-    /// numbers; without `leased` all that are leased do.
+    /// Moves jobs closer together, if that is needed and it is time, at once without `now`; true when done.
+    /// `stays` tells whose jobs keep their numbers; without `leased` all that are leased do.
     pub fn tidy(
         &mut self,
+        now: Option<Millis>,
         budget: &mut u32,
         leased: bool,
         stays: impl Fn(QueueNo) -> bool,
     ) -> bool {
+        if let Some(now) = now
+            && self.is_to_wait(now)
+        {
+            self.forget_timers();
+            return true;
+        }
+        self.tidying.wait = None;
         let spare = self.spare_data();
         if self.tidying.data.begin(spare) {
             if !self.jobs.move_data(budget, &mut self.tidying.data.moved) {
@@ -168,6 +226,21 @@ impl Store {
         }
         self.tidying.pressed.set(false);
         self.forget_timers();
+        true
+    }
+
+    /// Whether no pass is to begin now, if none is wanted or jobs come and go.
+    fn is_to_wait(&mut self, now: Millis) -> bool {
+        if self.tidying.is_urgent() {
+            return false;
+        }
+        let (data, numbers) = (self.spare_data(), self.spare_numbers());
+        let Tidying { data: of_data, numbers: of_numbers, .. } = &mut self.tidying;
+        // Both are asked: what a pass has left is no more than what there is now.
+        if of_data.notices(data) | of_numbers.notices(numbers) {
+            return !self.tidying.is_time(now, self.jobs.count());
+        }
+        self.tidying.wait = None;
         true
     }
 

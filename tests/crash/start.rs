@@ -32,6 +32,7 @@ pub fn other_settings(settings: &Settings) -> Settings {
         memory_bytes_max: 1,
         stats_retention_ms: 1,
         spare_bytes_min: 0,
+        spare_quiet_ms: 0,
     }
 }
 

@@ -46,7 +46,8 @@ struct One {
 
 impl One {
     fn new(spare_bytes_min: usize) -> One {
-        let engine = Engine::new(Settings { spare_bytes_min, ..Settings::default() });
+        let engine =
+            Engine::new(Settings { spare_bytes_min, spare_quiet_ms: 0, ..Settings::default() });
         let (facts, log) = (Facts::default(), Log::default());
         One { engine, facts, log, images: Vec::new(), base_of: None }
     }
@@ -290,4 +291,63 @@ fn moving_jobs_together_changes_nothing_that_can_be_seen() {
         }
         twins.check();
     }
+}
+
+/// An engine that does not know of a limit, and `count` jobs in it.
+fn filled(count: u32) -> One {
+    let engine = Engine::new(Settings { spare_bytes_min: 1, ..Settings::default() });
+    let (facts, log) = (Facts::default(), Log::default());
+    let mut one = One { engine, facts, log, images: Vec::new(), base_of: None };
+    for number in 0..count {
+        let id = number.to_be_bytes();
+        let add = Add::new(named(0), When::In(50_000_000), &[7; 100]);
+        let add = Request::Add(Add { id: Some(&id), ..add });
+        one.ask(Micros(BEGIN_MS * 1_000), ClientId(1), &add, true);
+    }
+    one
+}
+
+/// Deletes two of three jobs in `slices` and as many quarters of a second; how many bytes are held at each end.
+fn drain(one: &mut One, count: u32, slices: u64) -> Vec<u64> {
+    let mut held = Vec::new();
+    for slice in 0..slices {
+        let now = Micros((BEGIN_MS + slice * 250) * 1_000);
+        for number in (0..count).filter(|number| number % 3 > 0) {
+            // Of all over the memory in each slice.
+            if u64::from(number / 3) % slices == slice {
+                let ids: &[&[u8]] = &[&number.to_be_bytes()];
+                one.ask(now, ClientId(1), &Request::Delete { queue: named(0), ids }, true);
+            }
+        }
+        while one.pass(now, 100_000) {}
+        one.facts.clear();
+        held.push(one.engine.held_bytes());
+    }
+    held
+}
+
+#[test]
+fn jobs_are_moved_together_when_no_more_of_them_go() {
+    let count = 30_000;
+    let mut one = filled(count);
+    let full = one.engine.held_bytes();
+    let held = drain(&mut one, count, 20);
+    assert!(held[19] > full / 10 * 9, "nothing is moved while jobs go: {held:?} of {full}");
+    // Whoever calls it when it asks for that sees it done in two seconds.
+    let drained_ms = BEGIN_MS + 19 * 250;
+    while let Some(at) = one.engine.next_wakeup().filter(|at| at.0 <= drained_ms + 2_000) {
+        one.pass(Micros(at.0.max(drained_ms) * 1_000), 100_000);
+    }
+    let left = one.engine.held_bytes();
+    assert!(left < full / 2, "{left} of {full} bytes");
+}
+
+#[test]
+fn jobs_are_moved_together_after_ten_seconds_in_any_case() {
+    let count = 30_000;
+    let mut one = filled(count);
+    let full = one.engine.held_bytes();
+    let held = drain(&mut one, count, 80);
+    let fell = held.iter().position(|held| *held < full / 4 * 3);
+    assert!(matches!(fell, Some(30..70)), "{held:?} of {full}");
 }
