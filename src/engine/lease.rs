@@ -206,6 +206,10 @@ impl Engine {
     /// lost, as ever. Hands nothing to waiters.
     pub fn end_bound(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> bool {
         let mut left = budget;
+        // Nothing can be recorded any more, and trying again would be for ever: the next start ends them.
+        if !self.gate.lets_time_pass() {
+            return true;
+        }
         // What there is no room for stays handed over, as after a crash.
         if !self.return_unsent(&mut left, now, turn) {
             return false;

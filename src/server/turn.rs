@@ -176,6 +176,8 @@ impl Turns {
 
     /// At an orderly stop: leases that end with their connections end now, uncounted.
     pub fn end_bound(&mut self) -> io::Result<()> {
+        // Nobody is left whom a pause keeps back.
+        self.core.pause = None;
         loop {
             self.core.set_flow();
             let now = self.core.now;

@@ -385,6 +385,13 @@ impl Bench {
         self.call(|engine, now, turn| engine.closed(now, ClientId(client), turn));
     }
 
+    /// An orderly stop; whether it is done.
+    pub fn end_bound(&mut self) -> bool {
+        let mut done = false;
+        self.call(|engine, now, turn| done = engine.end_bound(now, 100, turn));
+        done
+    }
+
     /// Everything said since the last time, in order.
     #[track_caller]
     pub fn told(&mut self, expected: &[&str]) {

@@ -33,6 +33,19 @@ fn extend(token: Token) -> Request<'static> {
     Request::Extend { queue: queue("q"), id: b"a", token, lease_ms: 50 }
 }
 
+/// The stop of a server whose journal had failed tried for ever to end the leases of a client that was gone.
+#[test]
+fn an_orderly_stop_ends_when_nothing_can_be_recorded() {
+    let mut bench = Bench::new();
+    bench.add(job("q", "a", 0));
+    bench.check(1, bound(), &["1:a#1"]);
+    bench.sent(1);
+    bench.flow(stopped());
+    bench.closed(1);
+    assert!(bench.end_bound());
+    bench.check(9, len("q", State::Leased), &["9:1"]);
+}
+
 #[test]
 fn while_hand_offs_are_held_takers_see_nothing_and_all_else_goes_on() {
     let mut bench = Bench::new();
