@@ -156,7 +156,7 @@ fn write_settings(values: &[(Setting, String, bool)], all: bool, out: &mut Encod
 }
 
 fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
-    out.map(23);
+    out.map(24);
     number("delayed", stats.delayed, out);
     number("ready", stats.ready, out);
     number("leased", stats.leased, out);
@@ -181,6 +181,7 @@ fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
     number("deleted", totals.deleted, out);
     number("died", totals.died, out);
     number("dropped", totals.dropped, out);
+    number("popped", stats.popped(), out);
 }
 
 fn text(field: &str, value: &[u8], out: &mut Encoder<'_>) {

@@ -29,6 +29,16 @@ pub struct StatsView {
     pub totals: Totals,
 }
 
+impl StatsView {
+    /// Jobs taken for good by POP, a list pop, a move or NOACK: of all that was added, what is not there and
+    /// has gone in no other way. It needs no count of its own, so that journals of all versions know it.
+    pub fn popped(&self) -> u64 {
+        let there = self.delayed + self.ready + self.leased + self.dead;
+        let Totals { added, acked, expired, deleted, dropped, .. } = self.totals;
+        added.saturating_sub(there + acked + expired + deleted + dropped)
+    }
+}
+
 /// All-time totals of a queue; they only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Totals {
