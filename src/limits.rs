@@ -148,6 +148,17 @@ pub const HEAVY_TURNS: u32 = 2;
 /// Steps of passing time that requests may do in a turn: what has fallen due in the queues they name,
 /// and jobs past their TTL that they meet. About 1 ms; a RESERVE can name 10,000 queues.
 pub const SLACK_STEPS_PER_TURN: u32 = 4096;
+/// Longest pattern, bytes: each byte of the longest name with a `\\` before it. A name is compared with up to
+/// all of a pattern at each of its bytes.
+pub const PATTERN_BYTES_MAX: usize = 2 * NAME_BYTES_MAX;
+/// Patterns of one CONFIG GET; each is compared with all options.
+pub const CONFIG_PATTERNS_MAX: usize = 256;
+/// Longest pattern of CONFIG GET, bytes: four times the longest name of an option.
+pub const OPTION_PATTERN_BYTES_MAX: usize = 128;
+/// What a pattern of CONFIG GET counts in the cost of an EXEC: it takes about 13 µs.
+pub const CONFIG_PATTERN_COST: u64 = 16;
+/// Bytes that KEYS, SCAN and DELAY.SCAN compare with a pattern in a turn, about a ns each.
+pub const PATTERN_STEPS_PER_TURN: u64 = 1 << 20;
 /// Queues that KEYS looks at in a turn, 0.3 µs each.
 pub const KEYS_PER_TURN: usize = 8192;
 /// Purges of one queue whose memory is not freed yet; a further PURGE waits for the next turn.

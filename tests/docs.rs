@@ -44,6 +44,7 @@ fn the_options_and_limits_are_those_of_the_tables() {
 /// refused, what is held back.
 const INNER: &[&str] = &[
     "CLOCK_JUMP_STANDS_US",
+    "CONFIG_PATTERN_COST",
     "DAY_MS",
     "EVENT_BYTES_MAX",
     "HEARING_MS_MAX",

@@ -11,7 +11,7 @@ use crate::engine::policy::Backoff;
 use crate::engine::request::{QueueName, Side, Wait, When};
 use crate::error::{Error, Shown};
 use crate::ids::{Db, Token};
-use crate::limits::{COUNT_MAX, DELAY_MS_MAX, NAME_BYTES_MAX, PRIORITY_MAX};
+use crate::limits::{COUNT_MAX, DELAY_MS_MAX, NAME_BYTES_MAX, PATTERN_BYTES_MAX, PRIORITY_MAX};
 use crate::time::Written;
 
 /// The words of one command, read from left to right.
@@ -63,6 +63,18 @@ impl<'a> Args<'a> {
         })?;
         self.at += 1;
         Ok(word)
+    }
+
+    /// A glob: as [`word`](Args::word), not longer than what it can match.
+    pub fn pattern(&mut self, name: &str) -> Result<&'a [u8], Error> {
+        let pattern = self.word(name)?;
+        if pattern.len() > PATTERN_BYTES_MAX {
+            let bytes = pattern.len();
+            let text =
+                format!("ERR the pattern has {bytes} bytes; the most are {PATTERN_BYTES_MAX}");
+            return Err(Error::text(text));
+        }
+        Ok(pattern)
     }
 
     /// The words left but for the last `keep`.

@@ -116,7 +116,7 @@ fn parse_list<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         }
         filter = match args.choice()? {
             "ACLCAT" => ListFilter::Category(args.word("category")?),
-            "PATTERN" => ListFilter::Pattern(args.word("pattern")?),
+            "PATTERN" => ListFilter::Pattern(args.pattern("pattern")?),
             _ => {
                 args.word("module-name")?;
                 ListFilter::Module

@@ -398,7 +398,7 @@ fn parse_exists<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 }
 
 fn parse_keys<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Keys { db: args.db(), pattern: args.word("pattern")? }))
+    Ok(Action::Engine(Request::Keys { db: args.db(), pattern: args.pattern("pattern")? }))
 }
 
 fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
@@ -406,7 +406,7 @@ fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (mut pattern, mut count, mut queues) = (None, 10, true);
     while let Some(option) = args.option()? {
         match option {
-            "MATCH" => pattern = Some(args.word("pattern")?),
+            "MATCH" => pattern = Some(args.pattern("pattern")?),
             "COUNT" => count = parse_count(args.word("count")?)?,
             "TYPE" => queues = args.word("type")?.eq_ignore_ascii_case(b"list"),
             _ => return Err(args.unknown_option()),

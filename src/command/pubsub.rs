@@ -218,7 +218,7 @@ fn publish<'a>(sharded: bool, args: &mut Args<'a>) -> Result<Action<'a>, Error> 
 fn channels<'a>(sharded: bool, args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let pattern = args.peek();
     if pattern.is_some() {
-        args.word("pattern")?;
+        args.pattern("pattern")?;
     }
     args.end_or_arity()?;
     Ok(Action::PubSub(PubSub::Channels { sharded, pattern }))

@@ -146,7 +146,7 @@ fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     while let Some(option) = args.option()? {
         match option {
             "STATE" => state = state_of(args.choice()?),
-            "MATCH" => pattern = Some(args.word("pattern")?),
+            "MATCH" => pattern = Some(args.pattern("pattern")?),
             "COUNT" => count = args.count("count")?,
             _ => return Err(args.unknown_option()),
         }

@@ -7,6 +7,7 @@ use crate::command::help::help;
 use crate::command::spec::{CommandSpec, Flag, Group};
 use crate::engine::request::Request;
 use crate::error::Error;
+use crate::limits::{CONFIG_PATTERNS_MAX, OPTION_PATTERN_BYTES_MAX};
 
 /// What commands about the server begin from.
 pub(super) const SERVER: CommandSpec = CommandSpec {
@@ -80,7 +81,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
                 arguments: &[Argument::new("parameter", Kind::Pattern).multiple()],
                 reply: "Map (in RESP2 a flat array) from names to values.",
                 example: &[("CONFIG GET databases", "1) \"databases\"\n2) \"16\"")],
-                parse: Some(|args| Ok(Action::Server(Server::ConfigGet(args.rest())))),
+                parse: Some(config_get),
                 ..ADMIN
             },
             help("config|help", Group::Server),
@@ -278,4 +279,22 @@ fn parse_shutdown<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         (true, false) => Err(Error::text("ERR syntax error: ABORT stands alone")),
         (false, _) => Ok(Action::Server(Server::Shutdown(how))),
     }
+}
+
+fn config_get<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let patterns = args.rest();
+    if patterns.len() > CONFIG_PATTERNS_MAX {
+        let count = patterns.len();
+        return Err(Error::text(format!(
+            "ERR {count} patterns; the most are {CONFIG_PATTERNS_MAX}"
+        )));
+    }
+    // No option's name is longer.
+    if let Some(long) = patterns.iter().find(|pattern| pattern.len() > OPTION_PATTERN_BYTES_MAX) {
+        let bytes = long.len();
+        let text =
+            format!("ERR the pattern has {bytes} bytes; the most are {OPTION_PATTERN_BYTES_MAX}");
+        return Err(Error::text(text));
+    }
+    Ok(Action::Server(Server::ConfigGet(patterns)))
 }

@@ -4,6 +4,7 @@ use crate::engine::fact::Fact;
 use crate::engine::queue::{Queue, Stale};
 use crate::engine::reply::Reply;
 use crate::engine::request::{QueueName, State};
+use crate::engine::slice::Slice;
 use crate::engine::store::Located;
 use crate::engine::{Outcome, Step};
 use crate::error::Error;
@@ -85,13 +86,21 @@ impl Step<'_, '_> {
     pub(super) fn keys(&mut self, db: Db, pattern: &[u8]) -> Outcome {
         let mut walk = self.engine.walks.remove(&self.client).unwrap_or_default();
         // A transaction cannot be interrupted; what it may look at is bounded before.
-        let count = if self.alone { limits::KEYS_PER_TURN } else { usize::MAX };
-        walk.cursor = self.engine.store.scan_queues(db, walk.cursor, count, |queue| {
-            if queue.exists() && glob::matches(pattern, &queue.name) {
-                walk.bytes += queue.name.len() + NAME_COST;
-                walk.names.push(queue.name.clone());
-            }
-        });
+        let mut slice = match self.alone {
+            true => Slice::new(walk.cursor, limits::KEYS_PER_TURN, Some(pattern)),
+            false => Slice::whole(walk.cursor),
+        };
+        while let Some(count) = slice.next() {
+            let mut steps = 0;
+            let cursor = self.engine.store.scan_queues(db, slice.cursor(), count, |queue| {
+                if queue.exists() && glob::matches_counted(pattern, &queue.name, &mut steps) {
+                    walk.bytes += queue.name.len() + NAME_COST;
+                    walk.names.push(queue.name.clone());
+                }
+            });
+            slice.looked(cursor, count, steps);
+        }
+        walk.cursor = slice.cursor();
         if walk.bytes > limits::REPLY_BYTES_MAX * 4 {
             return self.refuse(&Error::text(format!(
                 "ERR KEYS would answer with more than {} bytes; use SCAN",
@@ -115,13 +124,18 @@ impl Step<'_, '_> {
     ) -> Outcome {
         let (store, mut names) = (&self.engine.store, Vec::new());
         // COUNT is a hint: who asks for more gets the rest with the next cursor.
-        let count = count.min(limits::COUNT_MAX) as usize;
-        let next = store.scan_queues(db, cursor, count, |queue| {
-            if queue.exists() && pattern.is_none_or(|pattern| glob::matches(pattern, &queue.name)) {
-                names.push(&*queue.name);
-            }
-        });
-        self.turn.outbox.reply(self.client, Reply::ScannedNames(next, &names));
+        let mut slice = Slice::new(cursor, count.min(limits::COUNT_MAX) as usize, pattern);
+        while let Some(count) = slice.next() {
+            let mut steps = 0;
+            let cursor = store.scan_queues(db, slice.cursor(), count, |queue| {
+                let mut fits = |pattern| glob::matches_counted(pattern, &queue.name, &mut steps);
+                if queue.exists() && pattern.is_none_or(&mut fits) {
+                    names.push(&*queue.name);
+                }
+            });
+            slice.looked(cursor, count, steps);
+        }
+        self.turn.outbox.reply(self.client, Reply::ScannedNames(slice.cursor(), &names));
         Outcome::Replied
     }
 

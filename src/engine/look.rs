@@ -3,6 +3,7 @@
 use crate::engine::job::JobIndex;
 use crate::engine::reply::{Glimpse, JobView, Reply};
 use crate::engine::request::{QueueName, State};
+use crate::engine::slice::Slice;
 use crate::engine::stats::StatsView;
 use crate::engine::{Engine, Outcome, Step};
 use crate::glob;
@@ -189,16 +190,20 @@ impl Step<'_, '_> {
         let Some(number) = self.queue(name) else { return self.reply(Reply::Scanned(0, &[])) };
         let (engine, mut glimpses) = (&*self.engine, Vec::new());
         let queue = engine.store.queue(number);
-        let next = engine.store.scan_jobs(queue, cursor, count as usize, |index| {
-            let jobs = &engine.store.jobs;
-            let Some(is) = jobs.get(index).stage.state() else { return };
-            let wanted = state.is_none_or(|state| state == is)
-                && pattern.is_none_or(|pattern| glob::matches(pattern, jobs.id(index)));
-            if wanted {
-                glimpses.push(engine.glimpse(index, is));
-            }
-        });
-        self.turn.outbox.reply(self.client, Reply::Scanned(next, &glimpses));
+        let jobs = &engine.store.jobs;
+        let mut slice = Slice::new(cursor, count as usize, pattern);
+        while let Some(count) = slice.next() {
+            let mut steps = 0;
+            let cursor = engine.store.scan_jobs(queue, slice.cursor(), count, |index| {
+                let Some(is) = jobs.get(index).stage.state() else { return };
+                let mut fits = |pattern| glob::matches_counted(pattern, jobs.id(index), &mut steps);
+                if state.is_none_or(|state| state == is) && pattern.is_none_or(&mut fits) {
+                    glimpses.push(engine.glimpse(index, is));
+                }
+            });
+            slice.looked(cursor, count, steps);
+        }
+        self.turn.outbox.reply(self.client, Reply::Scanned(slice.cursor(), &glimpses));
         Outcome::Replied
     }
 }

@@ -44,6 +44,7 @@ pub mod reply;
 pub mod request;
 mod retry;
 mod search;
+mod slice;
 pub mod spread;
 pub mod stats;
 mod store;

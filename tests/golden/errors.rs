@@ -24,7 +24,7 @@ const CLASSES: [&str; 10] = [
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
-const UNSEEN: [(&str, &str); 12] = [
+const UNSEEN: [(&str, &str); 14] = [
     ("ERR no help", "HELP is found by its container, which is therefore there"),
     ("unauthenticated multibulk length", "no password can be set in this version"),
     ("unauthenticated bulk length", "no password can be set in this version"),
@@ -32,6 +32,8 @@ const UNSEEN: [(&str, &str); 12] = [
     ("the reply would have more than", "16 MiB of bodies, and tests/engine/lists.rs shows it"),
     ("jobs are equal; name a", "10,001 jobs, and tests/engine/lists.rs shows it"),
     ("names; the most are", "1,001 arguments"),
+    ("ERR the pattern has", "1,025 bytes, and tests/bounds.rs shows it"),
+    ("patterns; the most are", "257 arguments, and tests/bounds.rs shows it"),
     ("came with {count} arguments", "65,537 arguments, and tests/bounds.rs shows it"),
     ("a transaction holds at most {TRANSACTION_ARGUMENTS_MAX}", "262,145 arguments"),
     ("a connection watches at most", "10,001 names, and tests/session.rs shows it"),

@@ -47,18 +47,19 @@ impl<'e, 'r> Plan<'e, 'r> {
                 let count = u64::from(count);
                 self.answer(1 + jobs + count, count * NUMBER_BYTES);
             }
-            Request::Scan { queue, count, .. } => {
+            Request::Scan { queue, count, pattern, .. } => {
                 let account = self.account(queue);
                 let jobs = account.queues.iter().map(|queue| queue.table.len() as u64);
                 let jobs = jobs.sum::<u64>() + account.came;
                 let shown = jobs.min(u64::from(count) + SCAN_MORE);
-                self.answer(1 + u64::from(count), shown * (NAME_REPLY_BYTES + 3 * NUMBER_BYTES));
+                let entries = 1 + u64::from(count) * matching_cost(pattern);
+                self.answer(entries, shown * (NAME_REPLY_BYTES + 3 * NUMBER_BYTES));
             }
             Request::Keys { db, pattern } => self.keys(db, pattern),
-            Request::ScanQueues { db, count, .. } => {
+            Request::ScanQueues { db, count, pattern, .. } => {
                 let count = count.min(COUNT_MAX);
                 let names = self.name_count(db).min(count + SCAN_MORE);
-                self.answer(1 + count, names * NAME_REPLY_BYTES);
+                self.answer(1 + count * matching_cost(pattern), names * NAME_REPLY_BYTES);
             }
             Request::RandomQueue { db, .. } => {
                 self.answer(1 + self.name_count(db), NAME_REPLY_BYTES)
@@ -76,7 +77,7 @@ impl<'e, 'r> Plan<'e, 'r> {
 
     fn keys(&mut self, db: Db, pattern: &[u8]) {
         let (store, names) = (&self.engine().store, self.name_count(db));
-        let (entries, mut bytes) = (1 + names, 0);
+        let (entries, mut bytes) = (1 + names * matching_cost(Some(pattern)), 0);
         let mut add = |name: &[u8]| {
             if glob::matches(pattern, name) {
                 bytes += name.len() as u64 + NUMBER_BYTES;
@@ -207,4 +208,10 @@ fn backoff_bytes(backoff: &Backoff) -> u64 {
         Steps::Ladder(steps) => steps.len() as u64 * STEP_BYTES,
         Steps::Exponential { .. } => 4 * STEP_BYTES,
     }
+}
+
+/// Entries that looking at a name and comparing it with a pattern counts as: one more for each 16 bytes of
+/// the pattern, which at the worst are 8,192 bytes compared with the longest name, some µs.
+fn matching_cost(pattern: Option<&[u8]>) -> u64 {
+    1 + pattern.map_or(0, |pattern| pattern.len() as u64 / 16)
 }

@@ -7,7 +7,7 @@ use super::Parsed;
 use crate::command::action::{Action, Clients, Connection, PubSub, Server, Users};
 use crate::engine::whole::Needs;
 use crate::error::Error;
-use crate::limits::{CHANNEL_BYTES_MAX, INFO_COST, REWRITE_COST};
+use crate::limits::{CHANNEL_BYTES_MAX, CONFIG_PATTERN_COST, INFO_COST, REWRITE_COST};
 use crate::session::world::World;
 use crate::session::{Place, Session};
 
@@ -134,6 +134,7 @@ fn beside_cost(action: &Action<'_>, world: &dyn World) -> u64 {
         Action::Clients(Clients::Unblock { .. } | Clients::Pause { .. } | Clients::Unpause) => 1,
         Action::Clients(_) | Action::Connection(Connection::Info) => world.client_count(),
         Action::Server(Server::Info(_)) => INFO_COST,
+        Action::Server(Server::ConfigGet(patterns)) => CONFIG_PATTERN_COST * patterns.len() as u64,
         // Every connection takes its user up anew.
         Action::Server(Server::ConfigSet(_)) => INFO_COST + world.client_count(),
         Action::Users(Users::Set { .. } | Users::Delete(_)) => world.client_count(),
