@@ -124,7 +124,7 @@ fn all_of_a_queue() {
         oldest_ready_age_ms: Some(8),
         lateness_us: [9, 10, 11, 12],
         totals: Totals {
-            added: 13,
+            added: 113,
             delivered: 14,
             acked: 15,
             nacked: 16,
@@ -136,11 +136,11 @@ fn all_of_a_queue() {
             dropped: 22,
         },
     };
-    let body = "$7~delayed~:1~$5~ready~:2~$6~leased~:3~$4~dead~:4~$5~bytes~:5~$7~waiters~:6~$6~paused~$2~no~$8~next-due~:7~$19~oldest-ready-age-ms~:8~$15~lateness-p50-us~:9~$15~lateness-p99-us~:10~$16~lateness-p999-us~:11~$15~lateness-max-us~:12~$5~added~:13~$9~delivered~:14~$5~acked~:15~$6~nacked~:16~$8~timeouts~:17~$4~lost~:18~$7~expired~:19~$7~deleted~:20~$4~died~:21~$7~dropped~:22~";
-    check(&Reply::Stats(&stats), &format!("*46~{body}"), &format!("%23~{body}"));
+    let body = "$7~delayed~:1~$5~ready~:2~$6~leased~:3~$4~dead~:4~$5~bytes~:5~$7~waiters~:6~$6~paused~$2~no~$8~next-due~:7~$19~oldest-ready-age-ms~:8~$15~lateness-p50-us~:9~$15~lateness-p99-us~:10~$16~lateness-p999-us~:11~$15~lateness-max-us~:12~$5~added~:113~$9~delivered~:14~$5~acked~:15~$6~nacked~:16~$8~timeouts~:17~$4~lost~:18~$7~expired~:19~$7~deleted~:20~$4~died~:21~$7~dropped~:22~$6~popped~:27~";
+    check(&Reply::Stats(&stats), &format!("*48~{body}"), &format!("%24~{body}"));
     stats.next_due = None;
     stats.oldest_ready_age_ms = None;
     let none2 = body.replace("next-due~:7", "next-due~$-1").replace("-ms~:8", "-ms~$-1");
     let none3 = body.replace("next-due~:7", "next-due~_").replace("-ms~:8", "-ms~_");
-    check(&Reply::Stats(&stats), &format!("*46~{none2}"), &format!("%23~{none3}"));
+    check(&Reply::Stats(&stats), &format!("*48~{none2}"), &format!("%24~{none3}"));
 }

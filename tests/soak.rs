@@ -203,6 +203,9 @@ impl Soak {
         // Whose adding was never answered.
         wire.ask(&format!("DELAY.PURGE {BULK}"));
         self.stage.auditor.settle();
+        // Queues of clients that were cut off before they removed them.
+        wire.ask("FLUSHALL");
+        drop(wire);
         self.settle_levels();
     }
 
@@ -211,11 +214,7 @@ impl Soak {
         let used = self.idle_levels();
         println!("most: {:?}", self.most);
         println!("emptied: {used:?}, restarts took at most {:?}", self.pauses.iter().max());
-        let program = self.program.take().expect("runs");
-        let mut wire = program.connect();
-        wire.ask("FLUSHALL");
-        drop(wire);
-        program.stop();
+        self.program.take().expect("runs").stop();
         self.start();
         let fresh = self.idle_levels();
         println!("started anew: {fresh:?}");
