@@ -9,7 +9,6 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 use support::{LIMIT, Running};
 
 /// A path that is free, and short enough for a socket.
@@ -78,7 +77,6 @@ fn clients_come_by_the_socket_and_its_file_goes_with_the_server() {
     assert!(!path.0.exists());
 }
 
-/// Port 0 beside a Unix socket means none, as in Redis.
 /// Behind 64 KiB nothing was read, so its end was not seen.
 #[test]
 fn a_waiting_client_that_hangs_up_behind_much_is_noticed() {
@@ -86,24 +84,12 @@ fn a_waiting_client_that_hangs_up_behind_much_is_noticed() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let options = [("unixsocket", path.text()), ("port", &port.to_string())];
     let mut server = Running::start(&options);
-    for behind in [160_000, 3_000_000] {
-        let mut gone = connect(&path);
-        gone.write_all(b"DELAY.POP q 0\r\n").unwrap();
-        server.wait_for("blocked_clients:1");
-        gone.write_all("PING\r\n".repeat(behind / 6).as_bytes()).unwrap();
-        drop(gone);
-        let since = Instant::now();
-        server.wait_for("blocked_clients:0");
-        assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
-        let mut other = server.connect();
-        other.add("q", "0", "kept");
-        other.send("DELAY.POP q NOWAIT\r\n");
-        other.expect_job("q", "kept");
-    }
+    server.notices_hang_ups(|| connect(&path), |gone, bytes| gone.write_all(bytes));
     server.stopper.stop();
     server.join();
 }
 
+/// Port 0 beside a Unix socket means none, as in Redis.
 #[test]
 fn without_a_port_there_is_only_the_socket() {
     let path = Path::new("alone");

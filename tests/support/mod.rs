@@ -48,6 +48,29 @@ impl Running {
         }
     }
 
+    /// A client that waits with much behind its command hangs up: that is noticed within a second, and the
+    /// next job is there for others.
+    pub fn notices_hang_ups<C>(
+        &self,
+        connect: impl Fn() -> C,
+        write: impl Fn(&mut C, &[u8]) -> io::Result<()>,
+    ) {
+        for behind in [160_000, 3_000_000] {
+            let mut gone = connect();
+            write(&mut gone, b"DELAY.POP q 0\r\n").unwrap();
+            self.wait_for("blocked_clients:1");
+            write(&mut gone, "PING\r\n".repeat(behind / 6).as_bytes()).unwrap();
+            drop(gone);
+            let since = Instant::now();
+            self.wait_for("blocked_clients:0");
+            assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+            let mut other = self.connect();
+            other.add("q", "0", "kept");
+            other.send("DELAY.POP q NOWAIT\r\n");
+            other.expect_job("q", "kept");
+        }
+    }
+
     pub fn join(&mut self) {
         self.thread.take().unwrap().join().unwrap().unwrap();
     }
