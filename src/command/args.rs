@@ -68,12 +68,7 @@ impl<'a> Args<'a> {
     /// A glob: as [`word`](Args::word), not longer than what it can match.
     pub fn pattern(&mut self, name: &str) -> Result<&'a [u8], Error> {
         let pattern = self.word(name)?;
-        if pattern.len() > PATTERN_BYTES_MAX {
-            let bytes = pattern.len();
-            let text =
-                format!("ERR the pattern has {bytes} bytes; the most are {PATTERN_BYTES_MAX}");
-            return Err(Error::text(text));
-        }
+        check_pattern(pattern, PATTERN_BYTES_MAX)?;
         Ok(pattern)
     }
 
@@ -343,6 +338,15 @@ fn wait(word: &[u8]) -> Result<Wait, Error> {
         Ok(ms) => Ok(Wait::For(ms)),
         Err(error) => Err(Error::text(error.to_string())),
     }
+}
+
+/// Refuses a pattern of more than `bytes_max`.
+pub fn check_pattern(pattern: &[u8], bytes_max: usize) -> Result<(), Error> {
+    let bytes = pattern.len();
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(Error::text(format!("ERR the pattern has {bytes} bytes; the most are {bytes_max}")))
 }
 
 fn check_name(what: &str, name: &[u8]) -> Result<(), Error> {

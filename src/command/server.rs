@@ -1,7 +1,7 @@
 //! The server as a whole: settings, flushing, shutting down, its place in replication.
 
 use crate::command::action::{Action, Server, Shutdown};
-use crate::command::args::Args;
+use crate::command::args::{Args, check_pattern};
 use crate::command::argument::{Argument, Kind};
 use crate::command::help::help;
 use crate::command::spec::{CommandSpec, Flag, Group};
@@ -289,12 +289,8 @@ fn config_get<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             "ERR {count} patterns; the most are {CONFIG_PATTERNS_MAX}"
         )));
     }
-    // No option's name is longer.
-    if let Some(long) = patterns.iter().find(|pattern| pattern.len() > OPTION_PATTERN_BYTES_MAX) {
-        let bytes = long.len();
-        let text =
-            format!("ERR the pattern has {bytes} bytes; the most are {OPTION_PATTERN_BYTES_MAX}");
-        return Err(Error::text(text));
+    for pattern in patterns {
+        check_pattern(pattern, OPTION_PATTERN_BYTES_MAX)?;
     }
     Ok(Action::Server(Server::ConfigGet(patterns)))
 }
