@@ -284,9 +284,13 @@ fn a_disk_filled_by_its_own_jobs_is_drained() {
 /// refused, and all that was taken in comes out.
 #[test]
 fn producers_keep_a_disk_full_and_consumers_do_not_notice() {
-    let Some(run) = Run::new(7, Some("1mb"), 0..=0) else { return };
+    SEGMENTS.into_iter().for_each(kept_full);
+}
+
+fn kept_full(segment: Option<&'static str>) {
+    let Some(run) = Run::new(7, segment, 0..=0) else { return };
     let program = run.program.as_ref().expect("it runs");
-    let until = Instant::now() + std::time::Duration::from_secs(3);
+    let until = Instant::now() + std::time::Duration::from_secs(2);
     let produce = |mut wire: Wire| {
         let (body, mut added, mut refused) = ("x".repeat(1_500), 0, 0);
         while Instant::now() < until {
@@ -329,7 +333,8 @@ fn producers_keep_a_disk_full_and_consumers_do_not_notice() {
     });
     println!("{added} added, {refused} refused, {acked} acknowledged");
     assert_eq!(added, acked);
-    assert!(refused > 0 && added > 40_000, "the disk was never full, or stayed so");
+    // It holds less than 17,000 of them.
+    assert!(refused > 0 && added > 30_000, "the disk was never full, or stayed so");
     run.end();
 }
 

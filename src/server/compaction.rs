@@ -13,7 +13,9 @@ use crate::engine::Engine;
 use crate::ids::Index;
 use crate::journal::base::BaseHead;
 use crate::journal::commit_log::EPOCH;
+use crate::journal::may_pass;
 use crate::time::Micros;
+use std::io;
 
 /// Base and log together are at most this many tenths of L when a base begins.
 const KEPT_TENTHS_MAX: u64 = 21;
@@ -28,8 +30,10 @@ const BACKLOG_BYTES_MAX: u64 = 16 << 20;
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 /// The smallest image, bytes: bounds how many a slice has.
 const IMAGE_BYTES_MIN: u64 = 40;
-/// After a base that failed the next one waits so long, µs.
+/// After a base that failed the next one waits so long, µs; for want of room less, as the room has
+/// been looked at since, and consumers may be waiting for what a base gives back.
 const RETRY_US: u64 = 10_000_000;
+const RETRY_ROOM_US: u64 = 1_000_000;
 
 /// Bases of a running server.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub struct Compaction {
 struct Running {
     index: Index,
     log_from_bytes: u64,
+    /// Bytes of images that it has when it is complete.
+    images_bytes: u64,
     written_bytes: u64,
     /// All images have been handed to the keeper.
     imaged: bool,
@@ -71,6 +77,12 @@ impl Compaction {
     /// Whether one is being written.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
+    }
+
+    /// Bytes of images that the one that is being written will have: those of the state as of its
+    /// beginning, whatever was removed since; None if there is none.
+    pub fn images_bytes(&self) -> Option<u64> {
+        self.running.map(|running| running.images_bytes)
     }
 
     /// Bytes of images written of the one that is being written.
@@ -108,10 +120,12 @@ impl Compaction {
     /// base be running.
     pub fn begin(&mut self, engine: &mut Engine, journal: &Journal, now: Micros) {
         let Position { index, first } = journal.position();
+        let images_bytes = engine.base_bytes();
         engine.begin_base();
         journal.keeper.begin_base(BaseHead { index, first, now, epoch: EPOCH, shard: 0 });
         let log_from_bytes = journal.proposed_bytes();
-        self.running = Some(Running { index, log_from_bytes, written_bytes: 0, imaged: false });
+        let (written_bytes, imaged) = (0, false);
+        self.running = Some(Running { index, log_from_bytes, images_bytes, written_bytes, imaged });
         tracing::info!(index = index.0, "a base begins");
     }
 
@@ -148,16 +162,12 @@ impl Compaction {
     }
 
     /// The keeper could not write the running base. False if it was given up before.
-    pub fn fail(
-        &mut self,
-        error: &dyn std::fmt::Display,
-        engine: &mut Engine,
-        mono_us: u64,
-    ) -> bool {
+    pub fn fail(&mut self, error: &io::Error, engine: &mut Engine, mono_us: u64) -> bool {
         let ran = self.running.take().is_some();
         if ran {
             engine.abandon_base();
-            self.retry_at_us = mono_us + RETRY_US;
+            let retry_us = if may_pass(error) { RETRY_ROOM_US } else { RETRY_US };
+            self.retry_at_us = mono_us + retry_us;
             tracing::warn!(%error, "a base could not be written; the log is kept");
         }
         ran

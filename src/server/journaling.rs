@@ -391,7 +391,8 @@ impl Core {
         let Journaling::Running(running) = &mut self.journaling else { return };
         let cause = "the disk does not keep up with what changes meanwhile";
         running.journal.keeper.abandon_base();
-        if running.compaction.fail(&cause, &mut self.engine, self.mono_us) {
+        let error = io::Error::other(cause);
+        if running.compaction.fail(&error, &mut self.engine, self.mono_us) {
             self.base_ended(Err(cause.to_owned()));
         }
     }

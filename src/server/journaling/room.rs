@@ -65,7 +65,10 @@ impl Running {
     /// What there is on the disk. Other programs' files are looked at every second.
     fn disk_room(&self) -> DiskRoom {
         let base_bytes = self.compaction.base_bytes + self.compaction.written_bytes();
-        let used_bytes = self.journal.disk_bytes() + base_bytes;
+        // The writer counts a spare once it has it.
+        let under_way = self.making_spare || self.journal.shared().has_spares_under_way();
+        let spare_bytes = if under_way { self.segment_bytes } else { 0 };
+        let used_bytes = self.journal.disk_bytes() + spare_bytes + base_bytes;
         let (journal_max, segment_bytes) = (self.journal.journal_max(), self.segment_bytes);
         DiskRoom { journal_max, used_bytes, segment_bytes }
     }
@@ -101,11 +104,13 @@ impl Running {
         }
     }
 
-    /// Whether a base is to begin by itself. Without room for one it would fail.
+    /// Whether a base is to begin by itself. Without room for one it would fail. While the log's part
+    /// before the last one is being removed it is not known yet whether there is a need for another.
     pub(super) fn is_base_due(&self, live_bytes: u64, mono_us: u64) -> bool {
         let Running { journal, compaction, segment_bytes, .. } = self;
         let due = || compaction.is_due(live_bytes, journal, *segment_bytes);
         compaction.may_begin(mono_us)
+            && !self.is_dropping()
             && self.disk_room().has_base(live_bytes, compaction.written_bytes())
             && (due() || self.is_short_of_room(live_bytes) || self.is_short_of_disk(live_bytes))
     }
@@ -129,8 +134,7 @@ impl Running {
             return;
         }
         let (room, segment) = (self.journal.room_bytes(), self.segment_bytes);
-        let dropping = self.journal.shared().dropping.load(Ordering::Acquire);
-        let coming = base_due || self.compaction.is_running() || dropping;
+        let coming = base_due || self.compaction.is_running() || self.is_dropping();
         let fits = self.has_segment_beside(live_bytes);
         // A segment that took the room of the base would be the last one.
         let soon = coming && (live_bytes < 2 * segment || !fits);
@@ -148,8 +152,26 @@ impl Running {
     }
 
     /// Whether another segment fits on the disk beside the base that is written, or the next one.
+    ///
+    /// Jobs that consumers take while it is written make the next one smaller, not this one. Worked:
+    /// of 25 MB 3 are gone before the last third is written; with room for 25 and no segment, three
+    /// segments of 1 MiB would seem to fit, and the base would fail at its last 3 MB.
+    ///
+    /// The next one is as large as what is there when it begins, and that is more by then: until the
+    /// room is looked at with another segment under way, the rest of this one, that segment and a
+    /// turn may be filled with jobs. Worked: with room for a base of 20 MB and one segment, 20 MB of
+    /// jobs, and half a MB added while the segment is made, no base would fit any more.
     fn has_segment_beside(&self, live_bytes: u64) -> bool {
-        self.disk_room().has_segment_beside(live_bytes, self.compaction.written_bytes())
+        let room = self.disk_room();
+        let later_bytes = live_bytes + 2 * self.segment_bytes + TURN_BYTES;
+        let next_bytes = later_bytes.min(room.base_bytes_max()).max(live_bytes);
+        let images_bytes = self.compaction.images_bytes().unwrap_or(next_bytes);
+        room.has_segment_beside(images_bytes, self.compaction.written_bytes())
+    }
+
+    /// Whether the log's part before the newest base is being removed.
+    fn is_dropping(&self) -> bool {
+        self.journal.shared().dropping.load(Ordering::Acquire)
     }
 
     /// Whether another segment, and a base beside the newest one, stay within the promise.
