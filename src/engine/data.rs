@@ -56,8 +56,9 @@ pub struct Data {
 #[derive(Debug)]
 struct Class {
     numbers: Numbers,
-    /// Empty where a page is closed.
-    pages: Vec<Box<[u8]>>,
+    /// Without room where a page is closed. A new page is written slot by slot from its beginning, as the
+    /// lowest free one is taken, and is as long as what was written: nothing is zeroed before.
+    pages: Vec<Vec<u8>>,
     /// Bytes of a slot.
     bytes: u32,
     /// The number of a slot has this many bits, those above tell its page.
@@ -89,6 +90,21 @@ impl Class {
     fn page_bytes(&self) -> usize {
         usize::from(self.numbers.items()) * self.bytes as usize
     }
+}
+
+/// Writes id and body to where a slot of `page` begins.
+#[inline]
+fn write(page: &mut Vec<u8>, at: usize, id: &[u8], body: &[u8]) {
+    if let Some(room) = page.get_mut(at..at + id.len() + body.len()) {
+        let (first, second) = room.split_at_mut(id.len());
+        first.copy_from_slice(id);
+        second.copy_from_slice(body);
+        return;
+    }
+    // The last slot so far, or the one behind it, and the bytes that the one before does not need.
+    page.resize(at, 0);
+    page.extend_from_slice(id);
+    page.extend_from_slice(body);
 }
 
 /// The class of what has so many bytes; none if it stands alone.
@@ -146,15 +162,13 @@ impl Data {
         let page_bytes = class.page_bytes();
         let (pages, held) = (&mut class.pages, &mut self.held);
         let slot = Slot(class.numbers.take(|page| {
-            pages.resize_with(pages.len().max(page + 1), Box::default);
-            pages[page] = vec![0; page_bytes].into_boxed_slice();
+            pages.resize_with(pages.len().max(page + 1), Vec::new);
+            pages[page] = Vec::with_capacity(page_bytes);
             *held += page_bytes;
         }));
         self.used += class.bytes as usize;
         let (page, at) = class.at(slot);
-        let room = &mut class.pages[page][at..];
-        room[..id.len()].copy_from_slice(id);
-        room[id.len()..length].copy_from_slice(body);
+        write(&mut class.pages[page], at, id, body);
         slot
     }
 
@@ -176,7 +190,7 @@ impl Data {
         let class = &mut self.classes[class];
         self.used -= class.bytes as usize;
         if let Some(page) = class.numbers.give(slot.0) {
-            class.pages[page] = Box::default();
+            class.pages[page] = Vec::new();
             self.held -= class.page_bytes();
         }
     }
@@ -218,7 +232,7 @@ impl Data {
         let Some(lower) = class.numbers.take_below(slot.0).map(Slot) else { return slot };
         let ((from, from_at), (to, to_at)) = (class.at(slot), class.at(lower));
         let (below, above) = class.pages.split_at_mut(from);
-        below[to][to_at..to_at + length].copy_from_slice(&above[0][from_at..from_at + length]);
+        write(&mut below[to], to_at, &above[0][from_at..from_at + length], &[]);
         // The lower one counts as used from here on, the upper one until it is freed.
         self.used += class.bytes as usize;
         self.free(slot, length);
@@ -229,7 +243,7 @@ impl Data {
     pub fn close_empty(&mut self) {
         for class in &mut self.classes {
             if let Some(page) = class.numbers.close_current() {
-                class.pages[page] = Box::default();
+                class.pages[page] = Vec::new();
                 self.held -= class.page_bytes();
             }
         }
@@ -300,7 +314,7 @@ mod tests {
             let alone: usize = alone.map(|(_, text)| stored_bytes(text.len())).sum();
             assert_eq!(self.data.large_bytes, alone);
             let pages = self.data.classes.iter().flat_map(|class| &class.pages);
-            assert_eq!(self.data.held, pages.map(|page| page.len()).sum::<usize>());
+            assert_eq!(self.data.held, pages.map(|page| page.capacity()).sum::<usize>());
             assert_eq!(self.data.count(), self.stored.len());
         }
     }
@@ -334,6 +348,26 @@ mod tests {
         }
         (0..model.stored.len()).for_each(|_| model.free(0));
         model.check();
+    }
+
+    #[test]
+    fn a_page_is_written_as_far_as_it_is_used() {
+        let (mut data, id) = (Data::default(), [7; 20]);
+        for body in [96, 4_096, 40_000] {
+            let length = id.len() + body;
+            let class = class_of(length).expect("a class");
+            let slots = page_slots(class) - 1;
+            let stored: Vec<Slot> = (0..slots).map(|_| data.put(&id, &vec![1; body])).collect();
+            let last = slots * slot_bytes(class) + length;
+            assert_eq!(data.classes[class].pages[0].len(), last, "the first slot is never used");
+            // What stands in the last slot may be followed by something longer or shorter there.
+            for other in [length - 1, length, length + 3] {
+                data.free(stored[slots - 1], length);
+                let text: Vec<u8> = (0..other).map(|at| at as u8).collect();
+                let slot = data.put(&text[..5], &text[5..]);
+                assert_eq!((slot, data.get(slot, other)), (stored[slots - 1], &text[..]));
+            }
+        }
     }
 
     #[test]
