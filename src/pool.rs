@@ -32,6 +32,8 @@ pub struct Numbers {
     /// The block numbers are taken from.
     current: usize,
     used: usize,
+    /// What is held; changes only when a block is opened or closed.
+    bytes: usize,
 }
 
 /// The free numbers of a block, a bit each.
@@ -58,6 +60,7 @@ impl Numbers {
             gaps: BinaryHeap::new(),
             current: 0,
             used: 0,
+            bytes: 0,
         }
     }
 
@@ -129,6 +132,7 @@ impl Numbers {
         self.blocks[at] = Block::default();
         self.roomy[at / 64] &= !(1 << (at % 64));
         self.gaps.push(Reverse(at as u32));
+        self.note_bytes();
     }
 
     /// Whether a number can be taken without a block being opened.
@@ -177,12 +181,16 @@ impl Numbers {
         self.blocks.len() - self.gaps.len()
     }
 
-    /// Bytes held.
+    /// Bytes held. O(1): it is asked for with every job that is added.
     pub fn bytes(&self) -> usize {
-        self.open_blocks() * usize::from(self.items).div_ceil(64) * 8
+        self.bytes
+    }
+
+    fn note_bytes(&mut self) {
+        self.bytes = self.open_blocks() * usize::from(self.items).div_ceil(64) * 8
             + self.blocks.capacity() * size_of::<Block>()
             + self.roomy.capacity() * 8
-            + self.gaps.capacity() * 4
+            + self.gaps.capacity() * 4;
     }
 
     #[inline]
@@ -230,6 +238,7 @@ impl Numbers {
         self.blocks[at] = Block { free, some, count: self.items - u16::from(at == 0) };
         self.roomy[at / 64] |= 1 << (at % 64);
         self.lowest = self.lowest.min(at / 64);
+        self.note_bytes();
         at
     }
 }
@@ -392,6 +401,9 @@ mod tests {
                 numbers.give(number).into_iter().for_each(|block| assert!(open.remove(&block)));
             }
             assert_eq!((numbers.used(), numbers.open_blocks()), (out.len(), open.len()));
+            let told = numbers.bytes();
+            numbers.note_bytes();
+            assert_eq!(told, numbers.bytes(), "what is kept of the bytes is what they are");
         }
         let distinct: BTreeSet<u32> = out.iter().copied().collect();
         assert_eq!(distinct.len(), out.len());

@@ -4,6 +4,7 @@ use crate::engine::flow::moving_bytes_max;
 use crate::engine::hand::Taken;
 use crate::engine::job::JobIndex;
 use crate::engine::number;
+use crate::engine::produce::Arrival;
 use crate::engine::request::{Add, QueueName, When};
 use crate::engine::take::Haul;
 use crate::engine::waiters::Target;
@@ -47,6 +48,6 @@ impl Engine {
         };
         let target = target.unwrap_or_else(|| self.bind_queue(name, now, turn));
         let add = Add::new(name, When::In(0), gone.departed.body());
-        Ok(self.add_job(&add, target, now.floor(), Some(to.side), now, turn))
+        Ok(self.add_job(&add, 0, target, Arrival::Ready(to.side), now, turn))
     }
 }

@@ -14,6 +14,15 @@ use crate::ids::{PolicyNo, QueueNo};
 use crate::limits;
 use crate::time::{Micros, Millis, Written};
 
+/// How a new job begins.
+#[derive(Clone, Copy)]
+pub(super) enum Arrival {
+    /// Ready at once, at this end.
+    Ready(Side),
+    /// Delayed until then.
+    Delayed(Millis),
+}
+
 impl Step<'_, '_> {
     pub(super) fn add(&mut self, add: &Add<'_>) -> Outcome {
         match self.decide_add(add) {
@@ -34,13 +43,12 @@ impl Step<'_, '_> {
             self.check_lease(lease_ms)?;
         }
         let queue = self.queue(add.queue);
-        let old = match (queue, add.id) {
-            (Some(queue), Some(id)) => {
-                let at = self.engine.store.locate(queue, id);
-                at.index.map(|index| (queue, at, index))
-            }
-            _ => None,
+        let at = match (queue, add.id) {
+            (Some(queue), Some(id)) => self.engine.store.locate(queue, id),
+            (None, Some(id)) => Located { hash: self.engine.store.hasher().id(id), index: None },
+            (_, None) => Located { hash: 0, index: None },
         };
+        let old = queue.zip(at.index).map(|(queue, index)| (queue, at, index));
         if let (Some((queue, _, index)), Some(id)) = (old, add.id) {
             match add.taken {
                 Taken::Keep => return Ok(None),
@@ -68,8 +76,11 @@ impl Step<'_, '_> {
             None => self.engine.bind_queue(add.queue, self.now, self.turn),
         };
         let enters = self.engine.store.queue(queue).due_enters();
-        let side = self.ready_at_once(queue, due).then_some(enters);
-        Ok(Some(self.engine.add_job(add, queue, due, side, self.now, self.turn)))
+        let arrival = match self.ready_at_once(queue, due) {
+            true => Arrival::Ready(enters),
+            false => Arrival::Delayed(due),
+        };
+        Ok(Some(self.engine.add_job(add, at.hash, queue, arrival, self.now, self.turn)))
     }
 
     pub(super) fn push(&mut self, push: &Push<'_>) -> Outcome {
@@ -87,7 +98,7 @@ impl Step<'_, '_> {
         let queue = queue.unwrap_or_else(|| self.engine.bind_queue(name, now, turn));
         for body in bodies {
             let add = Add::new(name, When::In(0), body);
-            self.engine.add_job(&add, queue, now.floor(), Some(side), now, turn);
+            self.engine.add_job(&add, 0, queue, Arrival::Ready(side), now, turn);
         }
         let ready = self.engine.store.queue(queue).count(State::Ready);
         self.reply(Reply::Integer(ready as i64))
@@ -173,26 +184,33 @@ impl Engine {
         if self.in_transaction {
             return Ok(());
         }
+        if self.settings.memory_bytes_max == 0 {
+            return Ok(());
+        }
         let bytes =
             sizes.clone().map(|bytes| stored_bytes(bytes) + JOB_BYTES).sum::<usize>() as u64;
         let new = if queue.is_none() { QUEUE_BYTES + name.name.len() as u64 } else { 0 };
-        let fits = sizes.len() == 1 && sizes.clone().all(|bytes| self.store.jobs.has_room(bytes));
+        let fits = || sizes.len() == 1 && sizes.clone().all(|size| self.store.jobs.has_room(size));
         self.check_memory_for(bytes + new, fits)
     }
 
     /// Whether there is memory for so many bytes more.
     pub(super) fn check_room_for(&self, bytes: u64) -> Result<(), Error> {
-        self.check_memory_for(bytes, false)
+        self.check_memory_for(bytes, || false)
     }
 
     /// The same; what `fits` finds room in what is held.
-    fn check_memory_for(&self, bytes: u64, fits: bool) -> Result<(), Error> {
-        let (used, max) = (self.store.bytes + bytes, self.settings.memory_bytes_max);
-        if max > 0 && used > max {
+    fn check_memory_for(&self, bytes: u64, fits: impl FnOnce() -> bool) -> Result<(), Error> {
+        let max = self.settings.memory_bytes_max;
+        if max == 0 {
+            return Ok(());
+        }
+        let used = self.store.bytes + bytes;
+        if used > max {
             return Err(Error::OutOfMemory { used, max });
         }
         let held = self.held_bytes() + bytes;
-        if max > 0 && held > max + limits::HELD_BYTES_BEYOND && !fits {
+        if held > max + limits::HELD_BYTES_BEYOND && !fits() {
             self.store.press();
             return Err(Error::OutOfMemory { used: held, max });
         }
@@ -213,22 +231,26 @@ impl Engine {
         queue
     }
 
-    /// Adds a job, ready at once where `ready` says or else delayed. What forbids it has been checked.
+    /// Adds a job. What forbids it has been checked. `hash` is that of the id if one is given.
     pub(super) fn add_job(
         &mut self,
         add: &Add<'_>,
+        hash: u32,
         queue: QueueNo,
-        due: Millis,
-        ready: Option<Side>,
+        arrival: Arrival,
         now: Micros,
         turn: &mut Turn<'_>,
     ) -> JobIndex {
+        let (due, ready) = match arrival {
+            Arrival::Ready(side) => (now.floor(), Some(side)),
+            Arrival::Delayed(due) => (due, None),
+        };
         let policy = self.policy(add, queue, now, turn);
         let settings = self.store.queue(queue).settings.as_deref();
         let priority = add.priority.or_else(|| settings.and_then(|settings| settings.priority));
-        let (id, hash) = match add.id {
-            Some(id) => (FactId::Given(id), self.store.hasher().id(id)),
-            None => (FactId::Made(self.free_number(queue)), 0),
+        let id = match add.id {
+            Some(id) => FactId::Given(id),
+            None => FactId::Made(self.free_number(queue)),
         };
         let fact = Fact::Added {
             queue,
