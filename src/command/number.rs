@@ -18,8 +18,23 @@ pub enum Whole {
     TooLarge,
 }
 
+/// So many digits always fit: 10^19 is less than 2^64.
+const DIGITS_THAT_FIT: usize = 19;
+
 /// A whole number in decimal digits, however large; none if `text` is anything else.
 pub fn unsigned_or_more(text: &[u8]) -> Option<Whole> {
+    // Every delay and every instant is read here.
+    if (1..=DIGITS_THAT_FIT).contains(&text.len()) {
+        let mut value = 0;
+        for byte in text {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            value = value * 10 + u64::from(digit);
+        }
+        return Some(Whole::Fits(value));
+    }
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -173,6 +188,10 @@ mod tests {
         assert_eq!(unsigned(b"000000000042"), Some(42));
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(unsigned(b"0018446744073709551615"), Some(u64::MAX));
+        assert_eq!(unsigned(b"9999999999999999999"), Some(9_999_999_999_999_999_999));
+        for text in ["1/", ":1", "999999999999999999:", "/9999999999999999999"] {
+            assert_eq!(unsigned(text.as_bytes()), None, "{text}");
+        }
         for text in ["", "-1", "+1", " 1", "1 ", "1.0", "0x1", "18446744073709551616"] {
             assert_eq!(unsigned(text.as_bytes()), None, "{text}");
         }

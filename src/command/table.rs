@@ -31,6 +31,8 @@ static TABLE: [&[CommandSpec]; 19] = [
 
 struct Entry {
     spec: &'static CommandSpec,
+    /// The name as most clients write it.
+    upper: Box<[u8]>,
     arity: i64,
     /// The subcommands with their arities.
     subcommands: Box<[(&'static CommandSpec, i64)]>,
@@ -39,7 +41,8 @@ struct Entry {
 /// Entries by name: a slot is the number of an entry, or [`EMPTY`]; collisions go to the next slot.
 ///
 /// Made for this one use: a name is hashed and compared where it lies, in any case, without being
-/// copied first. With several times as many slots as commands nearly all are found at the first look.
+/// copied first. With several times as many slots as commands nearly all are found at the first look,
+/// and a name in capitals, as clients send it, is compared in one piece.
 struct ByName {
     entries: Vec<Entry>,
     slots: [u8; SLOTS],
@@ -59,7 +62,8 @@ static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
             slot = (slot + 1) % SLOTS;
         }
         by_name.slots[slot] = number as u8;
-        by_name.entries.push(Entry { spec, arity: spec.arity(), subcommands });
+        let upper = spec.name.to_ascii_uppercase().into_bytes().into_boxed_slice();
+        by_name.entries.push(Entry { spec, upper, arity: spec.arity(), subcommands });
     }
     by_name
 });
@@ -67,13 +71,20 @@ static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
 /// The longest name is shorter than this, bytes; a longer word is not even hashed.
 const NAME_BYTES: usize = 32;
 
-/// Where to begin looking: FNV-1a over the bytes in lower case. Setting a bit does for that: bytes
-/// that it confuses are told apart by comparing.
+/// Where to begin looking: a hash of the length and of the first and the last eight bytes in lower case,
+/// all that most names have. Setting a bit does for that: bytes that it confuses are told apart by
+/// comparing.
 fn slot_of(name: &[u8]) -> usize {
-    let hash = name.iter().fold(0x811c_9dc5u32, |hash, byte| {
-        (hash ^ u32::from(byte | 0x20)).wrapping_mul(0x0100_0193)
-    });
-    (hash ^ (hash >> 16)) as usize % SLOTS
+    const LOWER: u64 = 0x2020_2020_2020_2020;
+    let (first, last) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => (name.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0),
+    };
+    let mixed = (first | LOWER).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ (last | LOWER).rotate_left(32).wrapping_mul(0xff51_afd7_ed55_8ccd)
+        ^ name.len() as u64;
+    let mixed = mixed.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (mixed >> (64 - SLOTS.ilog2())) as usize
 }
 
 /// All commands, containers without their subcommands, by chapter of the table.
@@ -122,7 +133,7 @@ fn entry(name: &[u8]) -> Option<&'static Entry> {
     loop {
         // None at an empty slot, whose number no entry has.
         let entry = by_name.entries.get(usize::from(by_name.slots[slot]))?;
-        if entry.spec.name.as_bytes().eq_ignore_ascii_case(name) {
+        if *entry.upper == *name || entry.spec.name.as_bytes().eq_ignore_ascii_case(name) {
             return Some(entry);
         }
         slot = (slot + 1) % SLOTS;
