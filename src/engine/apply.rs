@@ -208,13 +208,17 @@ impl Store {
 
     /// Puts a job that stands nowhere into the delayed ones, last among those of its due time.
     fn delay(&mut self, queue: QueueNo, index: JobIndex, due: Millis) {
-        let (queue_ref, jobs, _, _) = self.parts(queue);
+        let at = self.at;
+        let (queue_ref, jobs, timers, _) = self.parts(queue);
         let job = jobs.get_mut(index);
         job.stage = Stage::Delayed;
         job.order = queue_ref.sequence;
         queue_ref.sequence += 1;
+        queue_ref.delayed.pass(timers, at);
+        let opening = queue_ref.delayed.insert(timers, index, due);
         self.count(queue, Stage::Delayed, index, 1);
-        if let Some(opening) = self.arm(queue, Stage::Delayed, index, due) {
+        self.wake_by(queue, due);
+        if let Some(opening) = opening {
             self.open_by(queue, opening);
         }
     }
@@ -253,22 +257,14 @@ impl Store {
         }
     }
 
-    /// Arms a job's timer in the wheel of its stage. Returns when its slot is to be opened, if that holds
-    /// many.
-    fn arm(
-        &mut self,
-        queue: QueueNo,
-        stage: Stage,
-        index: JobIndex,
-        due: Millis,
-    ) -> Option<Millis> {
+    /// Arms a job's timer in the wheel of its stage, which is not that of delayed ones.
+    fn arm(&mut self, queue: QueueNo, stage: Stage, index: JobIndex, due: Millis) {
         let at = self.at;
         let (queue_ref, _, timers, _) = self.parts(queue);
         let wheel = queue_ref.wheel(stage);
         wheel.pass(timers, at);
-        let opening = wheel.insert(timers, index, due);
+        wheel.insert(timers, index, due);
         self.wake_by(queue, due);
-        opening
     }
 
     /// The first delayed job of the queue becomes ready.

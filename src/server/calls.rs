@@ -96,6 +96,7 @@ pub type Caller = (String, Vec<u8>);
 impl Core {
     /// The command of the client in `slot` has returned, and ran for so long. True: it is to be logged
     /// as slow.
+    #[inline]
     pub fn note_ended(
         &mut self,
         slot: u32,
@@ -123,7 +124,16 @@ impl Core {
     }
 
     /// Counts the commands that waited and are over. `caller` tells of a client that is still there.
+    #[inline]
     pub fn count_over(&mut self, caller: impl Fn(ClientId, u32) -> Option<Caller>) {
+        // Asked before every command, and hardly ever is there one.
+        if !self.outputs.over.is_empty() {
+            self.count_calls(caller);
+        }
+    }
+
+    #[cold]
+    fn count_calls(&mut self, caller: impl Fn(ClientId, u32) -> Option<Caller>) {
         for Over { client, slot, call, end, reply_ns } in std::mem::take(&mut self.outputs.over) {
             let took_ns = call.took_ns + reply_ns;
             if self.count_call(call.spec, end, took_ns)
@@ -155,6 +165,7 @@ impl Core {
     }
 
     /// True: it was slow.
+    #[inline]
     fn count_call(&mut self, spec: &'static CommandSpec, end: Ending, took_ns: u64) -> bool {
         if end == Ending::Rejected {
             self.commands.rejected(spec);

@@ -554,15 +554,18 @@ impl Outbox for Outputs {
         if let Reply::Error(error) = &reply {
             self.errors.count(&error.to_string());
         }
-        let clock = self.reply_clock.filter(|_| call.is_some());
-        let began_ns = clock.map_or(0, |clock| clock());
+        let Some(call) = call else {
+            if !muted {
+                render(&reply, &mut self.encoder_at(slot));
+            }
+            return;
+        };
+        let began_ns = self.reply_clock.map_or(0, |clock| clock());
         if !muted {
             render(&reply, &mut self.encoder_at(slot));
         }
-        if let Some(call) = call {
-            let reply_ns = clock.map_or(0, |clock| clock().saturating_sub(began_ns));
-            self.over.push(Over { client, slot, call, end, reply_ns });
-        }
+        let reply_ns = self.reply_clock.map_or(0, |clock| clock().saturating_sub(began_ns));
+        self.over.push(Over { client, slot, call, end, reply_ns });
     }
 }
 

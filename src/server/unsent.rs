@@ -61,7 +61,15 @@ impl Unsent {
     }
 
     /// Where to add bytes. A buffer for the first ones comes from `buffers`.
+    #[inline]
     pub fn writer(&mut self, buffers: &mut Buffers) -> &mut BytesMut {
+        if self.last.capacity() == 0 || self.last.len() >= PIECE_BYTES / 2 {
+            self.make_room(buffers);
+        }
+        &mut self.last
+    }
+
+    fn make_room(&mut self, buffers: &mut Buffers) {
         self.make_piece_for(PIECE_SLACK_BYTES);
         if self.last.capacity() == 0 {
             self.last = match self.full.is_empty() {
@@ -69,7 +77,6 @@ impl Unsent {
                 false => BytesMut::with_capacity(PIECE_BYTES),
             };
         }
-        &mut self.last
     }
 
     /// Adds bytes; the first ones get no more room than they need, as ten thousand subscribers of short

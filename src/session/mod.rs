@@ -410,6 +410,8 @@ impl Session {
         self.run_parsed(spec, args, parsed, place, world)
     }
 
+    // An action is large: called, it would be copied.
+    #[inline(always)]
     fn run_parsed(
         &mut self,
         spec: &'static CommandSpec,
@@ -420,6 +422,8 @@ impl Session {
     ) -> Step {
         world.began(self.id, spec);
         let step = match parsed {
+            // Most commands by far, and a large one: it stays where it is.
+            Ok(Action::Engine(ref request)) => self.ask_engine(request, place, world),
             Ok(action) => self.act(action, place, world),
             Err(error) => self.fail(&error.to_string(), world),
         };
