@@ -131,7 +131,8 @@ const ADDED_IMAGE_BYTES: u64 = 48;
 /// The same of a queue: its totals and what is counted of it.
 const QUEUE_IMAGE_BYTES: u64 = 160;
 
-/// Room beyond which nobody counts: no request makes facts of so many bytes.
+/// Room beyond which nobody counts: no request makes facts of so many bytes, nor do all those of a turn,
+/// which end after a ms or with the one that takes longer.
 const AMPLE_BYTES: u64 = 4 << 30;
 
 /// Bytes of facts.
@@ -425,9 +426,11 @@ impl Gate {
     }
 
     /// Whether whatever comes is taken: there is room for it, or it is part of a transaction, to all of
-    /// which was promised what it needs.
+    /// which was promised what it needs. Also where the next base may become so much larger, as a request
+    /// of this turn has found, that all the others of it come to far less.
     fn takes_all(&self) -> bool {
-        let ample = !self.is_short() && self.base_bytes_max == u64::MAX;
+        let grows = self.base_bytes_max == u64::MAX || self.growth_bytes >= AMPLE_BYTES;
+        let ample = !self.is_short() && grows;
         ample || self.whole.is_some()
     }
 
