@@ -5,7 +5,7 @@
 //! they come from its number without the lowest 5 bits, which follow unchanged: 32 ids made one
 //! after the other share a table, so that adding and acknowledging in that order finds its cache
 //! lines warm. (Made ids fall into some hundred thousand tables' lines otherwise: half of the time
-//! of an ADD was waiting for them.) A table holds 448, so groups of 32 leave it room to split, and
+//! of an ADD was waiting for them.) A table holds 336, so groups of 32 leave it room to split, and
 //! no more than 32 ids can ever share a rank by design.
 
 use ahash::RandomState;
@@ -15,7 +15,7 @@ use crate::engine::number;
 /// Bits of a made id's number that do not decide about the table.
 const GROUP_BITS: u32 = 5;
 
-/// Where the rank's bits stand in the wide hash: below the 7 that hash tables use as a tag.
+/// Where the rank's bits stand in the wide hash: below the 7 that tables use as a tag.
 const RANK_SHIFT: u32 = 57 - (32 - GROUP_BITS);
 const RANK_MASK: u64 = ((1 << (32 - GROUP_BITS)) - 1) << RANK_SHIFT;
 
@@ -54,9 +54,10 @@ impl Hasher {
     }
 }
 
-/// The 64 bits that the index wants.
+/// The 64 bits that the index wants. The lowest 5 say where in a table an entry is looked for: the 32 ids
+/// of a group are spread evenly, and those that have the same place in their groups are not together.
 pub fn wide(hash: u32) -> u64 {
-    let mixed = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = u64::from(hash ^ hash >> GROUP_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed & !RANK_MASK) | (u64::from(hash >> GROUP_BITS) << RANK_SHIFT)
 }
 
@@ -76,11 +77,15 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_have_buckets_and_tags_of_their_own() {
+    fn neighbours_spread_evenly_and_so_do_those_that_are_left_of_many_groups() {
         let hasher = Hasher::new(7);
-        let mut seen: Vec<u64> = (0..32).map(|number| wide(hasher.number(number)) & 511).collect();
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen.len(), 32);
+        let places = |numbers: &mut dyn Iterator<Item = u64>| {
+            let mut counts = [0; 32];
+            numbers.for_each(|number| counts[wide(hasher.number(number)) as usize % 32] += 1);
+            counts
+        };
+        assert_eq!(places(&mut (0..32)), [1; 32]);
+        let left = places(&mut (0..3_200).map(|group| group << GROUP_BITS));
+        assert!(left.iter().all(|count| (50..150).contains(count)), "{left:?}");
     }
 }

@@ -14,6 +14,7 @@ mod change;
 mod configure;
 mod data;
 mod digest;
+mod entries;
 pub mod event;
 pub mod fact;
 pub mod flow;

@@ -3,7 +3,7 @@
 //!
 //! Extendible hashing (Fagin, Nievergelt, Pippenger, Strong 1979). A *directory* of 2^depth entries
 //! maps the top bits of a hash's *rank* to a table of at most [`TABLE_ENTRIES_MAX`] entries. A full
-//! table splits in two by its next rank bit, so the longest pause is the rehash of 448 entries
+//! table splits in two by its next rank bit, so the longest pause is the rehash of 336 entries
 //! (about 10 µs), where one big map showed 65 to 190 ms. Example: depth 2, ranks 00… and 01… share
 //! table A (it knows 1 bit), 10… is B and 11… is C. A fills up: its entries with 01… move to D and
 //! the directory becomes A D B C.
@@ -11,12 +11,12 @@
 //! Ranks also give SCAN its promise: entries are visited in the order of their ranks, which never
 //! change, so whatever stays in the table during a whole scan is visited, splits or not.
 
-use hashbrown::HashTable;
+use crate::engine::entries::Entries;
 
-/// 7/8 of 512 buckets: what hashbrown fills before it would grow to 1,024.
-const TABLE_ENTRIES_MAX: usize = 448;
+/// What 2,048 bytes hold before they would double.
+pub const TABLE_ENTRIES_MAX: usize = 336;
 
-/// Deepest directory, 2^24 entries: 7.5 billion jobs.
+/// Deepest directory, 2^24 entries: 5.6 billion jobs.
 const DEPTH_MAX: u8 = 24;
 
 /// An index of u32 slab numbers by hash. The caller keeps the ids and compares them.
@@ -35,23 +35,7 @@ pub struct Table {
 struct Part {
     /// How many top bits of the rank all entries of this table share.
     bits: u8,
-    entries: HashTable<u32>,
-}
-
-impl Part {
-    /// Bytes of the entries if the next one may be too much for them.
-    #[inline]
-    fn bytes_if_full(&self) -> Option<usize> {
-        let full = self.entries.len() == self.entries.capacity();
-        full.then(|| self.entries.allocation_size())
-    }
-
-    /// How many bytes less it has then.
-    fn shrink_to(&mut self, room: usize, hash_of: impl Fn(u32) -> u64) -> usize {
-        let before = self.entries.allocation_size();
-        self.entries.shrink_to(room, |entry| hash_of(*entry));
-        before - self.entries.allocation_size()
-    }
+    entries: Entries,
 }
 
 /// Where a scan meets an entry of this hash: at the first cursor that is not below.
@@ -59,7 +43,7 @@ pub fn cursor_of(hash: u64) -> u64 {
     rank(hash) >> 7
 }
 
-/// The 57 bits of a hash that hashbrown's tag (the top 7) does not use, as the top bits of a u64.
+/// The 57 bits of a hash below the 7 that go into an entry's tag, as the top bits of a u64.
 fn rank(hash: u64) -> u64 {
     hash << 7
 }
@@ -72,25 +56,23 @@ impl Table {
 
     /// The entry with this hash for which `is` holds.
     pub fn find(&self, hash: u64, is: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut is = is;
-        let part = self.tables.get(self.part_of(hash))?;
-        part.entries.find(hash, |entry| is(*entry)).copied()
+        self.tables.get(self.part_of(hash))?.entries.find(hash, is)
     }
 
     /// Adds an entry; the caller knows that it is not there. `hash_of` gives any entry's hash.
     pub fn insert(&mut self, hash: u64, entry: u32, hash_of: impl Fn(u32) -> u64) {
         if self.tables.is_empty() {
+            // Most queues never have a second one.
+            self.tables.reserve_exact(1);
             self.tables.push(Part::default());
         }
         loop {
             let number = self.part_of(hash);
             let part = &mut self.tables[number];
             if part.entries.len() < TABLE_ENTRIES_MAX || part.bits == DEPTH_MAX {
-                let before = part.bytes_if_full();
-                part.entries.insert_unique(hash, entry, |entry| hash_of(*entry));
-                if let Some(before) = before {
-                    self.entry_bytes += part.entries.allocation_size() - before;
-                }
+                let before = part.entries.bytes();
+                part.entries.insert(hash, entry, hash_of);
+                self.entry_bytes += part.entries.bytes() - before;
                 self.len += 1;
                 return;
             }
@@ -102,16 +84,15 @@ impl Table {
     pub fn remove(&mut self, hash: u64, entry: u32, hash_of: impl Fn(u32) -> u64) -> bool {
         let number = self.part_of(hash);
         let Some(part) = self.tables.get_mut(number) else { return false };
-        let Ok(found) = part.entries.find_entry(hash, |other| *other == entry) else {
+        if !part.entries.remove(hash, entry) {
             return false;
-        };
-        found.remove();
+        }
         self.len -= 1;
+        let (len, capacity) = (part.entries.len(), part.entries.capacity());
         if self.len == 0 {
             *self = Table::default();
-        } else if part.entries.capacity() > 16 && part.entries.len() * 8 < part.entries.capacity() {
-            let room = part.entries.len() * 2;
-            self.entry_bytes -= part.shrink_to(room, hash_of);
+        } else if capacity > 16 && len * 8 < capacity {
+            self.entry_bytes -= part.entries.shrink_to(len * 2, hash_of);
         }
         true
     }
@@ -129,28 +110,28 @@ impl Table {
     }
 
     /// The entries of a part, in no order.
-    pub fn part(&self, part: usize) -> impl ExactSizeIterator<Item = u32> + '_ {
-        self.tables[part].entries.iter().copied()
+    pub fn part(&self, part: usize) -> impl Iterator<Item = u32> + '_ {
+        self.tables[part].entries.iter()
     }
 
     /// Puts another entry of the same hash into the place of one that is there.
     pub fn replace(&mut self, hash: u64, entry: u32, by: u32) {
         let part = self.part_of(hash);
-        let found = self.tables[part].entries.find_mut(hash, |other| *other == entry);
-        *found.expect("what is replaced is there") = by;
+        let replaced = self.tables[part].entries.replace(hash, entry, by);
+        assert!(replaced, "what is replaced is there");
     }
 
     /// Gives back what a part that has lost most of its entries holds: by itself it does so late.
     pub fn shrink_part(&mut self, part: usize, hash_of: impl Fn(u32) -> u64) {
-        let part = &mut self.tables[part];
-        if part.entries.len() * 2 <= part.entries.capacity() {
-            self.entry_bytes -= part.shrink_to(part.entries.len(), hash_of);
+        let entries = &mut self.tables[part].entries;
+        if entries.len() * 2 <= entries.capacity() {
+            self.entry_bytes -= entries.shrink_to(entries.len(), hash_of);
         }
     }
 
     /// Visits entries in rank order from `cursor` (0: the first) until `count` were visited, and all
     /// that share the last one's rank. Returns the next cursor, 0 when done. Looks at one table at a
-    /// time, so the cost is `count` plus at most 448 entries.
+    /// time, so the cost is `count` plus at most 336 entries.
     pub fn scan(
         &self,
         cursor: u64,
@@ -164,7 +145,7 @@ impl Table {
         let mut sorted: Vec<(u64, u32)> = Vec::new();
         loop {
             let Some(part) = self.tables.get(self.part_of(from >> 7)) else { return 0 };
-            let ranked = part.entries.iter().map(|entry| (rank(hash_of(*entry)), *entry));
+            let ranked = part.entries.iter().map(|entry| (rank(hash_of(entry)), entry));
             sorted.clear();
             sorted.extend(ranked.filter(|(rank, _)| *rank >= from));
             sorted.sort_unstable();
@@ -190,7 +171,7 @@ impl Table {
 
     /// All entries, in no order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.tables.iter().flat_map(|part| part.entries.iter().copied())
+        self.tables.iter().flat_map(|part| part.entries.iter())
     }
 
     fn part_of(&self, hash: u64) -> usize {
@@ -202,7 +183,7 @@ impl Table {
 
     fn split(&mut self, number: usize, hash: u64, hash_of: &impl Fn(u32) -> u64) {
         if self.tables[number].bits == self.depth {
-            // Doubling copies 4 bytes per 448 entries: 128 KiB, about 10 µs, at 10 M.
+            // Doubling copies 4 bytes per table: 128 KiB, about 10 µs, at 10 M.
             let old = if self.depth == 0 { vec![0] } else { std::mem::take(&mut self.directory) };
             self.directory = old.iter().flat_map(|table| [*table, *table]).collect();
             self.depth += 1;
@@ -211,17 +192,15 @@ impl Table {
         let part = &mut self.tables[number];
         part.bits += 1;
         let bit = 1u64 << (64 - part.bits);
-        // All hashes first, in a loop of nothing else, so that the cache misses of reading them
-        // overlap; then both halves are filled from the list. Full-size tables at once: about half
-        // of the new ones would have to grow soon, and that would read all hashes again.
-        let hashed: Vec<(u64, u32)> =
-            part.entries.iter().map(|entry| (hash_of(*entry), *entry)).collect();
-        let mut upper = HashTable::with_capacity(TABLE_ENTRIES_MAX);
-        self.entry_bytes += upper.allocation_size();
+        // Full-size tables at once: about half of the new ones would have to grow soon, and that would
+        // read all hashes again.
+        let hashed = part.entries.hashed(hash_of);
+        let mut upper = Entries::with_capacity(TABLE_ENTRIES_MAX);
+        self.entry_bytes += upper.bytes();
         part.entries.clear();
         for (hash, entry) in hashed {
             let half = if rank(hash) & bit == 0 { &mut part.entries } else { &mut upper };
-            half.insert_unique(hash, entry, |entry| hash_of(*entry));
+            half.insert(hash, entry, hash_of);
         }
         let bits = part.bits;
         self.tables.push(Part { bits, entries: upper });
@@ -269,7 +248,7 @@ mod tests {
     }
 
     fn check_bytes(table: &Table) {
-        let bytes = table.tables.iter().map(|part| part.entries.allocation_size());
+        let bytes = table.tables.iter().map(|part| part.entries.bytes());
         assert_eq!(table.entry_bytes, bytes.sum::<usize>());
     }
 
@@ -278,7 +257,7 @@ mod tests {
         let mut table = Table::default();
         (0..50_000).for_each(|entry| table.insert(hash(entry), entry, hash));
         let full = table.bytes();
-        for entry in (0..50_000).filter(|entry| entry % 20 != 0) {
+        for entry in (0..50_000).filter(|entry| entry % 12 != 0) {
             assert!(table.remove(hash(entry), entry, hash));
         }
         check_bytes(&table);
@@ -291,9 +270,9 @@ mod tests {
         check_bytes(&table);
         assert!(table.bytes() < full / 10, "{} of {full} bytes", table.bytes());
         found.sort_unstable();
-        assert!(found.into_iter().eq((0..50_000).filter(|entry| entry % 20 == 0)));
-        table.replace(hash(400), 400, 50_000);
-        assert_eq!(table.find(hash(400), |_| true), Some(50_000));
+        assert!(found.into_iter().eq((0..50_000).filter(|entry| entry % 12 == 0)));
+        table.replace(hash(396), 396, 50_000);
+        assert_eq!(table.find(hash(396), |_| true), Some(50_000));
     }
 
     #[test]
@@ -318,5 +297,32 @@ mod tests {
             });
         }
         assert!((0..4_000).all(|entry| seen.contains(&entry)));
+    }
+
+    /// What jemalloc hands out for so many bytes: four sizes from one power of two to the next.
+    fn held_bytes(bytes: usize) -> usize {
+        bytes.next_multiple_of((bytes.next_power_of_two() / 8).max(16))
+    }
+
+    #[test]
+    fn an_entry_takes_few_bytes_the_allocator_s_rounding_included() {
+        let hasher = crate::engine::hash::Hasher::new(11);
+        let made = |entry: u32| crate::engine::hash::wide(hasher.number(u64::from(entry)));
+        let named = |entry: u32| crate::engine::hash::wide(hasher.name(&entry.to_le_bytes()));
+        let hashes: [&dyn Fn(u32) -> u64; 2] = [&made, &named];
+        for hash_of in hashes {
+            let mut table = Table::default();
+            for entry in 0..1_000_000 {
+                table.insert(hash_of(entry), entry, hash_of);
+                // From when most tables were split to when most are about to be.
+                if entry % 50_000 == 49_999 {
+                    let parts = table.tables.iter().map(|part| held_bytes(part.entries.bytes()));
+                    let held = parts.sum::<usize>() as f64 / f64::from(entry + 1);
+                    assert!(held < 12.5, "{held:.1} bytes an entry at {}", entry + 1);
+                    let is_last = entry == 999_999;
+                    assert!(!is_last || held < 9.5, "{held:.1} bytes an entry at a million");
+                }
+            }
+        }
     }
 }

@@ -309,7 +309,7 @@ impl Store {
         queue.table.shrink_part(part, |index| wide(jobs.get(index).hash));
         let shrunk = before - queue.table.bytes();
         self.index_bytes -= shrunk;
-        // A table that was made smaller is as much as a job moved for each 16 of its entries.
+        // A table that was made smaller is as much as a job moved for each 64 of its bytes.
         self.tidying.numbers.moved += u64::from(moved) + (shrunk / 64) as u64;
         asked / 4 + moved
     }

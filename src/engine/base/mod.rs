@@ -23,11 +23,12 @@ use crate::engine::job::{JobIndex, Jobs, Stage};
 use crate::engine::policies::Policies;
 use crate::engine::queue::{Grave, Queue};
 use crate::engine::store::{Located, Store};
+use crate::engine::table::TABLE_ENTRIES_MAX;
 use crate::ids::{DATABASES, PolicyNo, QueueNo};
 use image::Counts;
 
 /// Jobs noted at once of the queue that is walked: what the id index gives in one look at a table.
-const PENDING: usize = 448;
+const PENDING: usize = TABLE_ENTRIES_MAX;
 
 /// Slab numbers per block of bits.
 const DONE_BLOCK: usize = 4096;

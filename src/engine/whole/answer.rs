@@ -4,6 +4,7 @@ use crate::engine::job::{Job, JobIndex};
 use crate::engine::policy::{Backoff, Steps};
 use crate::engine::request::{Find, QueueName, Request, State};
 use crate::engine::search::{BODIES_BYTES_MAX, BODY_COST};
+use crate::engine::table::TABLE_ENTRIES_MAX;
 use crate::engine::whole::account::DELIVERED_BYTES;
 use crate::engine::whole::plan::Plan;
 use crate::error::Error;
@@ -24,7 +25,7 @@ const STEP_BYTES: u64 = NUMBER_BYTES;
 /// DELAY.CONFIG GET's and STATS's names and numbers, and the longest backoff.
 const SHEET_BYTES: u64 = 2048 + STEP_BYTES * LADDER_STEPS_MAX as u64;
 /// What a scan may visit beyond its COUNT: a table of the index.
-const SCAN_MORE: u64 = 448;
+const SCAN_MORE: u64 = TABLE_ENTRIES_MAX as u64;
 
 impl<'e, 'r> Plan<'e, 'r> {
     /// Counts what a reading command may look at and answer.
