@@ -5,7 +5,8 @@ mod program;
 
 use program::{Folder, Program, Reply, Wire, wall_ms};
 use rustix::process::{Pid, Signal, kill_process};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const WORKERS: usize = 48;
 
@@ -97,4 +98,81 @@ fn a_lease_that_was_extended_in_time_runs_and_the_others_end_later() {
     next.wait_for("total_timeouts", |timeouts| timeouts == "24");
     assert_eq!(next.ask("DELAY.LEN q READY"), Reply::Number(24));
     program.stop();
+}
+
+/// Whether a word stands in a reply.
+fn names(reply: &Reply, word: &str) -> bool {
+    match reply {
+        Reply::Array(all) => all.iter().any(|reply| names(reply, word)),
+        Reply::Bulk(bytes) => bytes == word.as_bytes(),
+        _ => false,
+    }
+}
+
+/// Of a timer that fell due meanwhile, and a worker in POP or RESERVE.
+#[test]
+fn what_was_cancelled_or_moved_in_time_is_not_handed_to_who_waits() {
+    for (take, ask) in [
+        ("DELAY.POP q 0", "DELAY.CANCEL q timer"),
+        ("DELAY.RESERVE 0 1 q", "DELAY.RESCHEDULE q timer 1h"),
+        ("BLPOP q 0", "DELAY.DEL q timer"),
+    ] {
+        let folder = Folder::new("standstill");
+        let program = Program::start(&folder.0, &["--appendonly", "no"]);
+        let (mut waiter, mut owner, mut other) =
+            (program.connect(), program.connect(), program.connect());
+        waiter.push_line(take);
+        waiter.flush().unwrap();
+        other.wait_for("blocked_clients", |clients| clients == "1");
+        owner.ask("DELAY.ADD q 300ms body ID timer");
+        signal(&program, Signal::STOP);
+        owner.push_line(ask);
+        owner.flush().unwrap();
+        // This is what is tested: that time passes.
+        std::thread::sleep(Duration::from_millis(500));
+        signal(&program, Signal::CONT);
+        let said = owner.read().unwrap();
+        assert!(said == Reply::Number(1) || said.text() == "ready", "{ask}: {said:?}");
+        // Who waits is served as ever from here on.
+        other.ask("DELAY.ADD q 0 next ID next");
+        let served = waiter.read().unwrap();
+        assert!(names(&served, "next"), "{ask}: {served:?}");
+        program.stop();
+    }
+}
+
+/// A client that sends without end does not keep jobs from those who wait.
+#[test]
+fn waiters_are_served_though_somebody_sends_without_end() {
+    let folder = Folder::new("standstill");
+    let program = Program::start(&folder.0, &["--appendonly", "no"]);
+    let (mut waiter, mut owner) = (program.connect(), program.connect());
+    waiter.push_line("DELAY.POP q 0");
+    waiter.flush().unwrap();
+    owner.wait_for("blocked_clients", |clients| clients == "1");
+    let due_ms = wall_ms() + 300;
+    owner.ask(&format!("DELAY.ADD q @{due_ms} body ID timer"));
+    let over = AtomicBool::new(false);
+    let program = &program;
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut wire = program.connect();
+            while !over.load(Ordering::Relaxed) {
+                (0..1_000).for_each(|_| wire.push_line("DELAY.LEN q"));
+                wire.flush().unwrap();
+                (0..1_000).for_each(|_| assert!(wire.read().is_ok()));
+            }
+        });
+        signal(program, Signal::STOP);
+        std::thread::sleep(Duration::from_millis(400));
+        signal(program, Signal::CONT);
+        let began = Instant::now();
+        let served = waiter.read();
+        let took = began.elapsed();
+        over.store(true, Ordering::Relaxed);
+        sender.join().unwrap();
+        assert!(names(&served.unwrap(), "timer"));
+        assert!(took < Duration::from_millis(1_000), "served after {took:?}");
+    });
+    assert!(owner.number("standstills") > 0);
 }

@@ -364,6 +364,8 @@ pub struct Gate {
     stall: Option<Stall>,
     /// The process stood still, and what arrived meanwhile has not been heard.
     unheard: bool,
+    /// Waiters are served later, so that what arrived meanwhile comes first.
+    defers: bool,
 }
 
 /// The room as a transaction found it.
@@ -390,6 +392,7 @@ impl Default for Gate {
             set_at: Millis(0),
             stall: None,
             unheard: false,
+            defers: false,
         }
     }
 }
@@ -525,7 +528,12 @@ impl Gate {
 
     /// Whether a job may be handed to a client that waits.
     pub fn serves(&self) -> bool {
-        !self.held && self.has_room(TAKING_BYTES_MAX)
+        !self.held && !self.defers && self.has_room(TAKING_BYTES_MAX)
+    }
+
+    /// Whether waiters are served later.
+    pub(super) fn defers(&self) -> bool {
+        self.defers
     }
 
     /// Whether the request being decided may take one more job.
@@ -581,6 +589,13 @@ impl Engine {
     pub fn stood_still(&mut self, from: Micros) {
         self.gate.begin_stall(from.floor());
         self.gate.unheard = true;
+    }
+
+    /// Whether waiters are served later, and their deadlines come later, too: until what arrived while the
+    /// process stood still has been heard, so that a CANCEL among it wins against the clock. Jobs fall due as
+    /// ever, and requests take them, but do not overtake who waits.
+    pub fn defer_hand_offs(&mut self, defers: bool) {
+        self.gate.defers = defers;
     }
 
     /// All that arrived while the process stood still has been heard by `now`.

@@ -57,7 +57,8 @@ impl Engine {
         if passes && begun || serves || self.may_return() || tidying == Some(Millis(0)) {
             return Some(Millis(0));
         }
-        let timeout = self.waiters.next_wakeup().filter(|_| self.monotonic.is_none());
+        let timed = self.monotonic.is_none() && !self.gate.defers();
+        let timeout = self.waiters.next_wakeup().filter(|_| timed);
         if !passes {
             return [timeout, tidying].into_iter().flatten().min();
         }
@@ -69,7 +70,8 @@ impl Engine {
     /// When `advance` must be called for the next deadline of a waiter, at the latest: on the monotonic
     /// clock. None if that is not told, as deadlines are in [`Engine::next_wakeup`] then.
     pub fn next_timeout(&self) -> Option<Millis> {
-        self.monotonic.and_then(|_| self.waiters.next_wakeup())
+        let comes = self.monotonic.is_some() && !self.gate.defers();
+        self.waiters.next_wakeup().filter(|_| comes)
     }
 
     /// Gives back what freed jobs leave behind, in slices; true when done.
@@ -376,6 +378,10 @@ impl Engine {
     }
 
     fn time_out(&mut self, budget: &mut u32, now: Micros, turn: &mut Turn<'_>) -> bool {
+        if self.gate.defers() {
+            // There may be a job for who is late by then.
+            return true;
+        }
         let at = self.monotonic.unwrap_or(now).floor();
         loop {
             match self.waiters.late(at, budget) {

@@ -593,6 +593,14 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Whether it takes ready jobs, as who waits for them would.
+    pub fn takes(&self) -> bool {
+        matches!(
+            self,
+            Request::Pop { .. } | Request::ListPop(_) | Request::Reserve(_) | Request::Move(_)
+        )
+    }
+
     /// Whether it may make room in a full queue that it names, or open one that is paused.
     pub fn may_open(&self) -> bool {
         !matches!(

@@ -236,7 +236,7 @@ impl Engine {
 
     /// Whether ready jobs of the queue are for clients that wait and have not been served yet. Who
     /// asks now must not overtake them.
-    fn is_behind_its_line(&self, number: QueueNo) -> bool {
+    pub(super) fn is_behind_its_line(&self, number: QueueNo) -> bool {
         let queue = self.store.queue(number);
         (queue.sweeping || queue.touched) && queue.line.is_some() && queue.count(State::Ready) > 0
     }

@@ -57,6 +57,8 @@ pub struct Socket {
     pub held: bool,
     /// What it is known to hold, bytes.
     pub bytes: usize,
+    /// What was read from it since it was accepted, bytes.
+    pub read_bytes: u64,
     /// Since when its unread replies have been above the soft limit; monotonic, µs.
     pub over_soft_us: Option<u64>,
 }
@@ -90,6 +92,7 @@ impl Client {
             postponed: false,
             held: false,
             bytes: 0,
+            read_bytes: 0,
             over_soft_us: None,
         };
         let (framer, input) = (Framer::new(), Input::default());
@@ -115,7 +118,10 @@ impl Client {
                     socket.ended = true;
                     break;
                 }
-                Poll::Ready(Ok(count)) => total += count,
+                Poll::Ready(Ok(count)) => {
+                    total += count;
+                    socket.read_bytes += count as u64;
+                }
                 Poll::Ready(Err(error)) => return Read::Broken(error),
             }
         }
@@ -143,6 +149,11 @@ impl Socket {
     /// Whether there may be something to read that is to be read.
     pub fn wants_reading(&self) -> bool {
         self.unread && !self.ended && self.closing_us.is_none()
+    }
+
+    /// Bytes that have arrived and were not read; of TLS, with what surrounds them.
+    pub fn arrived_bytes(&self) -> u64 {
+        rustix::io::ioctl_fionread(&self.stream).unwrap_or(0)
     }
 
     /// Whether its commands take long.

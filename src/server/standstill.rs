@@ -3,12 +3,14 @@
 //! Who held a lease then may have answered in time, and the answer lies in the socket. So such a span is
 //! a stall: leases that would have ended in it are extended by what was left of them when the process was
 //! last seen at work, and until all that had arrived by its end has been heard no lease ends. Jobs fall
-//! due as ever.
+//! due as ever, but are not handed to waiters before what had arrived has run: a CANCEL of a timer that
+//! fell due meanwhile may be among it.
 
+use super::client::Client;
 use super::turn::Turns;
 use crate::limits::{HEARING_MS_MAX, STANDSTILL_US};
 use crate::time::Micros;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Sockets that one look at the system tells of, at the least when there are more.
 const TOLD_AT_ONCE: usize = 1_024;
@@ -26,6 +28,9 @@ pub struct Standstills {
     last: Option<Ended>,
     /// When the log was last told.
     told_us: Option<u64>,
+    /// Until then waiters are served whatever happens, as they were not for as long: one standstill after
+    /// the other must not keep them waiting for ever. Monotonic, µs.
+    serves_until_us: u64,
 }
 
 /// A turn that has ended; monotonic, µs.
@@ -78,41 +83,93 @@ pub struct Hearing {
     looks: usize,
     /// Those that had something and were not read to their end.
     slots: HashSet<u32>,
+    /// Waiters are not served yet.
+    deferral: Option<Deferral>,
+}
+
+/// What is to run before waiters are served: what was there by the first looks, and no more. Leases may be
+/// longer, but a client that sends without end must not keep jobs from those who wait.
+#[derive(Debug)]
+struct Deferral {
+    begun_us: u64,
+    /// As of [`Hearing`].
+    looks: usize,
+    /// By slot, which of the bytes read from it is the last of what was there.
+    ends: HashMap<u32, u64>,
 }
 
 impl Turns {
     /// The process stood still from `since` until this turn.
     pub(super) fn begin_hearing(&mut self, since: Micros) {
+        let mono_us = self.core.mono_us;
         self.core.engine.stood_still(since);
-        let until_us = self.core.mono_us + HEARING_MS_MAX * 1_000;
         let looks = 1 + self.clients.iter().count() / TOLD_AT_ONCE;
-        let slots = self.hearing.take().map(|hearing| hearing.slots).unwrap_or_default();
-        self.hearing = Some(Hearing { until_us, looks, slots });
+        let before = self.hearing.take();
+        let (slots, mut deferral) =
+            before.map(|hearing| (hearing.slots, hearing.deferral)).unwrap_or_default();
+        if deferral.is_none() && mono_us >= self.core.standstills.serves_until_us {
+            deferral = Some(Deferral { begun_us: mono_us, looks, ends: HashMap::new() });
+            self.core.engine.defer_hand_offs(true);
+        }
+        let until_us = mono_us + HEARING_MS_MAX * 1_000;
+        self.hearing = Some(Hearing { until_us, looks, slots, deferral });
     }
 
     /// Before the sockets are read: these have something.
     pub(super) fn list_unheard(&mut self) {
-        let Some(hearing) = self.hearing.as_mut().filter(|hearing| hearing.looks > 0) else {
+        let Some(hearing) = &mut self.hearing else { return };
+        if hearing.looks > 0 {
+            hearing.looks -= 1;
+            hearing.slots.extend(&self.listed);
+        }
+        let Some(deferral) = hearing.deferral.as_mut().filter(|deferral| deferral.looks > 0) else {
             return;
         };
-        hearing.looks -= 1;
-        hearing.slots.extend(&self.listed);
+        deferral.looks -= 1;
+        for slot in &self.listed {
+            if let Some(client) = self.clients.get_mut(*slot) {
+                let socket = &client.socket;
+                let end = || socket.read_bytes + socket.arrived_bytes();
+                deferral.ends.entry(*slot).or_insert_with(end);
+            }
+        }
     }
 
-    /// After commands ran: who was read to the end has been heard. Whoever waits, or reads no replies, goes
-    /// on when that is over, and does not count.
+    /// After commands ran: who was read to the end has been heard.
     pub(super) fn end_hearing(&mut self) {
         let Some(hearing) = &mut self.hearing else { return };
         let clients = &mut self.clients;
-        hearing.slots.retain(|slot| {
-            clients.get_mut(*slot).is_some_and(|client| {
-                client.socket.behind || (client.socket.listed && client.socket.wants_reading())
-            })
-        });
-        let over = hearing.looks == 0 && hearing.slots.is_empty();
-        if over || self.core.mono_us >= hearing.until_us {
+        hearing
+            .slots
+            .retain(|slot| clients.get_mut(*slot).is_some_and(|client| client.is_unheard()));
+        let over =
+            hearing.looks == 0 && hearing.slots.is_empty() || self.core.mono_us >= hearing.until_us;
+        self.end_deferral(over);
+        if over {
             self.hearing = None;
             self.core.engine.heard(self.core.now);
+        }
+    }
+
+    /// Waiters are served from here on if all that was there has run, or if it is `over`.
+    fn end_deferral(&mut self, over: bool) {
+        let Some(hearing) = &mut self.hearing else { return };
+        let Some(deferral) = &mut hearing.deferral else { return };
+        let clients = &mut self.clients;
+        // A command that is half done may itself wait until waiters have been served.
+        let is_due = |client: &mut Client, end: u64| {
+            let ran_bytes = client.socket.read_bytes - client.input.len() as u64;
+            client.is_unheard() && !client.socket.midway && ran_bytes < end
+        };
+        deferral
+            .ends
+            .retain(|slot, end| clients.get_mut(*slot).is_some_and(|client| is_due(client, *end)));
+        let lasted_us = self.core.mono_us - deferral.begun_us;
+        let heard = deferral.looks == 0 && deferral.ends.is_empty();
+        if over || heard || lasted_us >= HEARING_MS_MAX * 1_000 {
+            hearing.deferral = None;
+            self.core.standstills.serves_until_us = self.core.mono_us + lasted_us;
+            self.core.engine.defer_hand_offs(false);
         }
     }
 
@@ -121,6 +178,14 @@ impl Turns {
         let ended_us = super::timer::mono_us();
         let next_us = if self.is_behind() { ended_us } else { self.wake_by_us() };
         self.core.standstills.turn_ended(self.core.mono_us, ended_us, next_us);
+    }
+}
+
+impl Client {
+    /// Whether something of what it has sent may be still to come. Whoever waits, or reads no replies, goes
+    /// on when that is over, and does not count.
+    fn is_unheard(&self) -> bool {
+        self.socket.behind || (self.socket.listed && self.socket.wants_reading())
     }
 }
 

@@ -274,17 +274,20 @@ impl Bench {
 
     /// Begins one.
     pub fn begin(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
-        let requests: Vec<&Request<'_>> = requests.iter().collect();
-        let (watched, beside) = (&[][..], Needs::default());
-        let whole = Whole { requests: &requests, watched, beside };
         loop {
-            match self.call(|engine, now, turn| {
-                engine.begin_transaction(now, ClientId(client), &whole, turn)
-            }) {
+            match self.begin_once(client, requests) {
                 Begun::Again => {}
                 begun => return begun,
             }
         }
+    }
+
+    /// As [`Bench::begin`], with what it says in the first turn.
+    pub fn begin_once(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
+        let requests: Vec<&Request<'_>> = requests.iter().collect();
+        let (watched, beside) = (&[][..], Needs::default());
+        let whole = Whole { requests: &requests, watched, beside };
+        self.call(|engine, now, turn| engine.begin_transaction(now, ClientId(client), &whole, turn))
     }
 
     /// Why a transaction may not run; nothing of it is done.

@@ -1,5 +1,6 @@
 //! A process that stood still, and waiting by a clock that goes on evenly.
 
+use delayd::engine::Outcome;
 use delayd::engine::request::{Request, Reserve, Side, State, Wait};
 use delayd::time::Micros;
 
@@ -49,6 +50,73 @@ fn whoever_answered_while_the_process_stood_still_is_heard_before_leases_end() {
     bench.ask(2, get("q", "c"));
     let told = bench.take_told();
     assert!(told[0].starts_with("2:leased due 0 attempt 1 until"), "{told:?}");
+}
+
+/// As [`stand_still`], and what arrived meanwhile comes before waiters.
+fn stand_still_with_mail(bench: &mut Bench, ms: u64) {
+    stand_still(bench, ms);
+    bench.engine.defer_hand_offs(true);
+}
+
+fn all_heard(bench: &mut Bench) {
+    bench.engine.defer_hand_offs(false);
+    bench.engine.heard(bench.now());
+}
+
+#[test]
+fn a_timer_that_was_cancelled_or_moved_in_time_is_not_handed_to_who_waits() {
+    for moves in [false, true] {
+        let mut bench = Bench::new();
+        bench.ask(9, pop(Q, Wait::Forever));
+        bench.add(job("q", "timer", 100));
+        bench.add(job("q", "other", 101));
+        bench.at(50);
+        stand_still_with_mail(&mut bench, 1_000);
+        let (asked, told) = match moves {
+            // It has fallen due, as the clock says.
+            false => (cancel("q", "timer", false), "1:ready"),
+            true => (reschedule("q", "timer", 500), "1:1"),
+        };
+        bench.ask(1, asked);
+        // Time passes, too.
+        bench.at(1_001);
+        bench.told(&[told]);
+        bench.check(2, len("q", State::Ready), &["2:1"]);
+        all_heard(&mut bench);
+        bench.at(1_002);
+        bench.told(&["9:other"]);
+        bench.sent(9);
+        bench.ask(9, pop(Q, Wait::Forever));
+        bench.at(2_000);
+        bench.told(if moves { &["9:timer"] } else { &[] });
+    }
+}
+
+#[test]
+fn what_is_asked_for_after_a_standstill_is_taken_in_order_and_nobody_overtakes_who_waits() {
+    let mut bench = Bench::new();
+    bench.ask(9, pop(Q, Wait::For(400)));
+    bench.add(job("q", "a", 100));
+    bench.add(job("q", "b", 100));
+    bench.add(job("alone", "c", 100));
+    bench.at(50);
+    stand_still_with_mail(&mut bench, 1_000);
+    // Nobody waits there.
+    bench.check(1, pop(&[b"alone"], Wait::No), &["1:c"]);
+    for wait in [Wait::No, Wait::Forever] {
+        assert_eq!(bench.ask(1, pop(Q, wait)), Outcome::Again);
+    }
+    assert_eq!(bench.begin_once(1, &[pop(Q, Wait::No)]), Begun::Again);
+    let reads = [len("q", State::Ready), cancel("q", "b", false)];
+    assert!(matches!(bench.transact(1, &reads), Begun::Begun(_)));
+    bench.told(&["1:2", "1:ready"]);
+    // Its deadline has passed, and a job was there for it before.
+    bench.at(1_100);
+    bench.told(&[]);
+    all_heard(&mut bench);
+    bench.at(1_101);
+    bench.told(&["9:a"]);
+    bench.check(1, pop(Q, Wait::No), &["1:nil"]);
 }
 
 #[test]

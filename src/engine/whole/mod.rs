@@ -71,6 +71,10 @@ impl Engine {
         for request in whole.requests {
             self.catch_up_named(now, client, request, turn);
         }
+        if self.gate.defers() && whole.requests.iter().any(|request| self.overtakes(request)) {
+            self.gate.release();
+            return Begun::Again;
+        }
         let watched = match whole.watched {
             [] => Watched::Unchanged,
             queues => self.compare(now, client, queues.iter().copied(), turn),
@@ -142,6 +146,18 @@ impl Engine {
         request.for_each_queue(|queue| {
             step.queue(queue);
         });
+    }
+
+    /// Whether a request would take what clients that are served later wait for.
+    fn overtakes(&self, request: &Request<'_>) -> bool {
+        let mut overtakes = false;
+        if request.takes() {
+            request.for_each_queue(|queue| {
+                let number = self.store.queue_no(queue.db, queue.name);
+                overtakes |= number.is_some_and(|number| self.is_behind_its_line(number));
+            });
+        }
+        overtakes
     }
 
     /// A slice of bringing timers into order.
