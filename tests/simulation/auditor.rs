@@ -286,6 +286,7 @@ impl<'c> Check<'c> {
 
     pub fn decide_once(&mut self) {
         if !std::mem::replace(&mut self.decided, true) {
+            self.refuse_moves_first();
             self.decide();
         }
     }

@@ -137,6 +137,21 @@ impl Check<'_> {
         }
     }
 
+    /// Waiters are served before a request is decided, too. Who was refused then was refused while the job that
+    /// the request moves or removes was still there.
+    pub fn refuse_moves_first(&mut self) {
+        let requester = self.requester();
+        let own = self.step.replies.iter().position(|(client, _)| Some(*client) == requester);
+        for at in 0..own.unwrap_or(0) {
+            let (client, said) = &self.step.replies[at];
+            let waits = self.auditor.model.waiting.contains_key(client);
+            if !self.answered[at] && waits && matches!(said, Said::Error(_)) {
+                self.answered[at] = true;
+                self.refused_move(at);
+            }
+        }
+    }
+
     /// A client that waited to move a job was told that its destination refuses.
     pub fn refused_move(&mut self, at: usize) {
         let (client, said) = &self.step.replies[at];
