@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::glob;
 use crate::ids::{Db, QueueNo};
 use crate::limits;
+use smallvec::SmallVec;
 
 /// Bytes counted for a name in a reply of KEYS beside its own.
 const NAME_COST: usize = 24;
@@ -31,13 +32,17 @@ const NOTHING: Located = Located { hash: 0, index: None };
 
 impl Step<'_, '_> {
     pub(super) fn exists(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
-        let mut count = 0;
-        for name in queues {
-            let number = self.queue(QueueName { db, name });
-            count +=
-                i64::from(number.is_some_and(|number| self.engine.store.queue(number).exists()));
-        }
-        self.reply(Reply::Integer(count))
+        // What is due in all of them comes before any of them is counted: who waits for a job of the one may
+        // move it to another.
+        let numbers: SmallVec<[Option<QueueNo>; 4]> =
+            queues.iter().map(|name| self.queue(QueueName { db, name })).collect();
+        let store = &self.engine.store;
+        let exists = |(name, found): (&&[u8], Option<QueueNo>)| {
+            let number = found.or_else(|| store.queue_no(db, name));
+            number.is_some_and(|number| store.queue(number).exists())
+        };
+        let count = queues.iter().zip(numbers).map(exists).filter(|exists| *exists).count();
+        self.reply(Reply::Integer(count as i64))
     }
 
     pub(super) fn remove(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {

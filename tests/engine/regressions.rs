@@ -1,7 +1,8 @@
 //! What was wrong once, each with its story.
 
 use delayd::engine::Outcome;
-use delayd::engine::request::{Request, State, Wait};
+use delayd::engine::request::{Request, Side, State, Wait};
+use delayd::ids::Db;
 
 use crate::bench::*;
 
@@ -190,4 +191,17 @@ fn a_queue_whose_waiter_left_is_forgotten() {
     bench.told(&["2:nil"]);
     bench.at(4_000);
     bench.check(1, Request::Stats { queue: queue("q") }, &["1:nil"]);
+}
+
+/// EXISTS counted name by name: a job fell due in the second queue, and who waited for it moved it to the
+/// first, which had been counted as not there. The mover was told before.
+#[test]
+fn exists_counts_all_queues_at_one_instant() {
+    let mut bench = Bench::new();
+    bench.ask(9, rotate("from", "to", (Side::Left, Side::Left), Wait::Forever));
+    bench.add(job("from", "a", 10));
+    bench.add(job("from", "b", 1_000));
+    bench.at_ms = 10;
+    let queues: &[&[u8]] = &[b"to", b"from", b"to", b"nothing"];
+    bench.check(1, Request::Exists { db: Db(0), queues }, &["9:body", "1:3"]);
 }

@@ -199,17 +199,7 @@ impl<'c> Check<'c> {
             Request::Exists { db, queues } => {
                 let exists = |name: &&Kept| self.exists((db.0, *name));
                 let count = queues.iter().filter(exists).count();
-                if self.expired == 0 {
-                    self.reply = Some(Said::Integer(count as i64));
-                    return;
-                }
-                // The last jobs of a queue may expire while the names are gone through.
-                match self.answer_of(client) {
-                    Some(Said::Integer(told))
-                        if (count..=queues.len()).contains(&(*told as usize)) => {}
-                    said => panic!("{said:?} for {count} of {queues:?}"),
-                }
-                self.replied_in_full();
+                self.reply = Some(Said::Integer(count as i64));
             }
             Request::Flush { db } => {
                 self.expected.push_back(Fact::Flushed { db });
