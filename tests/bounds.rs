@@ -239,7 +239,8 @@ fn places_in_lines_count_as_memory_of_the_client() {
             client
         })
         .collect();
-    server.wait_for("client_query_buffer_limit_disconnections:1");
+    server.wait_for("evicted_clients:1");
+    assert_eq!(other.info_number("client_query_buffer_limit_disconnections"), 0);
     assert_eq!(other.info_number("blocked_clients"), 2);
     drop(clients);
     server.wait_for("blocked_clients:0");

@@ -241,7 +241,7 @@ fn stats(facts: &Facts<'_>, text: &mut Text) {
         ("sync_partial_err", &0),
         ("expired_keys", &0),
         ("evicted_keys", &0),
-        ("evicted_clients", &0),
+        ("evicted_clients", &counters.closed_for_memory),
         ("keyspace_hits", &0),
         ("keyspace_misses", &0),
         ("pubsub_channels", &facts.topics[0]),

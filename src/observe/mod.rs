@@ -26,8 +26,10 @@ pub struct Counters {
     pub input_bytes: u64,
     /// Bytes written to clients.
     pub output_bytes: u64,
-    /// Clients closed because a request was too large or held too much memory.
+    /// Clients closed because a request was too large.
     pub closed_for_input: u64,
+    /// Clients closed because they held most when all held more than `max-clients-memory`.
+    pub closed_for_memory: u64,
     /// Clients closed because they did not read their replies.
     pub closed_for_output: u64,
     /// Largest read buffer seen lately, bytes.

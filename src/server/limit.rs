@@ -98,7 +98,7 @@ impl Turns {
         if !client.session.is_locked() || self.core.stranger_lines.admits() {
             tracing::warn!(client = %id, %peer, bytes, held_bytes, "closed: clients hold more than max-clients-memory");
         }
-        self.core.counters.closed_for_input += 1;
+        self.core.counters.closed_for_memory += 1;
         self.close(slot);
     }
 }
