@@ -106,6 +106,17 @@ pub enum Error {
         /// The limit, bytes.
         max: u64,
     },
+    /// What the client of a transaction would come to hold.
+    #[error(
+        "EXECABORT Transaction discarded because of: its client may come to hold {held_bytes} bytes of replies \
+         and jobs in hand; max-clients-memory and client-output-buffer-limit leave it {max}"
+    )]
+    TransactionHeld {
+        /// The most that it may, bytes.
+        held_bytes: u64,
+        /// What is left, bytes.
+        max: u64,
+    },
     /// A range in a transaction that would be refused at its turn.
     #[error(
         "EXECABORT Transaction discarded because of: the reply of a range may have more than {max} bytes; \

@@ -224,6 +224,39 @@ fn a_costly_pattern_is_compared_in_slices() {
     assert_eq!(client.line(), "*0");
 }
 
+/// It ran, and its client was closed before it had read.
+#[test]
+fn exec_is_refused_if_its_client_may_not_hold_what_it_answers() {
+    let server = Running::start(&[("max-clients-memory", "16mb")]);
+    let mut client = server.connect();
+    let body = "x".repeat(1 << 20);
+    for _ in 0..12 {
+        client.command(&["RPUSH", "q", &body]);
+        client.line();
+    }
+    // 12 MiB of replies, and as much in hand until they begin to leave.
+    let pops = ["LPOP q 4"; 3];
+    let run = |client: &mut Client, pops: &[&str]| {
+        assert_eq!(client.line_of("MULTI"), "+OK");
+        pops.iter().for_each(|pop| assert_eq!(client.line_of(pop), "+QUEUED"));
+        client.line_of("EXEC")
+    };
+    let refusal = run(&mut client, &pops);
+    assert!(
+        refusal.starts_with("-EXECABORT") && refusal.contains("max-clients-memory"),
+        "{refusal}"
+    );
+    assert_eq!(client.line_of("LLEN q"), ":12");
+    // What fits is done.
+    for _ in 0..3 {
+        assert_eq!(run(&mut client, &pops[..1]), "*1");
+        assert_eq!(client.line(), "*4");
+        (0..4).for_each(|_| assert_eq!(client.bulk().len(), 1 << 20));
+    }
+    assert_eq!(client.line_of("LLEN q"), ":0");
+    assert_eq!(client.info_number("evicted_clients"), 0);
+}
+
 /// 150 clients that waited for 10,000 queues each held 840 MB of which nobody knew.
 #[test]
 fn places_in_lines_count_as_memory_of_the_client() {

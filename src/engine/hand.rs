@@ -35,6 +35,10 @@ pub struct Returning {
     bytes: usize,
 }
 
+/// What is held for a popped job in hand, beside its id and body, or for one that is leased; bytes.
+pub(super) const IN_HAND_BYTES: u64 =
+    (size_of::<Taken>() + size_of::<Gone>() + size_of::<Departed>()) as u64;
+
 /// A popped job, with all that is needed to put it back.
 #[derive(Debug)]
 pub struct Gone {

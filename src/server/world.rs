@@ -16,6 +16,7 @@ use crate::engine::whole::{Begun, Whole};
 use crate::engine::{Outcome, Turn};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
+use crate::limits::READ_BYTES_PER_TURN_ALL;
 use crate::observe::persistence::Trouble;
 use crate::observe::slowlog;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
@@ -253,6 +254,24 @@ impl World for ClientWorld<'_> {
 
     fn replied_bytes(&self, client: ClientId) -> u64 {
         self.core.outputs.replied_bytes(client)
+    }
+
+    fn held_bytes_max(&self, client: ClientId, freed_bytes: usize) -> u64 {
+        let limits = &self.core.limits;
+        let held_bytes = self.core.clients_bytes.saturating_sub(freed_bytes);
+        let mut left = limits.clients_bytes_max.saturating_sub(held_bytes);
+        if left < READ_BYTES_PER_TURN_ALL {
+            // Whoever holds more is closed first.
+            let own = self.running.socket.bytes.saturating_sub(freed_bytes);
+            let largest = self.others.iter().map(|(_, other)| other.socket.bytes).max();
+            left = left.max(largest.unwrap_or(0).saturating_sub(own));
+        }
+        let is_subscribed = self.core.pubsub.counts(client) != [0; 3];
+        let unsent_max = match limits.output_of(is_subscribed).hard {
+            0 => u64::MAX,
+            hard => hard.saturating_sub(self.unsent_bytes() as u64),
+        };
+        unsent_max.min(left as u64)
     }
 
     fn end_transaction(&mut self) {

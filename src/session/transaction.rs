@@ -2,6 +2,7 @@
 
 mod measure;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::command::action::{Action, Connection, Server};
@@ -231,7 +232,7 @@ impl Session {
     fn exec_all(&mut self, queue: &Queue, world: &mut dyn World) -> Step {
         let args: Vec<Vec<&[u8]>> = queue.commands.iter().map(Queued::args).collect();
         let commands = parsed(queue, &args, self.db);
-        match self.begin_whole(&commands, world) {
+        match self.begin_whole(queue, &commands, world) {
             Ok(Begun::Begun(_)) => {}
             Ok(Begun::Again) => return Step::Again,
             Ok(Begun::Changed) => {
@@ -277,6 +278,7 @@ impl Session {
     /// Begins the transaction, if all its commands may run to the end.
     fn begin_whole(
         &mut self,
+        queue: &Queue,
         commands: &[Parsed<'_>],
         world: &mut dyn World,
     ) -> Result<Begun, Error> {
@@ -288,23 +290,11 @@ impl Session {
         self.executing = false;
         permitted?;
         let beside = self.measure(commands, world)?;
-        let probed: Vec<(Db, [&[u8]; 1])> = commands.iter().filter_map(Parsed::probed).collect();
-        let probes = probed.iter().map(|(db, queues)| Request::Exists { db: *db, queues });
-        let probes: Vec<Request<'_>> = probes.collect();
-        let random = |command: &Parsed<'_>| match command.action {
-            Ok(Action::Server(Server::RandomQueue(db))) => {
-                Some(Request::RandomQueue { db, draw: 0 })
-            }
-            _ => None,
-        };
-        let randoms: Vec<Request<'_>> = commands.iter().filter_map(random).collect();
-        let asked = commands.iter().filter_map(|command| match &command.action {
-            Ok(Action::Engine(request)) => Some(request),
-            _ => None,
-        });
-        let requests: Vec<&Request<'_>> = asked.chain(&probes).chain(&randoms).collect();
+        let requests: Vec<Cow<'_, Request<'_>>> =
+            commands.iter().filter_map(Parsed::request).collect();
         let watched = self.watched();
-        let whole = Whole { requests: &requests, watched: &watched, beside };
+        let held_bytes_max = world.held_bytes_max(self.id, queue.bytes());
+        let whole = Whole { requests: &requests, watched: &watched, beside, held_bytes_max };
         Ok(world.begin_transaction(self.id, &whole))
     }
 }
@@ -319,11 +309,18 @@ struct Parsed<'a> {
     action: Result<Action<'a>, Error>,
 }
 
-impl<'a> Parsed<'a> {
-    /// The queue that is asked about, whatever it is.
-    fn probed(&self) -> Option<(Db, [&'a [u8]; 1])> {
-        match self.action {
-            Ok(Action::Probe(queue, _)) => Some((queue.db, [queue.name])),
+impl Parsed<'_> {
+    /// What it asks the engine, or something that costs as much.
+    fn request(&self) -> Option<Cow<'_, Request<'_>>> {
+        match &self.action {
+            Ok(Action::Engine(request)) => Some(Cow::Borrowed(request)),
+            Ok(Action::Probe(queue, _)) => {
+                let queues = std::slice::from_ref(&queue.name);
+                Some(Cow::Owned(Request::Exists { db: queue.db, queues }))
+            }
+            Ok(Action::Server(Server::RandomQueue(db))) => {
+                Some(Cow::Owned(Request::RandomQueue { db: *db, draw: 0 }))
+            }
             _ => None,
         }
     }

@@ -68,6 +68,12 @@ pub trait World {
         0
     }
 
+    /// How much more `client` may hold than it does, bytes, once it has freed so many, without being closed
+    /// for it.
+    fn held_bytes_max(&self, _client: ClientId, _freed_bytes: usize) -> u64 {
+        u64::MAX
+    }
+
     /// `Engine::end_transaction`.
     fn end_transaction(&mut self);
 

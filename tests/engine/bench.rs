@@ -16,6 +16,7 @@ pub use delayd::engine::whole::{Begun, Needs, Whole};
 use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, QueueNo, Token};
 use delayd::time::Micros;
+use std::borrow::Cow;
 
 /// 2025-01-01 in ms.
 pub const BEGIN_MS: u64 = 1_735_689_600_000;
@@ -284,9 +285,9 @@ impl Bench {
 
     /// As [`Bench::begin`], with what it says in the first turn.
     pub fn begin_once(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
-        let requests: Vec<&Request<'_>> = requests.iter().collect();
-        let (watched, beside) = (&[][..], Needs::default());
-        let whole = Whole { requests: &requests, watched, beside };
+        let requests: Vec<_> = requests.iter().map(Cow::Borrowed).collect();
+        let (watched, beside, held_bytes_max) = (&[][..], Needs::default(), u64::MAX);
+        let whole = Whole { requests: &requests, watched, beside, held_bytes_max };
         self.call(|engine, now, turn| engine.begin_transaction(now, ClientId(client), &whole, turn))
     }
 

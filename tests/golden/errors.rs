@@ -24,7 +24,7 @@ const CLASSES: [&str; 10] = [
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
-const UNSEEN: [(&str, &str); 14] = [
+const UNSEEN: [(&str, &str); 15] = [
     ("ERR no help", "HELP is found by its container, which is therefore there"),
     ("unauthenticated multibulk length", "no password can be set in this version"),
     ("unauthenticated bulk length", "no password can be set in this version"),
@@ -37,6 +37,7 @@ const UNSEEN: [(&str, &str); 14] = [
     ("came with {count} arguments", "65,537 arguments, and tests/bounds.rs shows it"),
     ("a transaction holds at most {TRANSACTION_ARGUMENTS_MAX}", "262,145 arguments"),
     ("a connection watches at most", "10,001 names, and tests/session.rs shows it"),
+    ("its client may come to hold", "16 MiB of jobs, and tests/bounds.rs shows it"),
     ("ERR {own} subscriptions and", "16,385 names"),
     ("ERR all clients have subscribed to", "262,145 names"),
 ];

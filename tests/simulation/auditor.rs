@@ -31,7 +31,7 @@ pub enum Input<'a> {
     /// A transaction is to begin: then its requests follow, not alone, and its end.
     Begin {
         client: ClientId,
-        requests: &'a [&'a Request<'static>],
+        requests: &'a [Request<'static>],
     },
     End,
     Advance {
@@ -57,6 +57,8 @@ pub struct Step<'a> {
     pub digest_before: Option<u64>,
     /// What a base can become, bytes, as of before.
     pub base_before: u64,
+    /// What the engine counted before, bytes.
+    pub memory_before: u64,
 }
 
 /// A scan that a client has begun: which jobs were there then, and which of them it saw.

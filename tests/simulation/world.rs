@@ -16,6 +16,7 @@ use delayd::resp::{Encoder, Protocol};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use std::borrow::Cow;
 
 use crate::auditor::{Auditor, Input, Step};
 use crate::journal;
@@ -124,6 +125,7 @@ impl World {
         let digests = self.auditor.as_ref().is_some_and(Auditor::wants_digest);
         let digest_before = digests.then(|| engine.digest());
         let base_before = engine.base_bytes_later();
+        let memory_before = engine.memory_bytes();
         let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
         let (mut outcome, mut advanced) = (None, None);
         match input {
@@ -134,8 +136,9 @@ impl World {
                 outcome = Some(engine.handle_in_transaction(now, client, request, turn));
             }
             Input::Begin { client, requests } => {
-                let (watched, beside) = (&[][..], Needs::default());
-                let whole = Whole { requests, watched, beside };
+                let (watched, beside, held_bytes_max) = (&[][..], Needs::default(), u64::MAX);
+                let requests: Vec<_> = requests.iter().map(Cow::Borrowed).collect();
+                let whole = Whole { requests: &requests, watched, beside, held_bytes_max };
                 self.begun = Some(engine.begin_transaction(now, client, &whole, turn));
             }
             Input::End => engine.end_transaction(now, turn),
@@ -166,6 +169,7 @@ impl World {
                 settings,
                 digest_before,
                 base_before,
+                memory_before,
             };
             auditor.audit(&step, engine);
         }
@@ -358,10 +362,9 @@ impl World {
                 self.workload.request(op, &mut self.clients[at].held, now_ms)
             })
             .collect();
-        let all: Vec<&Request<'static>> = requests.iter().collect();
         self.begun = None;
         while matches!(self.begun, None | Some(Begun::Again)) {
-            self.call(Input::Begin { client, requests: &all });
+            self.call(Input::Begin { client, requests: &requests });
         }
         let needs = match self.begun.take() {
             Some(Begun::Begun(needs)) => needs,
@@ -369,15 +372,18 @@ impl World {
             begun => panic!("{begun:?}, with nothing watched"),
         };
         (self.replied_bytes, self.made_bytes) = (0, 0);
+        let held_bytes = self.engine.in_hand_bytes(client);
         for request in &requests {
             self.call(Input::Request { client, request, alone: false });
         }
-        let Needs { reply_bytes, facts_bytes, .. } = needs;
+        let Needs { reply_bytes, facts_bytes, in_hand_bytes, .. } = needs;
         let kind = |request| format!("{request:?}").chars().take_while(|c| *c != '(').collect();
         let kinds = requests.iter().map(kind).collect::<Vec<String>>().join(" ");
         let said = || format!("{needs:?} for {kinds:.200}");
         assert!(self.replied_bytes <= reply_bytes, "{} bytes, {}", self.replied_bytes, said());
         assert!(self.made_bytes <= facts_bytes, "{} bytes, {}", self.made_bytes, said());
+        let held_bytes = (self.engine.in_hand_bytes(client) - held_bytes) as u64;
+        assert!(held_bytes <= in_hand_bytes, "{held_bytes} bytes in hand, {}", said());
         self.call(Input::End);
     }
 

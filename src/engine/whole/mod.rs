@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::ids::{ClientId, QueueNo};
 use crate::time::Micros;
 use plan::Plan;
+use std::borrow::Cow;
 
 pub use plan::Needs;
 
@@ -29,11 +30,13 @@ pub use plan::Needs;
 #[derive(Debug)]
 pub struct Whole<'r> {
     /// What the engine is asked, in order.
-    pub requests: &'r [&'r Request<'r>],
+    pub requests: &'r [Cow<'r, Request<'r>>],
     /// Queues that must not have changed since.
     pub watched: &'r [(QueueName<'r>, Stamp)],
     /// What its other commands may look at and answer.
     pub beside: Needs,
+    /// What its client may come to hold for it: replies, and jobs in hand. Bytes.
+    pub held_bytes_max: u64,
 }
 
 /// What became of a transaction that was to begin.
@@ -95,6 +98,9 @@ impl Engine {
                 return Begun::Refused(refused);
             }
             let (facts, needs) = (plan.facts, plan.needs);
+            if let Err(refused) = needs.check_held(whole.held_bytes_max) {
+                return Begun::Refused(refused);
+            }
             let unordered = std::mem::take(&mut plan.unordered);
             drop(plan);
             match self.bring_into_order(&unordered) {

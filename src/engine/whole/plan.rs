@@ -7,6 +7,7 @@ use ahash::RandomState;
 
 use crate::engine::Engine;
 use crate::engine::flow::Bound;
+use crate::engine::hand::IN_HAND_BYTES;
 use crate::engine::job::{JOB_BYTES, Stage};
 use crate::engine::number;
 use crate::engine::queue::QUEUE_BYTES;
@@ -33,6 +34,8 @@ pub struct Needs {
     pub reply_bytes: u64,
     /// Bytes of the largest of them.
     pub largest_bytes: u64,
+    /// Bytes of the jobs that it pops: kept until their replies have begun to leave.
+    pub in_hand_bytes: u64,
     /// Bytes of facts.
     pub facts_bytes: u64,
 }
@@ -43,6 +46,15 @@ impl Needs {
         self.entries = self.entries.saturating_add(entries);
         self.reply_bytes = self.reply_bytes.saturating_add(reply_bytes);
         self.largest_bytes = self.largest_bytes.max(reply_bytes);
+    }
+
+    /// Whether its client may hold so much.
+    pub fn check_held(&self, max: u64) -> Result<(), Error> {
+        let held_bytes = self.reply_bytes.saturating_add(self.in_hand_bytes);
+        if held_bytes > max {
+            return Err(Error::TransactionHeld { held_bytes, max });
+        }
+        Ok(())
     }
 
     /// Whether that is not too much. What one command may answer by itself it may answer in a
@@ -302,6 +314,8 @@ impl<'e, 'r> Plan<'e, 'r> {
         self.check_limits(to, u64::from(of.from != of.to))?;
         let (bytes, sure) = self.take_from(from, Some(of.take), 1, true);
         self.answer(1, bytes);
+        // A pop after it may take the job that these bytes are of.
+        self.needs.in_hand_bytes += bytes;
         // What it hands over may have been counted for a command before it, which took another one.
         let bytes = self.account(from).largest();
         let account = self.account(from);
@@ -353,7 +367,9 @@ impl<'e, 'r> Plan<'e, 'r> {
             }
         }
         self.answer(entries, bytes);
-        found.min(asked)
+        let found = found.min(asked);
+        self.needs.in_hand_bytes += (1 + found) * IN_HAND_BYTES + if ends { bytes } else { 0 };
+        found
     }
 
     /// The most bytes that are taken from one queue, and how many jobs of it go for sure.
