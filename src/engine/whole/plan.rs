@@ -368,7 +368,8 @@ impl<'e, 'r> Plan<'e, 'r> {
         }
         self.answer(entries, bytes);
         let found = found.min(asked);
-        self.needs.in_hand_bytes += (1 + found) * IN_HAND_BYTES + if ends { bytes } else { 0 };
+        // Of leased jobs nothing more is held, but a pop after them may take the jobs that these bytes are of.
+        self.needs.in_hand_bytes += (1 + found) * IN_HAND_BYTES + bytes;
         found
     }
 
