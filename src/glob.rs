@@ -3,8 +3,9 @@
 
 /// Whether all of `text` matches `pattern`. Byte by byte; a missing `]` ends the set at the end.
 ///
-/// Time is at most O(pattern × text): after a mismatch only the last `*` takes one byte more, as
-/// everything an earlier one could take the last one can take too.
+/// Time is at most O(pattern + text × the longest piece between two stars): after a mismatch only the last
+/// `*` takes one byte more, as everything an earlier one could take the last one can take too, and what
+/// stands behind the last of all is compared with the text's end.
 ///
 /// ```
 /// use delayd::glob::matches;
@@ -34,6 +35,15 @@ fn compare(pattern: &[u8], text: &[u8], fold: fn(u8) -> u8, steps: &mut u64) -> 
         if pattern.get(p) == Some(&b'*') {
             p += 1;
             retry = Some((p, t));
+            if let Some(elements) = last_elements(&pattern[p..], fold) {
+                // Behind the last star stands the text's end, element by element.
+                *steps += (pattern.len() - p) as u64;
+                let Some(start) = text.len().checked_sub(elements).filter(|start| *start >= t)
+                else {
+                    return false;
+                };
+                (t, retry) = (start, None);
+            }
             continue;
         }
         let step = match text.get(t) {
@@ -53,6 +63,43 @@ fn compare(pattern: &[u8], text: &[u8], fold: fn(u8) -> u8, steps: &mut u64) -> 
             (None, None) => return false,
         }
     }
+}
+
+/// Bytes that are compared at the most with a text of `text_bytes`.
+pub fn cost(pattern: &[u8], text_bytes: usize) -> usize {
+    let mut pieces = pattern;
+    let (mut longest, mut first) = (0, true);
+    loop {
+        let (_, bytes) = piece(pieces, |byte| byte);
+        if bytes == pieces.len() {
+            break;
+        }
+        longest = if first { 0 } else { longest.max(bytes) };
+        first = false;
+        pieces = &pieces[bytes + 1..];
+    }
+    2 * pattern.len() + longest * text_bytes
+}
+
+/// How many elements a pattern has that has no star.
+fn last_elements(pattern: &[u8], fold: fn(u8) -> u8) -> Option<usize> {
+    let (elements, bytes) = piece(pattern, fold);
+    (bytes == pattern.len()).then_some(elements)
+}
+
+/// How many elements, and bytes, stand before the first star, or in all of a pattern.
+fn piece(pattern: &[u8], fold: fn(u8) -> u8) -> (usize, usize) {
+    let (mut elements, mut bytes) = (0, 0);
+    while bytes < pattern.len() {
+        bytes += match pattern[bytes..] {
+            [b'*', ..] => break,
+            [b'[', ref rest @ ..] => 1 + set(rest, 0, fold).1.min(rest.len()),
+            [b'\\', _, ..] => 2,
+            _ => 1,
+        };
+        elements += 1;
+    }
+    (elements, bytes)
 }
 
 /// Whether the pattern's first element matches `byte`: its length if so.
@@ -129,10 +176,41 @@ mod tests {
             ("A*", "abc", false),
             ("[", "[", false),
             ("[]", "]", false),
+            ("*[", "[", false),
+            ("*\\", "a\\", true),
+            ("*\\*", "a*", true),
+            ("*[a-c]?", "xxby", true),
+            ("ab*ba", "aba", false),
+            ("ab*ba", "abba", true),
+            ("a*b[*]c", "axb*c", true),
+            ("*aab*b", "aaabab", true),
+            ("*aab*b", "aaabaa", false),
         ] {
             assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), want, "{pattern} {text}");
         }
         assert!(matches_any_case(b"MAX*[A-Z]", b"maxmemory"));
+    }
+
+    /// The bound holds, and is what the worst texts cost but for a small factor.
+    #[test]
+    fn no_text_costs_more_than_the_bound() {
+        let long = "a".repeat(500);
+        let set = format!("[{}]", "b".repeat(500));
+        for (pattern, text, share) in [
+            (format!("*{long}b*"), "a".repeat(1_000), 2),
+            (format!("*{long}b"), "a".repeat(1_000), 4),
+            (format!("*{set}c"), "a".repeat(1_000), 4),
+            (format!("*{set}c*"), "a".repeat(1_000), 2),
+            (format!("{long}b"), "a".repeat(1_000), 4),
+            ("a*".repeat(200) + "b", "a".repeat(1_000), 8),
+            (format!("x*{long}b*c{long}*"), "x".to_owned() + &long.repeat(2), 4),
+        ] {
+            let mut steps = 0;
+            matches_counted(pattern.as_bytes(), text.as_bytes(), &mut steps);
+            let cost = cost(pattern.as_bytes(), text.len()) as u64;
+            assert!(steps <= cost + 2 * text.len() as u64, "{steps} of {cost}: {pattern}");
+            assert!(steps >= cost / share / 2, "{steps} of {cost}: {pattern}");
+        }
     }
 
     /// Many stars against a long text: a pattern of a client must not hold the turn up.

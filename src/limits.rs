@@ -253,6 +253,11 @@ pub const CHANNELS_MAX: usize = 262_144;
 /// Patterns that all clients together subscribe to. PUBLISH compares with each, 20 ns where the first
 /// byte tells.
 pub const PATTERNS_MAX: usize = 16_384;
+/// Bytes that a PUBLISH compares with all patterns together, at the most, about a ns each: of a pattern each
+/// of its bytes twice, and of its longest piece between two stars each with each byte of a channel.
+pub const PATTERNS_COST_MAX: usize = 4 << 20;
+/// Bytes that one PUBSUB CHANNELS compares with its pattern: that of a short one with the most channels.
+pub const CHANNELS_COST_MAX: u64 = 8 << 20;
 /// What a subscription holds beside its name, bytes: entries of the client's set, of the set of names
 /// and of the channel's set.
 pub const SUBSCRIPTION_BYTES: usize = 160;

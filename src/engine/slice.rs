@@ -1,6 +1,6 @@
 //! A share of a walk in the order of hashes, bounded by entries and by bytes compared with a pattern.
 //!
-//! A comparison takes up to the pattern's length times the name's: `*[b…b]c` with a thousand `b` looks at
+//! A comparison takes up to the pattern's length times the name's: `*[b…b]c*` with a thousand `b` looks at
 //! half a million bytes in a name of 512, which is half a ms. So a walk with a long pattern goes on in small
 //! pieces, and ends early once they have taken long; the cursor tells where.
 

@@ -10,7 +10,8 @@ use crate::error::{Error, Shown};
 use crate::glob;
 use crate::ids::ClientId;
 use crate::limits::{
-    CHANNEL_BYTES_MAX, CHANNELS_MAX, PATTERNS_MAX, SUBSCRIPTION_BYTES, SUBSCRIPTIONS_PER_CLIENT_MAX,
+    CHANNEL_BYTES_MAX, CHANNELS_COST_MAX, CHANNELS_MAX, PATTERNS_COST_MAX, PATTERNS_MAX,
+    SUBSCRIPTION_BYTES, SUBSCRIPTIONS_PER_CLIENT_MAX,
 };
 use crate::resp::{Encoder, Protocol};
 use bytes::{Buf, BytesMut};
@@ -50,6 +51,8 @@ pub struct PubSub {
     subscribers: HashMap<ClientId, Subscriber>,
     /// Who sees every command, and the same as a list.
     monitors: Topic,
+    /// What the patterns cost together, by [`glob::cost`].
+    patterns_cost: usize,
     /// Messages on their way.
     pub mail: Mail,
     /// What is published from here on leaves no earlier than the replies of this turn; 0 at once.
@@ -114,6 +117,17 @@ impl PubSub {
                  are {max}"
             )));
         }
+        if kind == Kind::Pattern {
+            let is_new = |name: &&&[u8]| !self.topics[kind as usize].contains_key(**name);
+            let more: usize = names.iter().filter(is_new).map(|name| pattern_cost(name)).sum();
+            let cost = self.patterns_cost;
+            if more > 0 && cost + more > PATTERNS_COST_MAX {
+                return Err(Error::text(format!(
+                    "ERR the patterns of all clients cost {cost} and these {more} more; the most is \
+                     {PATTERNS_COST_MAX}: short pieces between two stars cost less"
+                )));
+            }
+        }
         Ok(())
     }
 
@@ -122,7 +136,11 @@ impl PubSub {
         let subscriber = self.subscribers.entry(client).or_default();
         if subscriber.names[kind as usize].insert(name.into()) {
             subscriber.bytes += cost(name);
-            self.topics[kind as usize].entry(name.into()).or_default().add(client);
+            let topic = self.topics[kind as usize].entry(name.into()).or_default();
+            if kind == Kind::Pattern && topic.clients.is_empty() {
+                self.patterns_cost += pattern_cost(name);
+            }
+            topic.add(client);
         }
     }
 
@@ -185,9 +203,25 @@ impl PubSub {
     }
 
     /// The channels that somebody has subscribed to by name, in order; those that match only.
-    pub fn channels(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<&[u8]> {
-        let fits = |name: &&[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
-        self.topics[kind as usize].keys().map(|name| &**name).filter(fits).collect()
+    ///
+    /// # Errors
+    /// The pattern is too costly to be compared with all of them at once.
+    pub fn channels(&self, kind: Kind, pattern: Option<&[u8]>) -> Result<Vec<&[u8]>, Error> {
+        let names = self.topics[kind as usize].keys().map(|name| &**name);
+        let Some(pattern) = pattern else { return Ok(names.collect()) };
+        let (mut fitting, mut steps) = (Vec::new(), 0);
+        for name in names {
+            if glob::matches_counted(pattern, name, &mut steps) {
+                fitting.push(name);
+            }
+            if steps > CHANNELS_COST_MAX {
+                return Err(Error::text(format!(
+                    "ERR comparing the pattern with all channels takes more than {CHANNELS_COST_MAX} bytes; \
+                     short pieces between two stars cost less"
+                )));
+            }
+        }
+        Ok(fitting)
     }
 
     /// Whether anybody could get a message.
@@ -293,9 +327,17 @@ impl PubSub {
         topic.remove(client);
         if topic.clients.is_empty() {
             topics.remove(name);
+            if kind == Kind::Pattern {
+                self.patterns_cost -= pattern_cost(name);
+            }
         }
         self.departures += 1;
     }
+}
+
+/// What a pattern costs at the most that is compared with a channel.
+fn pattern_cost(pattern: &[u8]) -> usize {
+    glob::cost(pattern, CHANNEL_BYTES_MAX)
 }
 
 /// Bytes that a subscription holds.
@@ -369,6 +411,41 @@ mod tests {
         assert_eq!(delivered(&mut pubsub), []);
         assert_eq!((pubsub.topic_counts(), pubsub.client_count()), ([0; 3], 0));
         assert!(!pubsub.is_monitored());
+    }
+
+    #[test]
+    fn what_patterns_cost_together_is_bounded() {
+        let mut pubsub = PubSub::default();
+        let hostile = |number: usize| format!("*{}{number:05}*", "a".repeat(900)).into_bytes();
+        let mut count = 0;
+        while pubsub.check(A, Kind::Pattern, &[&hostile(count)]).is_ok() {
+            pubsub.subscribe(A, Kind::Pattern, &hostile(count));
+            pubsub.subscribe(B, Kind::Pattern, &hostile(count));
+            count += 1;
+        }
+        assert!((2..10).contains(&count), "{count}");
+        // What is there costs nothing more, and others are as ever.
+        assert!(pubsub.check(B, Kind::Pattern, &[&hostile(0)]).is_ok());
+        assert!(pubsub.check(B, Kind::Channel, &[&hostile(count)]).is_ok());
+        pubsub.forget(A);
+        assert!(pubsub.check(A, Kind::Pattern, &[&hostile(count)]).is_err());
+        pubsub.forget(B);
+        assert_eq!(pubsub.patterns_cost, 0);
+        let usual: Vec<Vec<u8>> =
+            (0..PATTERNS_MAX).map(|i| format!("news:user:{i}:*.created").into_bytes()).collect();
+        let usual: Vec<&[u8]> = usual.iter().map(|name| &name[..]).collect();
+        assert!(pubsub.check(A, Kind::Pattern, &usual).is_ok());
+    }
+
+    #[test]
+    fn channels_are_not_compared_without_end() {
+        let mut pubsub = PubSub::default();
+        for i in 0..1_000 {
+            pubsub.subscribe(A, Kind::Channel, format!("{}{i}", "a".repeat(1_000)).as_bytes());
+        }
+        let hostile = format!("*{}b*", "a".repeat(500));
+        assert!(pubsub.channels(Kind::Channel, Some(hostile.as_bytes())).is_err());
+        assert_eq!(pubsub.channels(Kind::Channel, Some(b"*a*7")).unwrap().len(), 100);
     }
 
     #[test]

@@ -20,8 +20,10 @@ impl Session {
             }
             PubSub::Channels { sharded, pattern } => {
                 let kind = if sharded { Kind::Shard } else { Kind::Channel };
-                let names: Vec<Box<[u8]>> =
-                    world.pubsub().channels(kind, pattern).into_iter().map(Box::from).collect();
+                let names: Vec<Box<[u8]>> = match world.pubsub().channels(kind, pattern) {
+                    Ok(names) => names.into_iter().map(Box::from).collect(),
+                    Err(error) => return self.fail(&error.to_string(), world),
+                };
                 let mut out = world.encoder(self.id);
                 out.array(names.len());
                 names.iter().for_each(|name| out.bulk(name));

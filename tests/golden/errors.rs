@@ -24,7 +24,7 @@ const CLASSES: [&str; 10] = [
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
-const UNSEEN: [(&str, &str); 15] = [
+const UNSEEN: [(&str, &str); 17] = [
     ("ERR no help", "HELP is found by its container, which is therefore there"),
     ("unauthenticated multibulk length", "no password can be set in this version"),
     ("unauthenticated bulk length", "no password can be set in this version"),
@@ -39,6 +39,8 @@ const UNSEEN: [(&str, &str); 15] = [
     ("a connection watches at most", "10,001 names, and tests/session.rs shows it"),
     ("its client may come to hold", "16 MiB of jobs, and tests/bounds.rs shows it"),
     ("ERR {own} subscriptions and", "16,385 names"),
+    ("ERR the patterns of all clients cost", "4 MiB of patterns, and src/pubsub/mod.rs shows it"),
+    ("ERR comparing the pattern with all", "8 MiB of channels, and src/pubsub/mod.rs shows it"),
     ("ERR all clients have subscribed to", "262,145 names"),
 ];
 
