@@ -331,3 +331,26 @@ fn busy_queues_do_not_push_out_the_totals_of_idle_ones() {
     }
     assert!(client.line_of("DELAY.STATS once").starts_with('*'));
 }
+
+/// Ten patterns counted as ten entries, though each PUBLISH takes ms with them.
+#[test]
+fn what_patterns_cost_counts_in_a_transaction() {
+    let server = Running::start(&[]);
+    let (mut subscriber, mut client) = (server.connect(), server.connect());
+    for i in 0..8 {
+        let pattern = format!("*{}{i}*", "a".repeat(480));
+        subscriber.command(&["PSUBSCRIBE", &pattern]);
+        subscriber.skip_reply();
+    }
+    assert_eq!(client.line_of("PUBLISH a x"), ":0");
+    for (count, runs) in [(4, true), (1_000, false)] {
+        assert_eq!(client.line_of("MULTI"), "+OK");
+        client.send("PUBLISH a x\r\n".repeat(count));
+        client.expect(&"+QUEUED\r\n".repeat(count));
+        let said = client.line_of("EXEC");
+        assert_eq!(said.starts_with("-EXECABORT"), !runs, "{said}");
+        if runs {
+            client.expect(&":0\r\n".repeat(count));
+        }
+    }
+}

@@ -224,6 +224,17 @@ impl PubSub {
         Ok(fitting)
     }
 
+    /// Bytes that a message may be compared with, in all patterns.
+    pub fn patterns_cost(&self) -> usize {
+        self.patterns_cost
+    }
+
+    /// Bytes that PUBSUB CHANNELS may compare with `pattern`.
+    pub fn channels_cost(&self, kind: Kind, pattern: Option<&[u8]>) -> usize {
+        let one = pattern.map_or(0, pattern_cost);
+        one.saturating_mul(self.topics[kind as usize].len()).min(CHANNELS_COST_MAX as usize)
+    }
+
     /// Whether anybody could get a message.
     pub fn has_subscribers(&self) -> bool {
         !self.subscribers.is_empty()

@@ -17,6 +17,8 @@ use std::collections::VecDeque;
 
 /// Receivers, and names of channels, that count as one entry in the cost of an EXEC.
 const PER_ENTRY: usize = 8;
+/// Bytes compared with patterns that take as long as looking at a name.
+const COMPARED_PER_NAME: usize = 128;
 
 impl Core {
     /// Channels, for the command of the client in `slot`: a message leaves no earlier than the replies to
@@ -33,9 +35,16 @@ impl Core {
         let names = |kind: Kind| self.pubsub.topic_counts()[kind as usize];
         let looked = match *what {
             action::PubSub::Publish { sharded, channel, .. } => {
-                self.pubsub.subscriber_count(kind(sharded), channel) + names(Kind::Pattern)
+                let compared = self.pubsub.patterns_cost() / COMPARED_PER_NAME;
+                self.pubsub.subscriber_count(kind(sharded), channel)
+                    + names(Kind::Pattern)
+                    + compared
             }
-            action::PubSub::Channels { sharded, .. } => names(kind(sharded)),
+            action::PubSub::Channels { sharded, pattern } => {
+                // It is run beforehand, too, for the length of its reply.
+                let compared = 2 * self.pubsub.channels_cost(kind(sharded), pattern);
+                names(kind(sharded)) + compared / COMPARED_PER_NAME
+            }
             action::PubSub::Subscribe(_, names)
             | action::PubSub::Unsubscribe(_, names)
             | action::PubSub::Counts { channels: names, .. } => names.len(),
@@ -106,7 +115,8 @@ impl Core {
                 }
                 // Beside the receivers, the names are looked up and the patterns compared.
                 let patterns = self.pubsub.topic_counts()[Kind::Pattern as usize];
-                left = left.saturating_sub(1 + patterns / PER_ENTRY);
+                let compared = self.pubsub.patterns_cost() / COMPARED_PER_NAME;
+                left = left.saturating_sub(1 + patterns / PER_ENTRY + compared);
                 continue;
             };
             while let Some(client) = letter.next_receiver() {
