@@ -96,6 +96,11 @@ impl Compaction {
             && journal.keeper.backlog_bytes() < BACKLOG_BYTES_MAX
     }
 
+    /// Bytes of log since the one that is being written began.
+    pub fn log_beside_bytes(&self, journal: &Journal) -> u64 {
+        self.running.map_or(0, |running| journal.proposed_bytes() - running.log_from_bytes)
+    }
+
     /// Bytes of log since the newest base.
     pub fn log_bytes(&self, journal: &Journal) -> u64 {
         self.log_before_bytes + journal.proposed_bytes() - self.log_from_bytes

@@ -8,13 +8,14 @@
 //! ```text
 //! the newest base       L at most
 //! the next one          L
-//! two segments          the one that is written, and one that waits for the base or to be used
-//! or L / 4 of log       if that is more: what is written while a base is (4 bytes of base for one)
+//! three segments        the one in which the newest base began, the one that is written, and one that
+//!                       the base gave back and that waits to be used
+//! or one and L / 4      if that is more: what is written while a base is (4 bytes of base for one)
 //! a turn's facts        which may need a file of their own
 //! ```
 //!
 //! What would make L larger than this allows is refused. Worked, for 64 MiB: segments of 1 MiB leave
-//! room for an L of 25 MiB, those of 8 MiB for one of 21 MiB.
+//! room for an L of 25 MiB, those of 8 MiB for one of 17 MiB.
 
 /// What facts of turns may take beyond the segments, bytes, and the part of the disk it is at most.
 const TURNS_BYTES: u64 = 4 << 20;
@@ -60,8 +61,8 @@ impl DiskRoom {
         }
         let turns = TURNS_BYTES.min(journal_max / TURNS_PART);
         let rest = journal_max.saturating_sub(segment_bytes + turns);
-        // Two files and the other segment, or two and a quarter.
-        let file = (rest.saturating_sub(segment_bytes) / 2).min(rest / 9 * 4);
+        // Two files and the other two segments, or two and a quarter.
+        let file = (rest.saturating_sub(2 * segment_bytes) / 2).min(rest / 9 * 4);
         file.saturating_sub(FRAMES_BYTES) / (FRAMES_PART + 1) * FRAMES_PART
     }
 
@@ -74,6 +75,13 @@ impl DiskRoom {
     pub fn has_segment_beside(&self, images: u64, written: u64) -> bool {
         let base = base_file_bytes(images).saturating_sub(written);
         self.free() >= base.saturating_add(self.segment_bytes)
+    }
+
+    /// Whether a base fits beside one of `images` bytes that has taken the place of the newest, and
+    /// `log_bytes` of log.
+    pub fn has_next(&self, images: u64, log_bytes: u64, next: u64) -> bool {
+        let bases = base_file_bytes(images).saturating_add(base_file_bytes(next));
+        self.journal_max >= bases.saturating_add(log_bytes)
     }
 
     fn free(&self) -> u64 {
@@ -94,7 +102,7 @@ mod tests {
                 let room = DiskRoom { journal_max, used_bytes: 0, segment_bytes };
                 let images = room.base_bytes_max();
                 let file = base_file_bytes(images);
-                let log = (2 * segment_bytes).max(segment_bytes + file / 4);
+                let log = (3 * segment_bytes).max(segment_bytes + file / 4);
                 assert!(images == 0 || 2 * file + log <= journal_max, "{room:?}: {images}");
                 // Little is left unused.
                 let turns = TURNS_BYTES.min(journal_max / TURNS_PART);
@@ -108,10 +116,13 @@ mod tests {
     fn worked_examples() {
         let room = |segment_bytes| DiskRoom { journal_max: 64 * MIB, used_bytes: 0, segment_bytes };
         assert_eq!(room(MIB).base_bytes_max() / MIB, 25);
-        assert_eq!(room(8 * MIB).base_bytes_max() / MIB, 21);
+        assert_eq!(room(8 * MIB).base_bytes_max() / MIB, 17);
         let unknown = DiskRoom { journal_max: u64::MAX, used_bytes: 9, segment_bytes: 64 * MIB };
         assert_eq!(unknown.base_bytes_max(), u64::MAX);
         assert!(unknown.has_segment_beside(1 << 50, 0));
+        // Two bases of 17 MiB leave room for three segments of 8 MiB, those of 25 MiB not for two.
+        assert!(room(8 * MIB).has_next(17 * MIB, 24 * MIB, 17 * MIB));
+        assert!(!room(8 * MIB).has_next(25 * MIB, 16 * MIB, 25 * MIB));
     }
 
     #[test]

@@ -108,6 +108,9 @@ pub struct Running {
     full: Option<Arc<str>>,
     /// Why the last spare could not be made.
     no_spare: Option<Arc<str>>,
+    /// Since when a segment would take the room of the next base, while no base is coming; monotonic,
+    /// µs.
+    short_since_us: Option<u64>,
     /// What is told of room that is kept for the next base, for how large a disk in MiB.
     kept: (u64, Arc<str>),
     /// Nothing may be added: the next base would be too large.
@@ -143,6 +146,7 @@ impl Running {
             segment_bytes,
             full: None,
             no_spare: None,
+            short_since_us: None,
             kept: (u64::MAX, "".into()),
             crowded: false,
             crowded_told_us: 0,

@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering;
 
 /// While the disk is full, a spare is tried for so often, µs.
 const RETRY_US: u64 = 1_000_000;
+/// A shortage that lasts so long is one, µs.
+const SHORT_US: u64 = 50_000;
 /// Least room for a turn to be begun while the next segment is being made, bytes: a turn reads a MiB
 /// and jobs that fall due or are handed out in it add about as much.
 const TURN_BYTES: u64 = 4 << 20;
@@ -104,14 +106,17 @@ impl Running {
         }
     }
 
-    /// Whether a base is to begin by itself. Without room for one it would fail. While the log's part
-    /// before the last one is being removed it is not known yet whether there is a need for another.
+    /// Whether a base is to begin by itself. Without room for one it would fail, and without room for
+    /// the next one beside it and the log's room it would be the last. While the log's part before
+    /// the last one is being removed it is not known yet whether there is a need for another.
     pub(super) fn is_base_due(&self, live_bytes: u64, mono_us: u64) -> bool {
         let Running { journal, compaction, segment_bytes, .. } = self;
         let due = || compaction.is_due(live_bytes, journal, *segment_bytes);
+        let (room, log_bytes) = (self.disk_room(), segment_bytes + journal.room_bytes());
         compaction.may_begin(mono_us)
             && !self.is_dropping()
-            && self.disk_room().has_base(live_bytes, compaction.written_bytes())
+            && room.has_base(live_bytes, compaction.written_bytes())
+            && room.has_next(live_bytes, log_bytes, live_bytes)
             && (due() || self.is_short_of_room(live_bytes) || self.is_short_of_disk(live_bytes))
     }
 
@@ -141,7 +146,8 @@ impl Running {
         let promised = self.is_segment_promised(live_bytes);
         // Above what lets requests wait, so that they do not wait for nothing.
         let urgent = room < self.least_room_bytes().max(segment / 4);
-        let wanted = (urgent && !soon) || (room < segment && promised && fits);
+        let wanted = fits && ((urgent && !soon) || (room < segment && promised));
+        self.note_shortage(urgent && !soon && !fits, mono_us);
         if wanted && mono_us >= self.retry_at_us {
             self.making_spare = true;
             self.journal.keeper.make_spare();
@@ -151,22 +157,42 @@ impl Running {
         }
     }
 
-    /// Whether another segment fits on the disk beside the base that is written, or the next one.
+    /// No base is coming, and a segment would take the room of the next: with it nothing would ever
+    /// be given back. What is left is for what ends jobs, until a base fits. What the threads tell of
+    /// their work comes piece by piece, so that only a shortage that lasts is one.
+    fn note_shortage(&mut self, short: bool, mono_us: u64) {
+        if !short || self.has_spares() {
+            self.short_since_us = None;
+        } else if mono_us - *self.short_since_us.get_or_insert(mono_us) >= SHORT_US {
+            self.no_spare = Some(self.kept_for_base());
+            self.note_full();
+        }
+    }
+
+    /// Whether another segment fits on the disk beside the base that is written, and beside the next
+    /// one.
     ///
-    /// Jobs that consumers take while it is written make the next one smaller, not this one. Worked:
-    /// of 25 MB 3 are gone before the last third is written; with room for 25 and no segment, three
-    /// segments of 1 MiB would seem to fit, and the base would fail at its last 3 MB.
+    /// Jobs that consumers take while a base is written make the next one smaller, not this one.
+    /// Worked: of 25 MB 3 are gone before the last third is written; with room for 25 and no segment,
+    /// three segments of 1 MiB would seem to fit, and the base would fail at its last 3 MB.
     ///
-    /// The next one is as large as what is there when it begins, and that is more by then: until the
-    /// room is looked at with another segment under way, the rest of this one, that segment and a
-    /// turn may be filled with jobs. Worked: with room for a base of 20 MB and one segment, 20 MB of
-    /// jobs, and half a MB added while the segment is made, no base would fit any more.
+    /// The next one is as large as what is there when it begins, and that may be more by then: the
+    /// room that the log has, that segment and a turn may be filled with jobs. And it stands beside
+    /// the one that is written now, and the log since that began. Worked: on 25 MB, with 5 of jobs, a
+    /// base of them and three segments of 3 MB fit; with 8 MB of jobs two bases and three segments
+    /// would not.
     fn has_segment_beside(&self, live_bytes: u64) -> bool {
-        let room = self.disk_room();
-        let later_bytes = live_bytes + 2 * self.segment_bytes + TURN_BYTES;
+        let (room, log_room) = (self.disk_room(), self.journal.room_bytes());
+        let later_bytes = live_bytes + log_room + self.segment_bytes + TURN_BYTES;
         let next_bytes = later_bytes.min(room.base_bytes_max()).max(live_bytes);
-        let images_bytes = self.compaction.images_bytes().unwrap_or(next_bytes);
+        let Some(images_bytes) = self.compaction.images_bytes() else {
+            return room.has_segment_beside(next_bytes, 0);
+        };
+        // Of the segment in which it began a part is before it.
+        let beside_bytes = self.compaction.log_beside_bytes(&self.journal);
+        let log_bytes = self.segment_bytes + beside_bytes + log_room + self.segment_bytes;
         room.has_segment_beside(images_bytes, self.compaction.written_bytes())
+            && room.has_next(images_bytes, log_bytes, next_bytes)
     }
 
     /// Whether the log's part before the newest base is being removed.
