@@ -114,7 +114,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             PRIORITY.about("A new priority."),
             Argument::option("ERROR", "error", Kind::Bytes)
                 .shown("text")
-                .about("Kept with the job: the first 1024 bytes. On a full disk the job goes back without it."),
+                .about("Kept with the job: the first 1024 bytes. On a full disk, and at `maxmemory`, the job goes back without it."),
         ],
         flags: &[Flag::Write, Flag::Fast],
         keys: Keys::Range { first: 1, last: 1 },

@@ -62,8 +62,10 @@ impl Step<'_, '_> {
         let to = destination(&self.engine.store, queue, index, failure, self.now.ceil(), self.now);
         let priority = nack.priority.unwrap_or(self.engine.store.jobs.get(index).priority);
         let id = nack.id;
-        // On a full disk the job goes back all the same, and nothing larger is kept of it.
-        let error = nack.error.filter(|text| self.engine.lets_grow(text.len() as u64));
+        // Where disk or memory is full the job goes back all the same, and nothing larger is kept of it.
+        let error = nack.error.filter(|text| {
+            self.engine.lets_grow(text.len() as u64) && self.engine.has_memory_for_text(index, text)
+        });
         self.commit(&Fact::Nacked { queue, id, counted, priority, error, to }, at);
         self.engine.settled(queue, to, self.now, self.turn);
         self.reply(Reply::Integer(1))

@@ -8,6 +8,7 @@ use crate::engine::queue::QUEUE_BYTES;
 use crate::engine::reply::Reply;
 use crate::engine::request::{Add, Push, QueueName, Side, State, Taken, When};
 use crate::engine::store::Located;
+use crate::engine::weight::text_bytes;
 use crate::engine::{Engine, Outcome, Step, Turn, number};
 use crate::error::{Error, Shown};
 use crate::ids::{PolicyNo, QueueNo};
@@ -199,7 +200,14 @@ impl Engine {
         self.check_memory_for(bytes, || false)
     }
 
-    /// The same; what `fits` finds room in what is held.
+    /// Whether there is memory for this text instead of the one that is kept with the job, if any.
+    pub(super) fn has_memory_for_text(&self, index: JobIndex, text: &[u8]) -> bool {
+        let kept = self.store.jobs.history(index).and_then(|history| history.error.as_deref());
+        let more = text_bytes(Some(text)).saturating_sub(text_bytes(kept));
+        more == 0 || self.check_room_for(more as u64).is_ok()
+    }
+
+    /// Whether there is memory for so many bytes more; what `fits` finds room in what is held.
     fn check_memory_for(&self, bytes: u64, fits: impl FnOnce() -> bool) -> Result<(), Error> {
         let max = self.settings.memory_bytes_max;
         if max == 0 {

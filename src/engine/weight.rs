@@ -61,7 +61,12 @@ impl Weights {
 /// Bytes counted for a job.
 pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
     let history = history.map_or(0, |history| {
-        HISTORY_BYTES + history.error.as_ref().map_or(0, |error| error.len() + 16)
+        HISTORY_BYTES + text_bytes(history.error.as_deref())
     });
     (stored_bytes(job.data_bytes()) + JOB_BYTES + history) as u64
+}
+
+/// Bytes counted for the text of a failed delivery: an allocation of its own.
+pub fn text_bytes(text: Option<&[u8]>) -> usize {
+    text.map_or(0, |text| text.len() + 16)
 }

@@ -1,7 +1,8 @@
 //! Memory, dead letters, retention.
 
 use delayd::engine::policy::Policy;
-use delayd::engine::request::{Add, Request, Reserve, Side, State, Wait};
+use delayd::engine::request::{Add, Nack, Request, Reserve, Side, State, Wait};
+use delayd::ids::Token;
 
 use crate::bench::*;
 
@@ -27,6 +28,62 @@ fn beyond_the_memory_limit_add_is_refused_and_nothing_else() {
     bench.ask(1, Request::Add(job("q", "fits", 0)));
     let said = bench.take_told();
     assert_eq!(said[1..], ["1:20", "1:stats", "1:fits"]);
+}
+
+fn failed<'a>(id: &'a [u8], token: Token, text: &'a [u8]) -> Nack<'a> {
+    let (bury, uncounted) = (false, false);
+    let (when, priority, error) = (None, None, Some(text));
+    Nack { queue: queue("q"), id, token, when, bury, uncounted, priority, error }
+}
+
+/// A job goes back with whatever it is given back with, but at the limit nothing larger is kept of it:
+/// a thousand consumers that fail alike would fill the machine.
+#[test]
+fn at_the_memory_limit_a_job_goes_back_without_its_error() {
+    const TEXT: &[u8] = &[b'e'; 1_024];
+    let mut bench = Bench::with(|settings| settings.memory_bytes_max = 100_000);
+    let mut added = 0;
+    loop {
+        let mut add = job("q", "", 0);
+        (add.id, add.body) = (None, b"");
+        bench.ask(1, Request::Add(add));
+        if bench.take_told() == ["1:OOM"] {
+            break;
+        }
+        added += 1;
+    }
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 10_000)));
+    bench.sent(1);
+    bench.take_told();
+    let leased = bench.engine.memory_bytes();
+    let tokens = bench.tokens.clone();
+    for (id, token) in &tokens {
+        let id = id.as_bytes();
+        let bury = token.0 % 2 == 0;
+        bench.ask(1, Request::Nack(Nack { bury, ..failed(id, *token, TEXT) }));
+    }
+    assert_eq!(bench.take_told(), vec!["1:1"; added]);
+    assert!(bench.engine.memory_bytes() <= leased, "{}", bench.engine.memory_bytes());
+    // Once there is room again, texts are kept again; a shorter one always finds room.
+    bench.engine.settings_mut().memory_bytes_max = 1_000_000;
+    bench.at(2_000);
+    bench.tokens.clear();
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+    bench.sent(1);
+    bench.take_told();
+    for (text, max) in [(TEXT, 1_000_000), (b"short", 1)] {
+        bench.engine.settings_mut().memory_bytes_max = max;
+        let (id, token) = bench.tokens[0].clone();
+        let nack = Nack { uncounted: true, ..failed(id.as_bytes(), token, text) };
+        bench.ask(1, Request::Nack(nack));
+        bench.ask(1, Request::Get { queue: queue("q"), id: id.as_bytes() });
+        let said = bench.take_told().remove(1);
+        assert!(said.ends_with(&format!("'{}'", String::from_utf8_lossy(text))), "{said}");
+        bench.tokens.clear();
+        bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+        bench.sent(1);
+        bench.take_told();
+    }
 }
 
 #[test]
