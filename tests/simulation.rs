@@ -31,7 +31,7 @@ mod workload;
 #[path = "simulation/world.rs"]
 mod world;
 
-use delayd::engine::policy::Policy;
+use delayd::engine::policy::{Policy, Steps};
 use seeds::{Seen, Telltale, run_seeds, seeds_or};
 use world::World;
 
@@ -54,9 +54,18 @@ fn run(seed: u64, seen: &mut Seen) {
     world.flush();
     // Policies stay bound for the next job alike.
     let auditor = world.auditor.as_ref().expect("it is audited");
-    let policy_bytes = 2 * size_of::<Policy>() as u64 + 48;
-    let kept = auditor.model.policies.len() as u64 * policy_bytes;
+    let kept = auditor.model.policies.values().map(policy_bytes).sum::<u64>();
     assert_eq!(world.engine.memory_bytes(), kept, "bytes held by nothing");
+}
+
+/// Its slot with its place in index and list, and its ladder in the allocator's sizes.
+fn policy_bytes(policy: &Policy) -> u64 {
+    let steps = match &policy.backoff.steps {
+        Steps::Ladder(steps) => steps.len(),
+        Steps::Exponential { .. } => 0,
+    };
+    assert!(steps <= 16, "the sizes are 16 bytes apart up to 128");
+    (size_of::<Policy>() + 68 + (8 * steps).next_multiple_of(16)) as u64
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::engine::fact::{Destination, Fact, FactId, Image};
 use crate::engine::job::{Departed, History, Job, JobIndex, Stage};
 use crate::engine::number;
 use crate::engine::order::side_of;
-use crate::engine::policies::POLICY_BYTES;
+use crate::engine::policies::policy_bytes;
 use crate::engine::policy::Policy;
 use crate::engine::reply::Reason;
 use crate::engine::request::Side;
@@ -184,14 +184,14 @@ impl Store {
         }
         let policy = self.policies.forget(number);
         self.policy_image_bytes -= image::policy_bytes(&policy);
-        self.bytes -= POLICY_BYTES;
+        self.bytes -= policy_bytes(&policy);
     }
 
     /// Binds a number, which may be any that is free.
     pub(super) fn bind_policy(&mut self, number: PolicyNo, policy: Policy) {
         self.policy_image_bytes += image::policy_bytes(&policy);
+        self.bytes += policy_bytes(&policy);
         self.policies.bind(number, policy, self.bases.number());
-        self.bytes += POLICY_BYTES;
     }
 
     /// Stores a new job, which is too young for a base file that is being written.

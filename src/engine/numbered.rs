@@ -14,6 +14,8 @@ pub struct Numbered<T> {
     /// A bit per block without a free number.
     full: Vec<u64>,
     count: usize,
+    /// How many blocks there are.
+    open: usize,
 }
 
 #[derive(Debug)]
@@ -24,7 +26,7 @@ struct Block<T> {
 
 impl<T> Default for Numbered<T> {
     fn default() -> Numbered<T> {
-        Numbered { blocks: Vec::new(), full: Vec::new(), count: 0 }
+        Numbered { blocks: Vec::new(), full: Vec::new(), count: 0, open: 0 }
     }
 }
 
@@ -48,6 +50,11 @@ impl<T> Numbered<T> {
         self.count
     }
 
+    /// Bytes held for them.
+    pub fn bytes(&self) -> usize {
+        self.open * size_of::<Block<T>>() + self.blocks.capacity() * size_of::<usize>()
+    }
+
     /// The lowest free number. Looks at a word per 16,384 numbers.
     pub fn lowest_free(&self) -> u32 {
         let all = |word: &u64| *word != u64::MAX;
@@ -68,7 +75,9 @@ impl<T> Numbered<T> {
             self.blocks.resize_with(at + 1, || None);
             self.full.resize(at / 64 + 1, 0);
         }
+        let open = &mut self.open;
         let block = self.blocks[at].get_or_insert_with(|| {
+            *open += 1;
             Box::new(Block { things: [const { None }; BLOCK], taken: [0; BLOCK / 64] })
         });
         let before = block.things[within].replace(thing);
@@ -91,6 +100,7 @@ impl<T> Numbered<T> {
         // The first block stays, for whoever has one thing that comes and goes.
         if at > 0 && block.taken == [0; BLOCK / 64] {
             self.blocks[at] = None;
+            self.open -= 1;
             while self.blocks.last().is_some_and(Option::is_none) {
                 self.blocks.pop();
             }

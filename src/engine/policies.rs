@@ -1,25 +1,44 @@
 //! Interned policies: a job refers to its policy by 4 bytes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use ahash::RandomState;
 
+use crate::engine::hash::wide;
 use crate::engine::numbered::Numbered;
-use crate::engine::policy::Policy;
+use crate::engine::policy::{Policy, Steps};
+use crate::engine::table::Table;
 use crate::ids::PolicyNo;
 
 /// Policies that no job uses are kept up to this number, so that a queue that is empty after every
 /// job does not bind its policy again for every job.
 const UNUSED_MAX: usize = 1_024;
 
-/// Bytes counted for a bound policy.
-pub const POLICY_BYTES: u64 = 2 * size_of::<Policy>() as u64 + 48;
+/// Bytes of a policy's slot and its share of the index, as far as these are full.
+const SLOT_BYTES: usize = size_of::<Option<Slot>>() + 12;
+
+/// Bytes counted for a bound policy: its slot, its share of index and list of unused ones, and its ladder.
+pub fn policy_bytes(policy: &Policy) -> u64 {
+    let ladder = match &policy.backoff.steps {
+        Steps::Ladder(steps) => allocated_bytes(size_of_val(&**steps)),
+        Steps::Exponential { .. } => 0,
+    };
+    (SLOT_BYTES + 32 + ladder) as u64
+}
+
+/// What the allocator holds for so many bytes: four sizes between a power of two and the next.
+fn allocated_bytes(bytes: usize) -> usize {
+    let step = (bytes.max(1).next_power_of_two() / 8).max(16);
+    bytes.next_multiple_of(step)
+}
 
 /// Policies by number and by value, with a count of the jobs that use each.
 #[derive(Debug)]
 pub struct Policies {
     slots: Numbered<Slot>,
-    numbers: HashMap<Policy, PolicyNo, RandomState>,
+    /// Numbers by the hash of the policy, which stands in its slot alone.
+    numbers: Table,
+    hasher: RandomState,
     /// In the order in which they fell out of use; some may be in use again.
     unused: BTreeMap<u64, PolicyNo>,
     /// Counts what fell out of use.
@@ -29,6 +48,7 @@ pub struct Policies {
 #[derive(Debug)]
 struct Slot {
     policy: Policy,
+    hash: u32,
     users: u64,
     /// Its key among the unused; 0 if it is not listed there.
     unused: u64,
@@ -39,8 +59,8 @@ struct Slot {
 impl Policies {
     /// None bound. The hasher's order is never looked at.
     pub fn new(hasher: RandomState) -> Policies {
-        let numbers = HashMap::with_hasher(hasher);
-        Policies { slots: Numbered::default(), numbers, unused: BTreeMap::new(), retirements: 0 }
+        let (slots, numbers) = (Numbered::default(), Table::default());
+        Policies { slots, numbers, hasher, unused: BTreeMap::new(), retirements: 0 }
     }
 
     /// The policy's number, if it has one. `likely` is tried first: most jobs are added like the
@@ -49,7 +69,15 @@ impl Policies {
         if self.slots.get(likely.0).is_some_and(|slot| slot.policy == *policy) {
             return Some(likely);
         }
-        self.numbers.get(policy).copied()
+        let is = |number| self.slots.get(number).is_some_and(|slot| slot.policy == *policy);
+        self.numbers.find(wide(self.hash(policy)), is).map(PolicyNo)
+    }
+
+    /// Bytes held beyond what is counted for each policy: room for others, which those that are
+    /// forgotten leave behind.
+    pub fn spare_bytes(&self) -> usize {
+        let held = self.slots.bytes() + self.numbers.bytes();
+        held.saturating_sub(self.slots.len() * SLOT_BYTES)
     }
 
     /// The number that the next new policy is to have: the lowest that is free.
@@ -79,16 +107,21 @@ impl Policies {
 
     /// Binds a number. `imaged` is the base file that it is too young for.
     pub fn bind(&mut self, number: PolicyNo, policy: Policy, imaged: u32) {
-        self.numbers.insert(policy.clone(), number);
-        self.slots.put(number.0, Slot { policy, users: 0, unused: 0, imaged });
+        let hash = self.hash(&policy);
+        self.slots.put(number.0, Slot { policy, hash, users: 0, unused: 0, imaged });
+        let slots = &self.slots;
+        self.numbers.insert(wide(hash), number.0, |number| hash_in(slots, number));
         self.list_unused(number);
     }
 
     /// Frees a number that no job uses.
     pub fn forget(&mut self, number: PolicyNo) -> Policy {
+        let slots = &self.slots;
+        let hash = hash_in(slots, number.0);
+        let removed = self.numbers.remove(hash, number.0, |number| hash_in(slots, number));
+        assert!(removed, "a bound policy is found by its value");
         let slot = self.slots.take(number.0).expect("a bound policy is forgotten once");
         assert_eq!(slot.users, 0, "a policy with jobs is not forgotten");
-        self.numbers.remove(&slot.policy);
         self.unused.remove(&slot.unused);
         slot.policy
     }
@@ -137,6 +170,10 @@ impl Policies {
         });
     }
 
+    fn hash(&self, policy: &Policy) -> u32 {
+        self.hasher.hash_one(policy) as u32
+    }
+
     fn slot_mut(&mut self, number: PolicyNo) -> &mut Slot {
         self.slots.get_mut(number.0).expect("a job's policy is bound")
     }
@@ -149,4 +186,8 @@ impl Policies {
             self.unused.insert(self.retirements, number);
         }
     }
+}
+
+fn hash_in(slots: &Numbered<Slot>, number: u32) -> u64 {
+    wide(slots.get(number).expect("a policy in the index is bound").hash)
 }

@@ -152,7 +152,7 @@ impl Tidying {
 impl Store {
     /// Bytes held for jobs and queues: what they take, and what jobs that are gone have left behind.
     pub fn held_bytes(&self) -> u64 {
-        let others = self.bytes - self.job_bytes;
+        let others = self.bytes - self.job_bytes + self.policies.spare_bytes() as u64;
         others + (self.jobs.data_bytes() + self.held_for_numbers()) as u64
     }
 
