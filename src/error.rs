@@ -54,6 +54,19 @@ pub enum Error {
         /// `maxmemory`.
         max: u64,
     },
+    /// The same, since the jobs there are take more memory once they are delivered.
+    #[error(
+        "OOM command not allowed when used memory > 'maxmemory'. ({used} of {max} bytes in use, {leases} \
+         more are kept back for leases)"
+    )]
+    OutOfMemoryForLeases {
+        /// Bytes in use, the new job included.
+        used: u64,
+        /// Bytes that leases could take, beyond which nothing is added.
+        leases: u64,
+        /// `maxmemory`.
+        max: u64,
+    },
     /// A delay or instant beyond `max-delay`.
     #[error("ERR when is {asked_ms}ms from now; max-delay is {max_ms}ms ({max}){hint}")]
     DelayTooLong {

@@ -260,6 +260,11 @@ impl Jobs {
         self.jobs.has_room() && self.data.has_room(data_bytes)
     }
 
+    /// How many jobs have a history.
+    pub fn history_count(&self) -> usize {
+        self.histories.used()
+    }
+
     /// How many jobs and windows there are.
     pub fn count(&self) -> usize {
         self.jobs.used()

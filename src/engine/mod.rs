@@ -341,6 +341,11 @@ impl Engine {
         self.store.held_bytes().max(self.store.bytes) + self.returning_bytes() as u64
     }
 
+    /// Bytes that the jobs there are take more once all of them have been delivered.
+    pub fn lease_bytes_to_come(&self) -> u64 {
+        self.store.lease_bytes_to_come(0, 0)
+    }
+
     /// How many queues exist in each database.
     pub fn queue_counts(&self) -> [u64; 16] {
         self.store.existing()

@@ -15,6 +15,10 @@ use crate::ids::{PolicyNo, QueueNo};
 use crate::limits;
 use crate::time::{Micros, Millis, Written};
 
+/// Leases may take memory beyond the limit up to this part of it; what they could take beyond that is kept
+/// back when jobs are added.
+pub const LEASE_SHARE: u64 = 16;
+
 /// How a new job begins.
 #[derive(Clone, Copy)]
 pub(super) enum Arrival {
@@ -192,12 +196,12 @@ impl Engine {
             sizes.clone().map(|bytes| stored_bytes(bytes) + JOB_BYTES).sum::<usize>() as u64;
         let new = if queue.is_none() { QUEUE_BYTES + name.name.len() as u64 } else { 0 };
         let fits = || sizes.len() == 1 && sizes.clone().all(|size| self.store.jobs.has_room(size));
-        self.check_memory_for(bytes + new, fits)
+        self.check_memory_for(bytes + new, sizes.len() as u64, fits)
     }
 
     /// Whether there is memory for so many bytes more.
     pub(super) fn check_room_for(&self, bytes: u64) -> Result<(), Error> {
-        self.check_memory_for(bytes, || false)
+        self.check_memory_for(bytes, 0, || false)
     }
 
     /// Whether there is memory for this text instead of the one that is kept with the job, if any.
@@ -207,8 +211,22 @@ impl Engine {
         more == 0 || self.check_room_for(more as u64).is_ok()
     }
 
-    /// Whether there is memory for so many bytes more; what `fits` finds room in what is held.
-    fn check_memory_for(&self, bytes: u64, fits: impl FnOnce() -> bool) -> Result<(), Error> {
+    /// Whether there is memory for so many bytes more, of so many new jobs or of something else; what `fits`
+    /// finds room in what is held.
+    ///
+    /// A job that is delivered for the first time takes a history more, and taking is never refused. So
+    /// adding keeps that back, for as far as it goes beyond the 16th by which leases may exceed the limit:
+    ///
+    /// ```text
+    /// maxmemory 1,000 MB, histories of 104 B:   4 KiB a job   240,000 jobs, 25 MB to come: nothing is kept back
+    ///                                             92 B a job   5.4 million jobs: 500 MB, and 562 MB to come
+    /// ```
+    fn check_memory_for(
+        &self,
+        bytes: u64,
+        jobs: u64,
+        fits: impl FnOnce() -> bool,
+    ) -> Result<(), Error> {
         let max = self.settings.memory_bytes_max;
         if max == 0 {
             return Ok(());
@@ -216,6 +234,10 @@ impl Engine {
         let used = self.store.bytes + bytes;
         if used > max {
             return Err(Error::OutOfMemory { used, max });
+        }
+        let leases = self.store.lease_bytes_to_come(max + max / LEASE_SHARE - used, jobs);
+        if used + leases > max + max / LEASE_SHARE {
+            return Err(Error::OutOfMemoryForLeases { used, leases, max });
         }
         let held = self.held_bytes() + bytes;
         if held > max + limits::HELD_BYTES_BEYOND && !fits() {

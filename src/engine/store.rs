@@ -11,7 +11,7 @@ use crate::engine::base::{Bases, image};
 use crate::engine::forecast::Forecast;
 use crate::engine::graveyard::Graveyard;
 use crate::engine::hash::{Hasher, wide};
-use crate::engine::job::{JobIndex, Jobs, Stage};
+use crate::engine::job::{HISTORY_BYTES, JobIndex, Jobs, Stage};
 use crate::engine::numbered::Numbered;
 use crate::engine::policies::Policies;
 use crate::engine::policy::Policy;
@@ -206,6 +206,18 @@ impl Store {
     /// How many queues exist in each database.
     pub fn existing(&self) -> [u64; DATABASES as usize] {
         std::array::from_fn(|db| self.databases[db].existing)
+    }
+
+    /// Bytes that jobs take more once all have been delivered, with so many new ones; or, looking no closer,
+    /// 0 if they are not more than `enough`.
+    pub fn lease_bytes_to_come(&self, enough: u64, new: u64) -> u64 {
+        let most = self.jobs.count() as u64 + new;
+        if most * HISTORY_BYTES as u64 <= enough {
+            return 0;
+        }
+        let jobs = self.counts().iter().sum::<u64>() + new;
+        // Removed jobs that are not freed yet may have some of them.
+        jobs.saturating_sub(self.jobs.history_count() as u64) * HISTORY_BYTES as u64
     }
 
     /// Jobs by state, all queues.

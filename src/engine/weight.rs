@@ -60,9 +60,7 @@ impl Weights {
 
 /// Bytes counted for a job.
 pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
-    let history = history.map_or(0, |history| {
-        HISTORY_BYTES + text_bytes(history.error.as_deref())
-    });
+    let history = history.map_or(0, |history| HISTORY_BYTES + text_bytes(history.error.as_deref()));
     (stored_bytes(job.data_bytes()) + JOB_BYTES + history) as u64
 }
 

@@ -36,6 +36,8 @@ pub struct Facts<'a> {
     /// Clients that wait for the journal.
     pub journal_waiters_count: usize,
     pub engine_bytes: u64,
+    /// Bytes that jobs take more once all have been delivered.
+    pub lease_bytes: u64,
     pub memory_bytes_peak: u64,
     pub memory_bytes_resident: u64,
     pub memory_bytes_max: u64,
@@ -208,6 +210,7 @@ fn memory(facts: &Facts<'_>, text: &mut Text) {
         ("mem_not_counted_for_evict", &0),
         ("mem_clients_slaves", &0),
         ("mem_clients_normal", &facts.clients_bytes),
+        ("mem_kept_for_leases", &facts.lease_bytes),
         ("mem_aof_buffer", &facts.journal.buffer_bytes),
         ("mem_allocator", &"jemalloc-5.3.1"),
         ("active_defrag_running", &0),
@@ -422,6 +425,7 @@ mod tests {
             waiters_count: 0,
             journal_waiters_count: 0,
             engine_bytes: 3 << 19,
+            lease_bytes: 0,
             memory_bytes_peak: 0,
             memory_bytes_resident: 3 << 20,
             memory_bytes_max: 0,

@@ -83,7 +83,9 @@ impl Ending {
     /// What the engine's reply makes of a command. Redis looks at memory and disk before it runs one.
     pub fn of(reply: &Reply<'_>) -> Ending {
         match reply {
-            Reply::Error(Error::OutOfMemory { .. } | Error::Misconf(_)) => Ending::Rejected,
+            Reply::Error(
+                Error::OutOfMemory { .. } | Error::OutOfMemoryForLeases { .. } | Error::Misconf(_),
+            ) => Ending::Rejected,
             Reply::Error(_) => Ending::Failed,
             _ => Ending::Done,
         }

@@ -37,6 +37,7 @@ impl Core {
             awaited_count: self.engine.awaited_count(),
             journal_waiters_count: self.waits.count(),
             engine_bytes: self.engine.held_bytes(),
+            lease_bytes: self.engine.lease_bytes_to_come(),
             memory_bytes_peak: self.memory_bytes_peak,
             memory_bytes_resident: machine::resident_bytes(),
             memory_bytes_max: self.config.number(Name::MaxMemory),

@@ -176,6 +176,7 @@ impl Core {
             commands: self.commands.sorted(),
             errors: errors.map(|(class, count)| (class.to_owned(), count)).collect(),
             engine_bytes: self.engine.held_bytes(),
+            lease_bytes: self.engine.lease_bytes_to_come(),
             clients_bytes: self.clients_bytes as u64,
             memory_bytes_max: self.config.number(Name::MaxMemory),
             clients_bytes_max: self.config.number(Name::MaxClientsMemory),

@@ -300,10 +300,16 @@ impl<'c> Check<'c> {
         Some(format!("ERR lease is {asked_ms}ms; max-lease is {max_ms}ms"))
     }
 
+    /// Bytes in use, with what leases could take beyond the 16th by which they may exceed the limit.
+    pub fn memory_wanted(&self) -> u64 {
+        let (used, max) = (self.engine.memory_bytes(), self.step.settings.memory_bytes_max);
+        used + self.engine.lease_bytes_to_come().saturating_sub(max / 16)
+    }
+
     /// Whether the ADD was refused for lack of memory, rightly.
     pub fn out_of_memory(&mut self, bytes: usize) -> bool {
         let Input::Request { client, .. } = self.step.input else { unreachable!() };
-        let (max, used) = (self.step.settings.memory_bytes_max, self.engine.memory_bytes());
+        let (max, used) = (self.step.settings.memory_bytes_max, self.memory_wanted());
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
         // What a job costs beside its bytes is the engine's business, but it is far from this.
         let near = max > 0 && used + bytes as u64 + 4_096 > max;
@@ -317,6 +323,7 @@ impl<'c> Check<'c> {
             self.auditor.note("oom");
             return true;
         }
+        let used = self.engine.memory_bytes();
         assert!(max == 0 || used <= max + 4_096, "{used} of {max} bytes in use after ADD");
         false
     }

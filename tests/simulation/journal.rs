@@ -268,7 +268,7 @@ impl Check<'_> {
         let mut facts = self.step.facts.iter().map(|fact| fact.expect("readable"));
         let kept = facts.any(|fact| matches!(fact, Fact::Nacked { error: Some(_), .. }));
         let bytes = text?.len() as u64;
-        let (max, used) = (self.step.settings.memory_bytes_max, self.engine.memory_bytes());
+        let (max, used) = (self.step.settings.memory_bytes_max, self.memory_wanted());
         let near = max > 0 && used + bytes + 4_096 > max;
         let crowded = near || self.would_crowd(bytes, true);
         assert!(kept || crowded, "a text was left out though there is room");

@@ -166,7 +166,7 @@ impl Check<'_> {
     pub fn check_refused_move(&mut self, text: &str, from: QueueKey, to: QueueKey) {
         let max = self.step.settings.memory_bytes_max;
         // Jobs may have gone since.
-        let used = self.engine.memory_bytes().max(self.step.memory_before);
+        let used = self.memory_wanted().max(self.step.memory_before);
         let near = max > 0 && used + 8_192 > max;
         let refused = self.not_admitted(to, u64::from(from != to));
         let right = text.starts_with("OOM ") && near

@@ -229,7 +229,7 @@ impl Check<'_> {
     /// Whether a request that makes a queue, or sets more for it, was refused for lack of memory.
     fn refused_for_memory(&mut self) -> bool {
         let Input::Request { client, .. } = self.step.input else { unreachable!() };
-        let (max, used) = (self.step.settings.memory_bytes_max, self.engine.memory_bytes());
+        let (max, used) = (self.step.settings.memory_bytes_max, self.memory_wanted());
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
         if !matches!(said, Some(Said::Error(text)) if text.starts_with("OOM")) {
             return false;

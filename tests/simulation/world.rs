@@ -125,7 +125,9 @@ impl World {
         let digests = self.auditor.as_ref().is_some_and(Auditor::wants_digest);
         let digest_before = digests.then(|| engine.digest());
         let base_before = engine.base_bytes_later();
-        let memory_before = engine.memory_bytes();
+        let leases = engine.lease_bytes_to_come();
+        let leases = leases.saturating_sub(engine.settings().memory_bytes_max / 16);
+        let memory_before = engine.memory_bytes() + leases;
         let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
         let (mut outcome, mut advanced) = (None, None);
         match input {
@@ -395,7 +397,7 @@ impl World {
         let (note, right) = match error {
             Error::Full { .. } => ("transaction refused: full", adds),
             Error::Paused { .. } => ("transaction refused: paused", adds),
-            Error::OutOfMemory { .. } => {
+            Error::OutOfMemory { .. } | Error::OutOfMemoryForLeases { .. } => {
                 ("transaction refused: memory", self.workload.options.memory_bytes_max > 0)
             }
             Error::Misconf(_) => ("transaction refused: journal", *flow != Flow::default()),

@@ -93,7 +93,7 @@ const fn histogram(
 
 /// All metrics, in the order of the text and of the reference.
 #[rustfmt::skip]
-pub static FAMILIES: [Family; 88] = [
+pub static FAMILIES: [Family; 89] = [
     gauge(Part::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
         |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
     gauge(Part::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
@@ -231,6 +231,7 @@ pub static FAMILIES: [Family; 88] = [
     gauge(Part::Server, "delayd_ready", "", "1 when /readyz says so: the journal is loaded and has not failed, and no stop was asked for.", |s, page| page.value(Count(s.ready.into()))),
     gauge(Part::Server, "delayd_start_time_seconds", "", "When the server started, unix time.", |s, page| page.value(Us(s.start_us))),
     gauge(Part::Server, "delayd_memory_jobs_bytes", "", "Memory held for jobs and queues.", |s, page| page.value(Count(s.engine_bytes))),
+    gauge(Part::Server, "delayd_memory_leases_bytes", "", "Memory that jobs take more once all of them have been delivered; adding keeps it back, but for a 16th of maxmemory.", |s, page| page.value(Count(s.lease_bytes))),
     gauge(Part::Server, "delayd_memory_jobs_max_bytes", "", "Memory there may be for jobs (maxmemory); 0 without a limit. Beyond it commands that add answer OOM.", |s, page| page.value(Count(s.memory_bytes_max))),
     gauge(Part::Server, "delayd_memory_clients_bytes", "", "Memory held for requests, replies and places in lines.", |s, page| page.value(Count(s.clients_bytes))),
     gauge(Part::Server, "delayd_memory_clients_max_bytes", "", "Memory there may be for clients (max-clients-memory).", |s, page| page.value(Count(s.clients_bytes_max))),

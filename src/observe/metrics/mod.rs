@@ -53,6 +53,8 @@ pub struct Snapshot {
     pub commands: Vec<(&'static str, CommandCounts)>,
     pub errors: Vec<(String, u64)>,
     pub engine_bytes: u64,
+    /// Bytes that jobs take more once all have been delivered.
+    pub lease_bytes: u64,
     pub clients_bytes: u64,
     pub memory_bytes_max: u64,
     pub clients_bytes_max: u64,
