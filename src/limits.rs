@@ -117,6 +117,10 @@ const _: () = assert!(DELAY_MS_MAX + 253_402_300_800_000 < 1 << 53);
 /// (RESERVE, PEEK, LPOP, LMPOP and their kin). So the first job always fits. A MiB of fresh memory takes 0.6 ms to fill, most of it in the kernel.
 pub const REPLY_BYTES_MAX: usize = 4 << 20;
 
+/// By so much of its unread replies one client may exceed `max-clients-memory`: a reply of [`REPLY_BYTES_MAX`],
+/// and as much for its jobs, which are kept until it begins to leave.
+pub const REPLY_SPARED_BYTES: usize = 2 * REPLY_BYTES_MAX + (1 << 20);
+
 /// Bytes of jobs handed to waiters in a turn; the others are served in the next. `max-clients-memory`
 /// is looked at between turns, so this is by how much it can be passed.
 pub const HANDED_BYTES_PER_TURN: usize = 32 << 20;
@@ -240,6 +244,12 @@ pub const TLS_HANDSHAKE_MS_MAX: u64 = 10_000;
 pub const TLS_REFUSALS_MAX: u64 = 16;
 /// Bytes encrypted at once: four records, each of which is told of when it is in the kernel's hands.
 pub const TLS_WRITE_BYTES: usize = 64 << 10;
+
+/// Longest name of a connection, of its library and of the library's version, bytes: CLIENT LIST shows those
+/// of all connections.
+pub const CLIENT_NAME_BYTES_MAX: usize = 1024;
+/// Bytes of them that are no more than a connection costs anyway.
+pub const CLIENT_NAME_BYTES_FREE: usize = 64;
 
 // Channels.
 

@@ -279,6 +279,51 @@ fn places_in_lines_count_as_memory_of_the_client() {
     server.wait_for("blocked_clients:0");
 }
 
+/// A reply of 4 MiB of jobs, each of which is kept until it begins to leave, was more than 8 MiB: who asked
+/// was closed before the first byte, and so again the next time.
+#[test]
+fn a_reply_as_large_as_it_may_be_closes_nobody() {
+    let server = Running::start(&[("max-clients-memory", "8mb")]);
+    let mut other = server.connect();
+    let body = "x".repeat(30_000);
+    (0..420).for_each(|_| drop(other.add("q", "0", &body)));
+    let takes = [
+        "DELAY.RESERVE NOWAIT 1 q COUNT 1000 NOACK",
+        "LPOP q 1000",
+        "DELAY.RESERVE NOWAIT 1 q COUNT 1000",
+    ];
+    for take in takes {
+        let mut client = server.connect();
+        client.send(format!("{take}\r\n"));
+        assert_eq!(client.skip_reply(), "*140", "{take}");
+    }
+    assert_eq!(other.info_number("client_query_buffer_limit_disconnections"), 0);
+}
+
+/// 3,000 connections with names of 400,000 bytes held 1.1 GB of which nobody knew.
+#[test]
+fn what_connections_say_of_themselves_is_bounded_and_counted() {
+    let server = Running::start(&[("max-clients-memory", "1mb")]);
+    let mut client = server.connect();
+    let (long, fits) = ("n".repeat(1_025), "n".repeat(1_024));
+    for (command, name) in [
+        ("CLIENT SETNAME", "client name"),
+        ("HELLO 2 SETNAME", "client name"),
+        ("CLIENT SETINFO LIB-NAME", "lib-name"),
+        ("CLIENT SETINFO LIB-VER", "lib-ver"),
+    ] {
+        let error = client.line_of(&format!("{command} {long}"));
+        assert_eq!(error, format!("-ERR {name} has 1025 bytes; it can have at most 1024"));
+    }
+    assert_eq!(client.line_of("CLIENT GETNAME"), "$-1", "nothing was changed");
+    let before = client.info_number("client_bytes");
+    for command in ["CLIENT SETNAME", "CLIENT SETINFO LIB-NAME", "CLIENT SETINFO LIB-VER"] {
+        assert_eq!(client.line_of(&format!("{command} {fits}")), "+OK");
+    }
+    let more = client.info_number("client_bytes") - before;
+    assert!((2_900..3_200).contains(&more), "{more}");
+}
+
 /// Whoever asks for little comes before those whose commands take long, not behind all of them.
 #[test]
 fn a_light_command_waits_for_one_heavy_one_at_most() {

@@ -43,6 +43,7 @@ fn the_options_and_limits_are_those_of_the_tables() {
 /// Limits that nobody meets: shares of a turn, defaults of options, what one waits for rather than is
 /// refused, what is held back.
 const INNER: &[&str] = &[
+    "CLIENT_NAME_BYTES_FREE",
     "CLOCK_JUMP_STANDS_US",
     "CONFIG_PATTERN_COST",
     "DAY_MS",
@@ -57,6 +58,7 @@ const INNER: &[&str] = &[
     "OUTPUT_HOLD_BYTES",
     "PURGES_MAX",
     "READ_BYTES_PER_TURN_ALL",
+    "REPLY_SPARED_BYTES",
     "REWRITE_COST",
     "SPARE_BYTES_MIN",
     "SPARE_MS_MAX",

@@ -3,7 +3,7 @@
 use crate::command::action::{Action, ClientFilter, ClientKind, Clients, Connection, ReplyMode};
 use crate::command::args::Args;
 use crate::command::argument::{Argument, Kind};
-use crate::command::connection::{check_client_name, is_plain};
+use crate::command::connection::{check_client_name, check_length, is_plain};
 use crate::command::help::help;
 use crate::command::number;
 use crate::command::spec::{CommandSpec, Flag, Group};
@@ -240,6 +240,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
                 ],
             )],
             reply: "Simple string: `OK`.",
+            notes: "Each is visible ASCII without blanks, at most 1,024 bytes.",
             example: &[("CLIENT SETINFO LIB-NAME mylib", "OK")],
             parse: Some(parse_setinfo),
             ..OWN
@@ -248,7 +249,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             name: "client|setname",
             summary: "Gives the connection a name",
             arguments: &[Argument::new("connection-name", Kind::Bytes)
-                .about("Visible ASCII without blanks; empty for none.")],
+                .about("Visible ASCII without blanks, at most 1,024 bytes; empty for none.")],
             reply: "Simple string: `OK`.",
             example: &[("CLIENT SETNAME worker-1", "OK")],
             parse: Some(|args| {
@@ -384,6 +385,7 @@ fn parse_setinfo<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         .ok_or_else(|| Error::text(format!("ERR Unrecognized option {}", Shown::new(word))))?;
     let value = args.word("value")?;
     let name = option.to_ascii_lowercase();
+    check_length(&name, value)?;
     if !is_plain(value) {
         return Err(Error::text(format!(
             "ERR {name} cannot contain spaces, newlines or special characters."

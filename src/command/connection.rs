@@ -7,6 +7,7 @@ use crate::command::number;
 use crate::command::spec::{CommandSpec, Flag, Group};
 use crate::error::{Error, Shown};
 use crate::ids::{DATABASES, Db};
+use crate::limits::CLIENT_NAME_BYTES_MAX;
 use crate::resp::Protocol;
 
 const CONNECTION: CommandSpec = CommandSpec {
@@ -160,8 +161,20 @@ fn parse_select<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     }
 }
 
+/// What a connection says of itself is kept as long as it is there.
+pub(super) fn check_length(what: &str, text: &[u8]) -> Result<(), Error> {
+    if text.len() > CLIENT_NAME_BYTES_MAX {
+        let bytes = text.len();
+        let text =
+            format!("ERR {what} has {bytes} bytes; it can have at most {CLIENT_NAME_BYTES_MAX}");
+        return Err(Error::text(text));
+    }
+    Ok(())
+}
+
 /// A connection's name is shown in CLIENT LIST, whose fields are parted by blanks.
 pub(super) fn check_client_name(name: &[u8]) -> Result<&[u8], Error> {
+    check_length("client name", name)?;
     if is_plain(name) {
         return Ok(name);
     }

@@ -53,6 +53,7 @@ pub static LIMITS: &[Limit] = table![
         command one more.",
     TRANSACTION_REPLY_BYTES_MAX Bytes "Replies in one EXEC, beside the largest of them.",
     WATCHED_MAX Count "Queues that one connection watches.",
+    CLIENT_NAME_BYTES_MAX Bytes "The name of CLIENT SETNAME, and a value of CLIENT SETINFO.",
     CHANNEL_BYTES_MAX Bytes "The name of a channel, or a pattern.",
     SUBSCRIPTIONS_PER_CLIENT_MAX Count "Channels and patterns that one connection has subscribed to.",
     CHANNELS_MAX Count "Channels that all connections have subscribed to, and as many shard channels.",

@@ -186,6 +186,27 @@ impl Reply<'_> {
         matches!(self, Reply::Popped(_) | Reply::Reserved(_) | Reply::Listed(..))
     }
 
+    /// About how many bytes it is on the wire, if it may be large; never less then.
+    pub fn large_bytes(&self) -> usize {
+        // Names, ids and bodies; a token, numbers, and what stands around all of them.
+        const AROUND: usize = 160;
+        let delivered = |jobs: &[Delivered<'_>]| -> usize {
+            let job = |job: &Delivered<'_>| job.queue.name.len() + job.id.len() + job.body.len();
+            jobs.iter().map(|one| job(one) + AROUND).sum()
+        };
+        let texts = |texts: &[&[u8]]| texts.iter().map(|text| text.len() + 16).sum::<usize>();
+        match *self {
+            Reply::Popped(ref job) => delivered(std::slice::from_ref(job)),
+            Reply::Reserved(jobs) | Reply::Listed(_, jobs) => delivered(jobs),
+            Reply::Body(body) => body.len() + AROUND,
+            Reply::Bodies(all) | Reply::Names(all) => texts(all) + AROUND,
+            Reply::Peeked(jobs) => {
+                jobs.iter().map(|job| job.id.len() + job.body.len() + AROUND).sum()
+            }
+            _ => 0,
+        }
+    }
+
     /// Whether it tells a client that waited of something that was changed for it.
     pub fn tells_of_change(&self) -> bool {
         self.hands_over() || matches!(self, Reply::Body(_))

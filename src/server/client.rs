@@ -59,6 +59,8 @@ pub struct Socket {
     pub bytes: usize,
     /// What was read from it since it was accepted, bytes.
     pub read_bytes: u64,
+    /// What of that is for replies to its own requests, bytes.
+    pub reply_bytes: usize,
     /// Since when its unread replies have been above the soft limit; monotonic, µs.
     pub over_soft_us: Option<u64>,
 }
@@ -93,6 +95,7 @@ impl Client {
             held: false,
             bytes: 0,
             read_bytes: 0,
+            reply_bytes: 0,
             over_soft_us: None,
         };
         let (framer, input) = (Framer::new(), Input::default());

@@ -114,6 +114,8 @@ pub struct Core {
     pub eldest: Eldest,
     /// Everything the clients hold, bytes.
     pub clients_bytes: usize,
+    /// The slot of a client that was found to hold most, and spared for the sake of its reply.
+    pub spared: u32,
     /// The most memory ever used, bytes.
     pub memory_bytes_peak: u64,
     /// Turns since the start.
@@ -210,6 +212,7 @@ impl Core {
             lateness: Lateness::default(),
             eldest: Eldest::default(),
             clients_bytes: 0,
+            spared: 0,
             memory_bytes_peak: 0,
             turns: 0,
             run_id: run_id(),

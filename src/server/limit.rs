@@ -1,7 +1,7 @@
 //! What clients may hold and for how long, and who is closed when it is too much.
 
 use super::turn::Turns;
-use crate::limits::CLOSING_MS_MAX;
+use crate::limits::{CLOSING_MS_MAX, REPLY_SPARED_BYTES};
 
 impl Turns {
     /// Brings what a client holds up to date. Beyond `max-clients-memory` the one that holds most is
@@ -28,6 +28,7 @@ impl Turns {
             client.held_bytes() + output_bytes + waiting_bytes + subscription_bytes + in_hand_bytes;
         self.core.clients_bytes = self.core.clients_bytes - client.socket.bytes + bytes;
         client.socket.bytes = bytes;
+        client.socket.reply_bytes = if subscribed { 0 } else { output_bytes + in_hand_bytes };
 
         let limit = self.core.limits.output_of(subscribed);
         let over = |max: u64| max > 0 && unsent_bytes > max;
@@ -45,9 +46,20 @@ impl Turns {
         } else if client.socket.over_soft_us.is_none() {
             client.socket.over_soft_us = Some(self.core.mono_us);
         }
-        while self.core.clients_bytes > self.core.limits.clients_bytes_max {
+        while self.core.clients_bytes > self.core.limits.clients_bytes_max
+            && !self.spares(self.core.spared)
+        {
             self.close_largest();
         }
+    }
+
+    /// Whether a client's replies alone, up to one that is as large as a reply may be, are what is too
+    /// much. Whoever reads at once could otherwise be closed for what it was answered, again and again.
+    fn spares(&mut self, slot: u32) -> bool {
+        let (held, max) = (self.core.clients_bytes, self.core.limits.clients_bytes_max);
+        self.clients
+            .get_mut(slot)
+            .is_some_and(|client| held - client.socket.reply_bytes.min(REPLY_SPARED_BYTES) <= max)
     }
 
     /// Closes those whose time is up: idle, above the soft limit, or not reading their last replies.
@@ -90,9 +102,16 @@ impl Turns {
         }
     }
 
+    /// Closes the client that holds most, or notes that it is spared: then whoever comes next need not look
+    /// for it among all.
     fn close_largest(&mut self) {
         let largest = self.clients.iter().max_by_key(|(_, client)| client.socket.bytes);
-        let (slot, client) = largest.expect("somebody holds what is held");
+        let (slot, _) = largest.expect("somebody holds what is held");
+        if self.spares(slot) {
+            self.core.spared = slot;
+            return;
+        }
+        let client = self.clients.get_mut(slot).expect("it was found");
         let (id, peer, bytes) = (client.id, client.socket.peer(), client.socket.bytes);
         let held_bytes = self.core.clients_bytes;
         if !client.session.is_locked() || self.core.stranger_lines.admits() {

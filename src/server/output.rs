@@ -554,6 +554,9 @@ impl Outbox for Outputs {
         if let Reply::Error(error) = &reply {
             self.errors.count(&error.to_string());
         }
+        if !muted {
+            self.by_slot[slot as usize].unsent.reserve(reply.large_bytes());
+        }
         let Some(call) = call else {
             if !muted {
                 render(&reply, &mut self.encoder_at(slot));
@@ -574,7 +577,7 @@ mod tests {
     use super::*;
     use crate::engine::reply::Delivered;
     use crate::engine::request::QueueName;
-    use crate::ids::Db;
+    use crate::ids::{Db, Token};
     use crate::pubsub::Kind;
     use crate::time::Millis;
 
@@ -614,6 +617,24 @@ mod tests {
         hand(&mut outputs);
         let left = outputs.unsent_bytes(SLOT);
         assert_eq!(outputs.sent(SLOT, left), 1);
+    }
+
+    #[test]
+    fn a_large_reply_holds_no_more_than_it_is() {
+        let queue = QueueName { db: Db(0), name: b"q" };
+        let (due, lease_end, token) =
+            (Millis(1), Millis(u64::MAX >> 1), Some(Token(u64::MAX >> 1)));
+        for (count, bytes) in [(1, 70_000), (140, 30_000), (5_000, 800), (3, 3 << 20)] {
+            let body = vec![b'x'; bytes];
+            let id = &[b'i'; 512][..bytes.min(512)];
+            let job = Delivered { queue, id, body: &body, token, attempt: 1, due, lease_end };
+            let mut outputs = outputs();
+            // Something stands there already.
+            (0..1_000).for_each(|_| outputs.encoder(CLIENT).ok());
+            outputs.reply(CLIENT, Reply::Reserved(&vec![job; count]));
+            let (len, held) = (outputs.unsent_bytes(SLOT), outputs.held_bytes(SLOT));
+            assert!(held < len + len / 5 + 2 * 65_536, "{count} of {bytes}: {held} for {len}");
+        }
     }
 
     #[test]

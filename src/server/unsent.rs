@@ -69,6 +69,15 @@ impl Unsent {
         &mut self.last
     }
 
+    /// Sees to room for a large reply in one piece: one that grows would end up with twice what it needs.
+    pub fn reserve(&mut self, bytes: usize) {
+        if bytes < PIECE_BYTES {
+            return;
+        }
+        self.make_piece_for(bytes);
+        self.last.reserve(bytes + PIECE_SLACK_BYTES);
+    }
+
     fn make_room(&mut self, buffers: &mut Buffers) {
         self.make_piece_for(PIECE_SLACK_BYTES);
         if self.last.capacity() == 0 {

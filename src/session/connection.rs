@@ -130,7 +130,7 @@ impl Session {
         self.unwatch(world);
         self.forget_subscriptions(world);
         self.db = Db(0);
-        self.name.clear();
+        self.name = Vec::new();
         self.no_evict = false;
         self.no_touch = false;
         self.replies = ReplyMode::On;

@@ -31,7 +31,7 @@ use crate::engine::Outcome;
 use crate::engine::request::{QueueName, Request};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
-use crate::limits::ARGUMENTS_MAX;
+use crate::limits::{ARGUMENTS_MAX, CLIENT_NAME_BYTES_FREE};
 use crate::pubsub::Counts;
 use crate::resp::Protocol;
 use acl::Acl;
@@ -269,9 +269,11 @@ impl Session {
         &self.name
     }
 
-    /// Bytes held for its transaction and for what it watches.
+    /// Bytes held for its transaction, for what it watches and for long names.
     pub fn memory_bytes(&self) -> usize {
-        self.transaction.as_ref().map_or(0, Queue::bytes) + self.watching.bytes()
+        let names = [&self.name, &self.lib_name, &self.lib_version].map(Vec::capacity);
+        let names = names.iter().sum::<usize>().saturating_sub(CLIENT_NAME_BYTES_FREE);
+        self.transaction.as_ref().map_or(0, Queue::bytes) + self.watching.bytes() + names
     }
 
     /// The command that `args` call.
