@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a letter takes beside its body, bytes.
+/// What a letter takes beside its bytes on the wire, bytes.
 const LETTER_BYTES: usize = 160;
 
 /// A message and whom it goes to.
@@ -18,8 +18,11 @@ pub struct Letter {
     pub next: usize,
     /// Its first byte in RESP2 and in RESP3.
     pub heads: [u8; 2],
-    /// All bytes behind the first.
+    /// What follows the first byte and is this letter's own: whom it is for, and by which name.
     pub body: Bytes,
+    /// The message itself, which all letters of one PUBLISH share: a thousand patterns may match a
+    /// message of 16 MB.
+    pub tail: Bytes,
     /// Why the receivers get it.
     pub subject: Subject,
     /// It leaves no earlier than the replies of this turn.
@@ -50,8 +53,14 @@ impl Letter {
         self.next == self.to.len()
     }
 
+    /// Its bytes on the wire.
+    pub fn wire_bytes(&self) -> usize {
+        1 + self.body.len() + self.tail.len()
+    }
+
+    /// What it holds, with the whole of what it shares.
     fn bytes(&self) -> usize {
-        self.body.len() + LETTER_BYTES
+        self.wire_bytes() + LETTER_BYTES
     }
 }
 

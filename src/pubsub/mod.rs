@@ -14,7 +14,7 @@ use crate::limits::{
     SUBSCRIPTION_BYTES, SUBSCRIPTIONS_PER_CLIENT_MAX,
 };
 use crate::resp::{Encoder, Protocol};
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use mail::{Letter, Mail, Subject};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -243,13 +243,13 @@ impl PubSub {
     /// Sends `message` to all that have subscribed to `channel`; returns how often it is sent. Costs a
     /// comparison with every pattern.
     pub fn publish(&mut self, kind: Kind, channel: &[u8], message: &[u8]) -> usize {
-        let mut count = 0;
+        let (mut count, mut tail) = (0, None);
         if let Some(topic) = self.topics[kind as usize].get_mut(channel) {
             let to = topic.list();
             count += to.len();
-            let words: [&[u8]; 3] =
-                [if kind == Kind::Shard { b"smessage" } else { b"message" }, channel, message];
-            let letter = self.letter(to, kind, channel, &words);
+            let word: &[u8] = if kind == Kind::Shard { b"smessage" } else { b"message" };
+            let tail = tail.get_or_insert_with(|| encoded_tail(message));
+            let letter = self.letter(to, kind, channel, &[word, channel], tail);
             self.mail.post(letter);
         }
         if kind != Kind::Channel || self.topics[Kind::Pattern as usize].is_empty() {
@@ -263,12 +263,9 @@ impl PubSub {
             .collect();
         for (pattern, to) in fitting {
             count += to.len();
-            let letter = self.letter(
-                to,
-                Kind::Pattern,
-                &pattern,
-                &[b"pmessage", &pattern, channel, message],
-            );
+            let words: [&[u8]; 3] = [b"pmessage", &pattern, channel];
+            let tail = tail.get_or_insert_with(|| encoded_tail(message));
+            let letter = self.letter(to, Kind::Pattern, &pattern, &words, tail);
             self.mail.post(letter);
         }
         count
@@ -293,6 +290,7 @@ impl PubSub {
             next: 0,
             heads: [b'+'; 2],
             body,
+            tail: Bytes::new(),
             subject: Subject::Command,
             turn: 0,
             departures: self.departures,
@@ -313,11 +311,19 @@ impl PubSub {
         }
     }
 
-    fn letter(&self, to: Arc<[ClientId]>, kind: Kind, topic: &[u8], words: &[&[u8]]) -> Letter {
+    /// `tail` is the last word, encoded.
+    fn letter(
+        &self,
+        to: Arc<[ClientId]>,
+        kind: Kind,
+        topic: &[u8],
+        words: &[&[u8]],
+        tail: &Bytes,
+    ) -> Letter {
         let bytes = words.iter().map(|word| word.len() + 16).sum::<usize>() + 16;
         let mut body = BytesMut::with_capacity(bytes);
         let mut out = Encoder::new(&mut body, Protocol::Resp3);
-        out.push(words.len());
+        out.push(words.len() + 1);
         words.iter().for_each(|word| out.bulk(word));
         // All but the first byte is the same in both protocols.
         body.advance(1);
@@ -326,6 +332,7 @@ impl PubSub {
             next: 0,
             heads: [b'*', b'>'],
             body: body.freeze(),
+            tail: tail.clone(),
             subject: Subject::Topic(kind, topic.into()),
             turn: self.turn,
             departures: self.departures,
@@ -344,6 +351,13 @@ impl PubSub {
         }
         self.departures += 1;
     }
+}
+
+/// The last word of all letters of a message.
+fn encoded_tail(message: &[u8]) -> Bytes {
+    let mut tail = BytesMut::with_capacity(message.len() + 25);
+    Encoder::new(&mut tail, Protocol::Resp3).bulk(message);
+    tail.freeze()
 }
 
 /// What a pattern costs at the most that is compared with a channel.
@@ -382,7 +396,8 @@ mod tests {
         while let Some(mut letter) = pubsub.mail.take() {
             while let Some(client) = letter.next_receiver() {
                 if pubsub.is_wanted(&letter, client) {
-                    let text = String::from_utf8_lossy(&letter.body).into_owned();
+                    let text = String::from_utf8_lossy(&[&*letter.body, &letter.tail].concat())
+                        .into_owned();
                     all.push((client.0, text.split("\r\n").nth(2).unwrap_or(&text).to_owned()));
                 }
             }
@@ -403,6 +418,22 @@ mod tests {
         let expected = [words(1, "message"), words(2, "pmessage"), words(2, "smessage")];
         assert_eq!(delivered(&mut pubsub), expected);
         assert_eq!(pubsub.mail.bytes(), 0);
+    }
+
+    #[test]
+    fn a_message_is_there_once_however_many_patterns_match() {
+        let mut pubsub = PubSub::default();
+        for pattern in 0..1_000 {
+            pubsub.subscribe(A, Kind::Pattern, format!("{}*", "n".repeat(pattern % 9)).as_bytes());
+            pubsub.subscribe(B, Kind::Pattern, format!("*{pattern}").as_bytes());
+        }
+        pubsub.subscribe(A, Kind::Channel, b"nnnnnnnnn1");
+        let count = pubsub.publish(Kind::Channel, b"nnnnnnnnn1", &[7; 100_000]);
+        let letters: Vec<_> = std::iter::from_fn(|| pubsub.mail.take()).collect();
+        assert_eq!((count, letters.len()), (11, 11));
+        let first = letters[0].tail.as_ptr();
+        assert!(letters.iter().all(|letter| letter.tail.as_ptr() == first));
+        assert!(letters.iter().all(|letter| letter.body.len() < 100));
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Core {
                 if self.pubsub.is_wanted(&letter, client)
                     && let Some(slot) = self.outputs.bring(client, &letter)
                 {
-                    bytes_left = bytes_left.saturating_sub(letter.body.len() + 1);
+                    bytes_left = bytes_left.saturating_sub(letter.wire_bytes());
                     slots.push(slot);
                 }
                 if left == 0 || bytes_left == 0 {

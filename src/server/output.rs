@@ -208,7 +208,8 @@ impl Outputs {
         let pushes = output.protocol == Protocol::Resp3;
         output.held.push(output.end(), turn, Told::News);
         self.gated_in_turn |= turn > 0;
-        output.unsent.append([&[letter.heads[usize::from(pushes)]], &letter.body]);
+        let head = &[letter.heads[usize::from(pushes)]];
+        output.unsent.append([head, &letter.body, &letter.tail]);
         self.mark_dirty(slot);
         Some(slot)
     }
@@ -295,7 +296,7 @@ impl Outputs {
                     Told::News => {}
                     Told::Nothing => {
                         let at = (range.start - first) as usize..(range.end - first) as usize;
-                        output.unsent.append([&old[at], &[]]);
+                        output.unsent.append([&old[at]]);
                     }
                 }
             }
@@ -580,6 +581,7 @@ mod tests {
     use crate::ids::{Db, Token};
     use crate::pubsub::Kind;
     use crate::time::Millis;
+    use bytes::Bytes;
 
     const CLIENT: ClientId = ClientId(9);
     const SLOT: u32 = 2;
@@ -758,6 +760,7 @@ mod tests {
             next: 1,
             heads: *b"*>",
             body: format!("{text}\r\n").into_bytes().into(),
+            tail: Bytes::new(),
             subject,
             turn,
             departures: 0,

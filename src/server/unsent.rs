@@ -90,8 +90,8 @@ impl Unsent {
 
     /// Adds bytes; the first ones get no more room than they need, as ten thousand subscribers of short
     /// messages are to hold ten thousand short buffers.
-    pub fn append(&mut self, parts: [&[u8]; 2]) {
-        let wanted = parts[0].len() + parts[1].len();
+    pub fn append<const N: usize>(&mut self, parts: [&[u8]; N]) {
+        let wanted = parts.iter().map(|part| part.len()).sum();
         self.make_piece_for(wanted);
         if self.last.capacity() == 0 {
             let room = if self.full.is_empty() { wanted } else { wanted.max(PIECE_BYTES) };
