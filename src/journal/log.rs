@@ -16,8 +16,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// What the buffer for writing keeps of its memory.
-const BUFFER_BYTES: usize = 4 << 20;
+/// Batches are copied together and written when they have so many bytes: what is written at once is as much
+/// memory again, and a call for a MiB costs nothing beside its bytes.
+const BUFFER_BYTES: usize = 1 << 20;
 
 /// How much [`Log::read`] reads at once.
 const READ_BYTES: usize = 256 << 10;
@@ -115,10 +116,17 @@ impl<S: Storage> Log<S> {
                 }
             }
             self.push(entry);
+            if self.buffer.len() >= BUFFER_BYTES {
+                written = self.flush();
+                if written.is_err() {
+                    break;
+                }
+            }
         }
         let written = written.and_then(|()| self.flush());
         self.buffer.clear();
-        self.buffer.shrink_to(BUFFER_BYTES);
+        // Of a batch that was larger.
+        self.buffer.shrink_to(2 * BUFFER_BYTES);
         self.poisoning(written)
     }
 

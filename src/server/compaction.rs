@@ -24,10 +24,16 @@ const PACE: u64 = 4;
 /// Least and most bytes of base in a turn: 64 KiB are images of 400 jobs and take about 0.1 ms.
 const SLICE_BYTES: u64 = 64 << 10;
 const SLICE_BYTES_MAX: u64 = 1 << 20;
-/// Images handed to the keeper and not yet written, above which no more are made.
+/// Images handed to the keeper and not yet written, above which no more are made: a 32nd of `maxmemory`, within
+/// these bounds.
+const BACKLOG_BYTES_MIN: u64 = 2 << 20;
 const BACKLOG_BYTES_MAX: u64 = 16 << 20;
+const BACKLOG_SHARE: u64 = 32;
 /// Images of what clients change while the keeper does not keep up, above which the base is given up.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
+/// With twice the backlog in memory, requests wait for the keeper; if it writes nothing for so long, µs, the base
+/// is given up.
+const STUCK_US: u64 = 2_000_000;
 /// The smallest image, bytes: bounds how many a slice has.
 const IMAGE_BYTES_MIN: u64 = 40;
 /// After a base that failed the next one waits so long, µs; for want of room less, as the room has
@@ -48,6 +54,9 @@ pub struct Compaction {
     log_from_bytes: u64,
     running: Option<Running>,
     retry_at_us: u64,
+    backlog_bytes_max: u64,
+    /// The keeper's backlog, and since when it has not become less; monotonic, µs.
+    stuck: (u64, u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +80,21 @@ impl Compaction {
             log_from_bytes: 0,
             running: None,
             retry_at_us: 0,
+            backlog_bytes_max: BACKLOG_BYTES_MAX,
+            stuck: (0, 0),
         }
+    }
+
+    /// Images take no more memory than becomes a server with this `maxmemory`, bytes; 0 for no limit.
+    pub fn set_memory_max(&mut self, max: u64) {
+        let max = if max == 0 { u64::MAX } else { max };
+        self.backlog_bytes_max = (max / BACKLOG_SHARE).clamp(BACKLOG_BYTES_MIN, BACKLOG_BYTES_MAX);
+    }
+
+    /// Whether images that are not written take so much memory that requests should wait.
+    pub fn is_heavy(&self, engine: &Engine, journal: &Journal) -> bool {
+        let bytes = journal.keeper.backlog_bytes() + engine.base_output_bytes() as u64;
+        self.is_running() && bytes > 2 * self.backlog_bytes_max
     }
 
     /// Whether one is being written.
@@ -93,7 +116,7 @@ impl Compaction {
     /// Whether there is a slice to write that nothing will wake the loop for.
     pub fn is_behind(&self, journal: &Journal) -> bool {
         self.running.is_some_and(|running| !running.imaged)
-            && journal.keeper.backlog_bytes() < BACKLOG_BYTES_MAX
+            && journal.keeper.backlog_bytes() < self.backlog_bytes_max
     }
 
     /// Bytes of log since the one that is being written began.
@@ -104,6 +127,11 @@ impl Compaction {
     /// Bytes of log since the newest base.
     pub fn log_bytes(&self, journal: &Journal) -> u64 {
         self.log_before_bytes + journal.proposed_bytes() - self.log_from_bytes
+    }
+
+    /// Whether the keeper has written all that an earlier one left with it, so that one may begin.
+    pub fn is_clear(&self, journal: &Journal) -> bool {
+        !self.is_running() && journal.keeper.backlog_bytes() == 0
     }
 
     /// Whether one may begin: none failed just now.
@@ -136,10 +164,16 @@ impl Compaction {
 
     /// Writes the turn's share of the running base. False if it is to be given up: the disk does not
     /// keep up, and images of what clients change pile up in memory.
-    pub fn slice(&mut self, engine: &mut Engine, journal: &Journal) -> bool {
+    pub fn slice(&mut self, engine: &mut Engine, journal: &Journal, mono_us: u64) -> bool {
+        let is_heavy = self.is_heavy(engine, journal);
         let Some(running) = &mut self.running else { return true };
-        if running.imaged || journal.keeper.backlog_bytes() >= BACKLOG_BYTES_MAX {
-            return engine.base_output().len() <= OUTPUT_BYTES_MAX;
+        let backlog = journal.keeper.backlog_bytes();
+        if !is_heavy || backlog < self.stuck.0 {
+            self.stuck = (backlog, mono_us);
+        }
+        if running.imaged || backlog >= self.backlog_bytes_max {
+            let is_stuck = mono_us.saturating_sub(self.stuck.1) > STUCK_US;
+            return !is_stuck && engine.base_output_bytes() <= OUTPUT_BYTES_MAX;
         }
         let owed = PACE * (journal.proposed_bytes() - running.log_from_bytes);
         let share = owed.saturating_sub(running.written_bytes).clamp(SLICE_BYTES, SLICE_BYTES_MAX);

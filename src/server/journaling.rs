@@ -140,7 +140,7 @@ impl Running {
         let position = Position { index, first };
         let segment_bytes = log.options().segment_bytes;
         let journal = Journal::start(log, storage, position, fsync(config), bell)?;
-        let running = Running {
+        let mut running = Running {
             journal,
             compaction: Compaction::new(base_index, base_bytes, opened.bytes),
             segment_bytes,
@@ -155,12 +155,15 @@ impl Running {
             retry_at_us: 0,
             failed: false,
         };
+        running.reconfigure(config);
         Ok((engine, running))
     }
 
     /// Applies options that have changed.
     pub fn reconfigure(&mut self, config: &Config) {
         self.journal.set_fsync(fsync(config));
+        self.journal.set_memory_max(config.number(Name::MaxMemory));
+        self.compaction.set_memory_max(config.number(Name::MaxMemory));
     }
 
     /// Why the journal takes nothing more, if it failed.
@@ -279,7 +282,9 @@ impl Core {
 
     /// Whether requests are to wait until the journal has caught up.
     pub fn is_flooded(&self) -> bool {
-        matches!(&self.journaling, Journaling::Running(running) if running.is_flooded())
+        let Journaling::Running(running) = &self.journaling else { return false };
+        let is_heavy = running.compaction.is_heavy(&self.engine, &running.journal);
+        is_heavy || running.is_flooded()
     }
 
     /// Whether there is work for the journal that nothing will wake the loop for.
@@ -376,11 +381,11 @@ impl Core {
         let due = self.journal.base_wanted || running.is_base_due(live_bytes, mono_us);
         let Running { journal, compaction, .. } = &mut **running;
         // What has been applied and not proposed is in no batch that the base could name.
-        let begins = due && !compaction.is_running() && self.facts.count == 0;
+        let begins = due && compaction.is_clear(journal) && self.facts.count == 0;
         if begins {
             compaction.begin(engine, journal, self.now);
         }
-        let keeps_up = compaction.slice(engine, journal);
+        let keeps_up = compaction.slice(engine, journal, mono_us);
         running.make_room(live_bytes, due, mono_us);
         if begins {
             running.base_first = running.journal.position().first;

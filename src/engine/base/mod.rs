@@ -371,6 +371,11 @@ impl Engine {
         &mut self.store.bases.output
     }
 
+    /// Bytes of those images.
+    pub fn base_output_bytes(&self) -> usize {
+        self.store.bases.output.len()
+    }
+
     /// Whether a base file is being written.
     pub fn is_base_running(&self) -> bool {
         self.store.bases.is_running()

@@ -30,6 +30,11 @@ const AGE_STEP_US: u64 = 10_000;
 /// Bytes proposed and not committed, above which no requests are read.
 const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
 
+/// Of `maxmemory` the 16th that bytes proposed and not written may take before requests wait, within these bounds:
+/// at the least what some turns make, which read a MiB each.
+const UNWRITTEN_BYTES_MIN: u64 = 4 << 20;
+const UNWRITTEN_SHARE: u64 = 16;
+
 /// Where the log goes on after recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct Position {
@@ -47,6 +52,8 @@ pub struct Journal {
     pub keeper: Keeper,
     writer: Option<JoinHandle<()>>,
     fsync: Fsync,
+    /// Bytes proposed and not written, which are in memory, above which no requests are read.
+    unwritten_bytes_max: u64,
     newest: Index,
     /// The sequence of the next fact.
     first: u64,
@@ -94,6 +101,7 @@ impl Journal {
             keeper,
             writer: Some(writer),
             fsync,
+            unwritten_bytes_max: UNCOMMITTED_BYTES_MAX,
             newest: position.index,
             first: position.first,
             proposed_bytes: 0,
@@ -127,6 +135,14 @@ impl Journal {
             work.wanted = self.newest;
             self.shared.tell(work);
         }
+    }
+
+    /// Batches that wait to be written take no more memory than becomes a server with this `maxmemory`, bytes; 0
+    /// for no limit.
+    pub fn set_memory_max(&mut self, max: u64) {
+        let max = if max == 0 { u64::MAX } else { max };
+        let share = max / UNWRITTEN_SHARE;
+        self.unwritten_bytes_max = share.clamp(UNWRITTEN_BYTES_MIN, UNCOMMITTED_BYTES_MAX);
     }
 
     /// Notes the turn that the newest proposal belongs to.
@@ -166,6 +182,11 @@ impl Journal {
         let committed = self.uncommitted.front().map_or(self.proposed_bytes, |front| front.bytes);
         let written = self.shared.written_bytes.load(Ordering::Relaxed);
         self.proposed_bytes - committed.min(written) > UNCOMMITTED_BYTES_MAX
+    }
+
+    /// Whether batches that are not written take so much memory that requests should wait.
+    pub fn is_heavy(&self) -> bool {
+        self.unwritten_bytes() > self.unwritten_bytes_max
     }
 
     /// Whether a sync has been out for so long that no job should be handed out.

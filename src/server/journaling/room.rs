@@ -29,7 +29,9 @@ impl Running {
     /// Whether requests are to wait until the journal has caught up.
     pub fn is_flooded(&self) -> bool {
         let low = self.journal.room_bytes() < self.least_room_bytes();
-        !self.failed && (self.journal.is_flooded() || (low && self.full.is_none()))
+        // On a full disk what is not written yet may stay so for long, and ending jobs goes on.
+        let passes = (low || self.journal.is_heavy()) && self.full.is_none();
+        !self.failed && (self.journal.is_flooded() || passes)
     }
 
     /// Room below which no turn takes requests: enough for two, as at a change of segments up to the
