@@ -6,6 +6,7 @@ use delayd::config::{Config, reference};
 use delayd::server::{Server, logs};
 use std::io::{self, Write};
 use std::process::ExitCode;
+use tikv_jemalloc_ctl::{Access, AsName};
 
 /// Gives memory back to the system that is not in use, page by page and within seconds; see what was tried in
 /// `ARCHITECTURE.md`.
@@ -44,13 +45,38 @@ fn run(config: Config) -> ExitCode {
         tracing::warn!("memory is given back to the system late: {error}");
     }
     let server = match Server::bind(config) {
-        Ok(server) => server.with_log(log_level).with_signals().with_supervisor(),
+        Ok(server) => {
+            server.with_log(log_level).with_signals().with_supervisor().with_give_back(give_back)
+        }
         Err(error) => return fail(&error.to_string()),
     };
     greet(&server);
     match server.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
+    }
+}
+
+/// Gives all pages back to the system that the allocator keeps to use them again. To set how long an arena keeps them
+/// to nothing makes it give back at once; there is no safe way to ask for that alone.
+fn give_back() {
+    let arenas: u32 = match c"arenas.narenas".to_bytes_with_nul().name().read() {
+        Ok(arenas) => arenas,
+        Err(_) => return,
+    };
+    let Ok(mut decay_ms) = c"arena.0.dirty_decay_ms".to_bytes_with_nul().name().mib::<[usize; 3]>()
+    else {
+        return;
+    };
+    for arena in 0..arenas {
+        decay_ms[1] = arena as usize;
+        // An arena that no thread has used has none.
+        let kept_ms: Result<isize, _> = decay_ms.read();
+        if let Ok(kept_ms) = kept_ms {
+            // What cannot be given back stays resident, and is seen there.
+            let _ = decay_ms.write(0_isize);
+            let _ = decay_ms.write(kept_ms);
+        }
     }
 }
 

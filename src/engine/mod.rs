@@ -95,6 +95,9 @@ pub struct Settings {
     pub lease_ms_max: u64,
     /// `maxmemory`, bytes; 0 for no limit.
     pub memory_bytes_max: u64,
+    /// Bytes that the process has resident over what `maxmemory` allows, whatever they are: while there are
+    /// any, nothing is added.
+    pub memory_bytes_over: u64,
     /// `stats-retention`, ms.
     pub stats_retention_ms: u64,
     /// Bytes that freed jobs have left behind that are worth moving others together.
@@ -112,6 +115,7 @@ impl Default for Settings {
             lease_ms_default: crate::limits::LEASE_MS_DEFAULT,
             lease_ms_max: crate::limits::LEASE_MS_MAX_DEFAULT,
             memory_bytes_max: 0,
+            memory_bytes_over: 0,
             stats_retention_ms: crate::limits::STATS_RETENTION_MS_DEFAULT,
             spare_bytes_min: crate::limits::SPARE_BYTES_MIN,
             spare_quiet_ms: crate::limits::SPARE_QUIET_MS,

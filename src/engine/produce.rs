@@ -239,6 +239,12 @@ impl Engine {
         if used + leases > max + max / LEASE_SHARE {
             return Err(Error::OutOfMemoryForLeases { used, leases, max });
         }
+        // Whatever room there is in what is held: pages that hold nothing may not be resident.
+        if self.settings.memory_bytes_over > 0 {
+            self.store.press();
+            let used = max.saturating_add(self.settings.memory_bytes_over);
+            return Err(Error::OutOfMemory { used, max });
+        }
         let held = self.held_bytes() + bytes;
         if held > max + limits::HELD_BYTES_BEYOND && !fits() {
             self.store.press();

@@ -12,6 +12,7 @@ use super::logs::{LineRate, LogLevel};
 use super::observers::Observers;
 use super::output::Outputs;
 use super::pause::Pause;
+use super::resident::{Look, Resident};
 use super::standstill::Standstills;
 use super::waits::Waits;
 use super::wake::Bell;
@@ -116,6 +117,8 @@ pub struct Core {
     pub clients_bytes: usize,
     /// The slot of a client that was found to hold most, and spared for the sake of its reply.
     pub spared: u32,
+    /// Watches what is resident, where the allocator is known.
+    pub(super) resident: Option<Resident>,
     /// The most memory ever used, bytes.
     pub memory_bytes_peak: u64,
     /// Turns since the start.
@@ -213,6 +216,7 @@ impl Core {
             eldest: Eldest::default(),
             clients_bytes: 0,
             spared: 0,
+            resident: None,
             memory_bytes_peak: 0,
             turns: 0,
             run_id: run_id(),
@@ -352,6 +356,25 @@ impl Core {
         if took_ns >= self.limits.latency_ns {
             self.latency.add(event, self.now.0 / 1_000_000, took_ns / 1_000_000);
         }
+    }
+
+    /// Looks at what is resident, and tells the engine if that is too much.
+    pub(super) fn look_at_memory(&mut self) {
+        let Some(resident) = &mut self.resident else { return };
+        let Counters { input_bytes, output_bytes, .. } = self.counters;
+        let settings = self.engine.settings_mut();
+        resident.look(Look {
+            mono_us: timer::mono_us(),
+            moved_bytes: input_bytes + output_bytes,
+            clients_bytes: self.clients_bytes as u64,
+            max: settings.memory_bytes_max,
+        });
+        settings.memory_bytes_over = resident.over_bytes();
+    }
+
+    /// Whether requests are to wait for memory that is being given back.
+    pub(super) fn waits_for_memory(&self) -> bool {
+        self.resident.as_ref().is_some_and(Resident::waits)
     }
 
     /// Memory in use, bytes.

@@ -280,11 +280,11 @@ impl Core {
         self.engine.set_flow(self.now, if paused { flow.paused() } else { flow });
     }
 
-    /// Whether requests are to wait until the journal has caught up.
+    /// Whether requests are to wait until the journal or the allocator has caught up.
     pub fn is_flooded(&self) -> bool {
-        let Journaling::Running(running) = &self.journaling else { return false };
+        let Journaling::Running(running) = &self.journaling else { return self.waits_for_memory() };
         let is_heavy = running.compaction.is_heavy(&self.engine, &running.journal);
-        is_heavy || running.is_flooded()
+        self.waits_for_memory() || is_heavy || running.is_flooded()
     }
 
     /// Whether there is work for the journal that nothing will wake the loop for.

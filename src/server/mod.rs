@@ -34,6 +34,7 @@ pub mod output;
 mod pause;
 mod release;
 mod requests;
+mod resident;
 mod serve;
 pub mod standstill;
 pub mod stream;
@@ -89,6 +90,7 @@ pub struct Server {
     bell: Arc<Bell>,
     log_level: LogLevel,
     signals: bool,
+    give_back: Option<fn()>,
 }
 
 /// Stops a server from another thread, as SIGTERM does.
@@ -136,6 +138,7 @@ impl Server {
             bell: Arc::default(),
             log_level: LogLevel::default(),
             signals: false,
+            give_back: None,
         })
     }
 
@@ -147,6 +150,12 @@ impl Server {
     /// Lets SIGTERM and SIGINT stop the server.
     pub fn with_signals(self) -> Server {
         Server { signals: true, ..self }
+    }
+
+    /// Keeps resident memory near what is counted: `give_back` makes the program's allocator give back to the
+    /// system all that is not in use. It is called by a thread of its own and may take its time.
+    pub fn with_give_back(self, give_back: fn()) -> Server {
+        Server { give_back: Some(give_back), ..self }
     }
 
     /// Tells the service manager that the environment names how the server stands.

@@ -7,6 +7,7 @@ use super::handshake::Handshakes;
 use super::http::Http;
 use super::listen::Door;
 use super::observers::Observers;
+use super::resident::Resident;
 use super::supervisor::Supervisor;
 use super::timer::{self, Alarm, StepWatch};
 use super::turn::{TICK_US, Turns};
@@ -75,6 +76,12 @@ impl Loop {
         core.supervised = supervisor.is_some();
         let (http, board) = http.unzip();
         core.observers = Observers::new(board, supervisor);
+        if let Some(give_back) = server.give_back {
+            match Resident::start(give_back, Arc::clone(&bell)) {
+                Ok(resident) => core.resident = Some(resident),
+                Err(error) => tracing::warn!("resident memory is not watched: {error}"),
+            }
+        }
         if let Some(home) = home {
             core.load(home)?;
         }

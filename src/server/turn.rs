@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Least time between two comparisons with the wall clock, and between two looks at all clients, µs.
 pub const TICK_US: u64 = 1_000_000;
 
-/// While requests wait for the journal to catch up: from one look at it to the next, µs.
+/// While requests wait for the journal or the allocator to catch up: from one look at it to the next, µs.
 const FLOOD_US: u64 = 1_000;
 
 /// The state of the loop.
@@ -80,6 +80,8 @@ impl Turns {
         let begun_us = self.begun_us();
         // First: what the journal's threads have done decides what this turn may do.
         self.core.hear_journal()?;
+        // Before anything is read: what is read needs memory.
+        self.core.look_at_memory();
         self.list_answered();
         // New connections first: their first request is read in this turn.
         self.greet();

@@ -30,6 +30,7 @@ pub fn other_settings(settings: &Settings) -> Settings {
         lease_ms_default: 3,
         lease_ms_max: 4,
         memory_bytes_max: 1,
+        memory_bytes_over: 1,
         stats_retention_ms: 1,
         spare_bytes_min: 0,
         spare_quiet_ms: 0,

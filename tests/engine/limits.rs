@@ -146,6 +146,26 @@ fn at_the_memory_limit_a_job_goes_back_without_its_error() {
 }
 
 #[test]
+fn while_too_much_is_resident_nothing_is_added_and_everything_else_goes_on() {
+    let mut bench = Bench::with(|settings| settings.memory_bytes_max = 50_000);
+    bench.add(job("q", "first", 0));
+    bench.take_told();
+    bench.engine.settings_mut().memory_bytes_over = 1;
+    bench.ask(1, Request::Add(job("q", "second", 0)));
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+    bench.engine.settings_mut().memory_bytes_over = 0;
+    bench.ask(1, Request::Add(job("q", "third", 0)));
+    let told = bench.take_told();
+    assert_eq!((told[0].as_str(), told.last().map(String::as_str)), ("1:OOM", Some("1:third")));
+    assert!(told.iter().any(|told| told == "1:first#1"), "reserved: {told:?}");
+    // Without a limit nothing is too much.
+    (bench.engine.settings_mut().memory_bytes_max, bench.engine.settings_mut().memory_bytes_over) =
+        (0, 1);
+    bench.ask(1, Request::Add(job("q", "fourth", 0)));
+    assert_eq!(bench.take_told(), ["1:fourth"]);
+}
+
+#[test]
 fn all_memory_comes_back_in_slices() {
     let mut bench = Bench::new();
     for number in 0..3_000u64 {
