@@ -20,6 +20,13 @@ const MIB: u64 = 1 << 20;
 /// Adds sent before their replies are read: what the server may hold of them is not what is measured.
 const BATCH_BYTES: usize = 128 << 10;
 
+/// The largest body.
+const LARGE_BYTES: usize = 1 << 20;
+
+/// What the server may hold beside of the requests and replies that are on their way: those of a batch, in buffers
+/// of twice their size.
+const CLIENT_BYTES: u64 = 4 * MIB;
+
 /// How long what is left of a wave may take to shrink.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -80,6 +87,10 @@ fn peak_bytes(program: &Program) -> u64 {
 }
 
 fn start(folder: &Folder, max: u64) -> Program {
+    start_with(folder, max, &["--appendonly", "no"])
+}
+
+fn start_with(folder: &Folder, max: u64, options: &[&str]) -> Program {
     let mut command = Program::command(&folder.0, &[]);
     if let Some(path) = std::env::var_os("DELAYD_PROGRAM") {
         let mut other = Command::new(path);
@@ -87,7 +98,7 @@ fn start(folder: &Folder, max: u64) -> Program {
         command = other;
     }
     let max = max.to_string();
-    command.args(["--appendonly", "no", "--maxmemory", &max, "--max-delay", "3650d"]);
+    command.args(["--maxmemory", &max, "--max-delay", "3650d"]).args(options);
     Program::start_as(command)
 }
 
@@ -105,11 +116,15 @@ struct Waves {
 
 impl Waves {
     fn new(seed: u64, max: u64) -> Waves {
+        Waves::with(seed, max, &["--appendonly", "no"])
+    }
+
+    fn with(seed: u64, max: u64, options: &[&str]) -> Waves {
         let folder = Folder::new("memory");
-        let program = start(&folder, max);
+        let program = start_with(&folder, max, options);
         let wire = program.connect();
         let rng = SmallRng::seed_from_u64(seed);
-        let body = vec![b'x'; 64 << 10];
+        let body = vec![b'x'; LARGE_BYTES];
         Waves { program, _folder: folder, wire, max, body, live: Vec::new(), next: 0, rng }
     }
 
@@ -171,7 +186,8 @@ impl Waves {
     }
 
     fn check_resident(&self) {
-        let (peak, bound) = (peak_bytes(&self.program), self.max / 10 * 11 + 32 * MIB);
+        let bound = self.max / 10 * 11 + 32 * MIB + CLIENT_BYTES;
+        let peak = peak_bytes(&self.program);
         if !just_looks() {
             assert!(peak <= bound, "{} MiB resident of {} at most", peak / MIB, bound / MIB);
         }
@@ -208,6 +224,60 @@ impl Waves {
             flush(&mut wire, &mut queued);
         }
         resident_bytes(&fresh)
+    }
+
+    /// All jobs go at once, and nobody waits for their memory.
+    fn flush_all(&mut self) {
+        assert_eq!(self.wire.call(&[b"FLUSHALL"]), Reply::Simple("OK".to_owned()));
+        self.live.clear();
+    }
+
+    /// Adds ready jobs of any size up to a MiB, as many of a KiB as of 500, and takes and ends some whenever they are
+    /// refused, until so many bytes were added.
+    fn churn(&mut self, bytes: u64) {
+        let mut added = 0;
+        while added < bytes {
+            let (mut sizes, mut batch) = (Vec::new(), 0);
+            while batch < BATCH_BYTES {
+                let size = f64::exp2(self.rng.random_range(0.0..20.0)) as usize;
+                self.wire.push(&[b"DELAY.ADD", b"waves", b"0", &self.body[..size]]);
+                sizes.push(size as u64);
+                batch += size + 60;
+            }
+            self.wire.flush().unwrap();
+            let mut refused = false;
+            for size in sizes {
+                match self.wire.read().unwrap() {
+                    Reply::Bulk(_) => added += size,
+                    reply if reply.is_error("OOM") => refused = true,
+                    reply => panic!("{reply:?} to ADD"),
+                }
+            }
+            self.check_resident();
+            if refused {
+                for _ in 0..[1, 20, 100][self.rng.random_range(0..3)] {
+                    self.take_and_end();
+                }
+            }
+        }
+    }
+
+    /// Ends up to twenty jobs.
+    fn take_and_end(&mut self) {
+        let reply = self.wire.call(&[b"DELAY.RESERVE", b"NOWAIT", b"1", b"waves", b"COUNT", b"20"]);
+        let Reply::Array(jobs) = reply else { return };
+        for job in &jobs {
+            let Reply::Array(parts) = job else { panic!("{job:?} is no job") };
+            let (Reply::Bulk(id), Reply::Bulk(token)) = (&parts[1], &parts[3]) else {
+                panic!("{parts:?} name no job")
+            };
+            self.wire.push(&[b"DELAY.ACK", b"waves", id, token]);
+        }
+        self.wire.flush().unwrap();
+        for _ in &jobs {
+            assert_eq!(self.wire.read().unwrap(), Reply::Number(1));
+        }
+        self.check_resident();
     }
 
     fn print(&mut self, title: &str) {
@@ -302,4 +372,42 @@ fn waves_of_any_size_stay_below_the_limit_and_leave_nothing_behind() {
             assert!(resident <= enough(needed), "{resident} bytes resident, {needed} are needed");
         }
     }
+}
+
+/// Sizes one after the other of which none can use the room that the one before left.
+fn flush_between_waves(options: &[&str]) {
+    let mut waves = Waves::with(3, 64 * MIB, options);
+    for bytes in
+        [10..=100, 1_000..=2_000, 30_000..=60_000, 70_000..=200_000, 10..=200_000, 300..=300]
+    {
+        waves.fill(bytes.clone());
+        waves.print(&format!("{bytes:?} bytes"));
+        waves.flush_all();
+    }
+}
+
+#[test]
+fn what_a_flush_leaves_is_not_added_to_the_next_wave() {
+    flush_between_waves(&["--appendonly", "no"]);
+}
+
+#[test]
+fn what_a_flush_leaves_is_not_added_to_the_next_wave_with_a_journal() {
+    flush_between_waves(&["--appendonly", "yes", "--appendfsync", "no"]);
+}
+
+fn churn_at_the_limit(options: &[&str]) {
+    let mut waves = Waves::with(4, 64 * MIB, options);
+    waves.churn(512 * MIB);
+    waves.print("bodies up to a MiB come and go");
+}
+
+#[test]
+fn jobs_of_any_size_that_come_and_go_at_the_limit_stay_below_it() {
+    churn_at_the_limit(&["--appendonly", "no"]);
+}
+
+#[test]
+fn jobs_of_any_size_that_come_and_go_at_the_limit_stay_below_it_with_a_journal() {
+    churn_at_the_limit(&["--appendonly", "yes", "--appendfsync", "no"]);
 }
