@@ -300,6 +300,24 @@ fn a_reply_as_large_as_it_may_be_closes_nobody() {
     assert_eq!(other.info_number("client_query_buffer_limit_disconnections"), 0);
 }
 
+#[test]
+fn leases_that_end_with_a_connection_count_for_it() {
+    let server = Running::start(&[]);
+    let (mut other, mut worker) = (server.connect(), server.connect());
+    let mut push = vec!["RPUSH", "q"];
+    push.extend(["x"; 10_000]);
+    other.command(&push);
+    other.expect(":10000\r\n");
+    worker.send("DELAY.RESERVE NOWAIT 1 q COUNT 10000 BOUND\r\n");
+    assert_eq!(worker.skip_reply(), "*10000");
+    assert_eq!(worker.line_of("PING"), "+PONG");
+    let held = other.info_number("client_bytes");
+    assert!((160_000..400_000).contains(&held), "{held}");
+    drop(worker);
+    server.wait_for("jobs_leased:0");
+    assert!(other.info_number("client_bytes") < 100_000);
+}
+
 /// 3,000 connections with names of 400,000 bytes held 1.1 GB of which nobody knew.
 #[test]
 fn what_connections_say_of_themselves_is_bounded_and_counted() {

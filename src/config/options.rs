@@ -192,7 +192,7 @@ pub static OPTIONS: [Spec; 66] = [
     live(Name::MaxClockJump, &["max-clock-jump"], Kind::Span(0, DELAY_MS_MAX), &["1h"],
         "A wall clock that is found farther ahead than this is believed only after it has stood there for a minute; until then time goes on by the monotonic clock. 0: every step counts at once. A start believes the wall clock, as a downtime may be of any length."),
     live(Name::MaxClientsMemory, &["max-clients-memory"], Kind::Share(MIB, TIB, 256 * MIB), &["8%"],
-        "All partial requests, queued transactions, places in lines and unread replies together; beyond it the client that holds most is closed, unless its unread replies alone, up to 9 MiB, are what is beyond: one reply closes nobody who reads it. For bodies above 4 MiB it should be three times max-body-size. A share is of the same memory as maxmemory's."),
+        "All partial requests, queued transactions, places in lines, BOUND leases (16 to 32 bytes each) and unread replies together; beyond it the client that holds most is closed, unless its unread replies alone, up to 9 MiB, are what is beyond: one reply closes nobody who reads it. For bodies above 4 MiB it should be three times max-body-size. A share is of the same memory as maxmemory's."),
     live(Name::ProtoMaxBulkLen, &["proto-max-bulk-len"], Kind::Bytes(MIB, 512 * MIB), &["512mb"],
         "Longest argument the protocol allows; a longer one closes the connection."),
     live(Name::ClientQueryBufferLimit, &["client-query-buffer-limit"], Kind::Bytes(MIB, TIB), &["1gb"],

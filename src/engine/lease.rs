@@ -128,6 +128,15 @@ impl Engine {
         self.hand_off(now, turn);
     }
 
+    /// Bytes held to end a client's BOUND leases with its connection.
+    pub fn bound_bytes(&self, client: ClientId) -> usize {
+        if self.bound.is_empty() {
+            return 0;
+        }
+        let bounds = self.bound.get(&client);
+        bounds.map_or(0, |bounds| bounds.leases.capacity() * size_of::<Bound>())
+    }
+
     /// A request of the client that was half done ([`Outcome::Again`]) is not asked again. What was done
     /// of it stays.
     pub fn abandon(&mut self, client: ClientId) {

@@ -24,11 +24,13 @@ impl Turns {
             true => self.core.engine.in_hand_bytes(client.id),
             false => 0,
         };
+        let replies = output_bytes + in_hand_bytes;
+        let bound_bytes = self.core.engine.bound_bytes(client.id);
         let bytes =
-            client.held_bytes() + output_bytes + waiting_bytes + subscription_bytes + in_hand_bytes;
+            client.held_bytes() + replies + waiting_bytes + subscription_bytes + bound_bytes;
         self.core.clients_bytes = self.core.clients_bytes - client.socket.bytes + bytes;
         client.socket.bytes = bytes;
-        client.socket.reply_bytes = if subscribed { 0 } else { output_bytes + in_hand_bytes };
+        client.socket.reply_bytes = if subscribed { 0 } else { replies };
 
         let limit = self.core.limits.output_of(subscribed);
         let over = |max: u64| max > 0 && unsent_bytes > max;
