@@ -40,6 +40,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// What a job takes beside id and body, about: timer, places, index.
 const JOB_BYTES: u64 = 68;
 
+/// What it takes besides once it was delivered, which is kept for it.
+const HISTORY_BYTES: u64 = 104;
+
 /// A job as the client knows it; from its number follow id and body.
 #[derive(Clone, Copy)]
 struct Added {
@@ -164,6 +167,8 @@ impl Waves {
             }
         }
         let live: u64 = self.live.iter().map(|job| job.bytes()).sum();
+        // Room is kept for what jobs take once they are delivered.
+        let live = live + self.live.len() as u64 * HISTORY_BYTES;
         if !just_looks() {
             assert!(live > self.max / 100 * 85, "refused with {live} bytes of {}", self.max);
         }
