@@ -1,7 +1,7 @@
 //! The table of commands against its own parsers, and every parser against its limits.
 
-use delayd::command::action::{Action, Clients, Connection, Server};
-use delayd::command::argument::{Argument, Kind};
+use delayd::command::spec::action::{Action, Clients, Connection, Server};
+use delayd::command::spec::argument::{Argument, Kind};
 use delayd::command::spec::{CATEGORIES, Flag, Group, Keys};
 use delayd::command::{self, CommandSpec, table};
 use delayd::engine::request::{Only, Request, State, Taken, Wait, When};

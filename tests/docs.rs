@@ -6,7 +6,7 @@ use std::path::Path;
 #[test]
 fn the_reference_is_not_stale() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands.md");
-    let want = delayd::command::reference::markdown();
+    let want = delayd::command::show::reference::markdown();
     if std::env::var_os("DELAYD_UPDATE").is_some() {
         std::fs::write(&path, &want).expect("docs/commands.md is written");
     }

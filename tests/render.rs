@@ -1,7 +1,7 @@
 //! Every reply of the engine, byte for byte, in both protocols.
 
 use bytes::BytesMut;
-use delayd::command::render::render;
+use delayd::command::show::render::render;
 use delayd::engine::reply::{Delivered, Glimpse, JobView, Reason, Reply};
 use delayd::engine::request::{QueueName, State};
 use delayd::engine::stats::{StatsView, Totals};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::BytesMut;
 use delayd::command::CommandSpec;
-use delayd::command::action::Shutdown;
-use delayd::command::render::render;
+use delayd::command::show::render::render;
 use delayd::command::spec::Flag;
+use delayd::command::spec::action::Shutdown;
 use delayd::engine::Outcome;
 use delayd::engine::reply::Reply;
 use delayd::engine::request::{QueueName, Request};

@@ -47,13 +47,22 @@ const NEVER_IN_CORE: [&str; 11] = [
     "RandomState::new",
 ];
 
+/// The rooms of a module, lowest first: what stands in one names no room above it, and nothing of the
+/// module's root, which joins them.
+const ROOMS: [(&str, &[&str]); 1] = [("command", &["read", "spec", "family", "table", "show"])];
+
 /// The first word after each `crate::`, also inside braces: `crate::{a, b::c}` names a and b.
 fn named_modules(code: &str) -> Vec<String> {
+    named_after(code, "crate::")
+}
+
+/// As [`named_modules`], after another path.
+fn named_after(code: &str, path: &str) -> Vec<String> {
     let word = |text: &str| {
         text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
     };
     let mut named = Vec::new();
-    for rest in code.split("crate::").skip(1) {
+    for rest in code.split(path).skip(1) {
         match rest.strip_prefix('{') {
             None => named.push(word(rest)),
             Some(group) => {
@@ -97,6 +106,31 @@ fn modules_name_only_what_they_may() {
             let other = name == "crate" || name.starts_with(char::is_uppercase);
             if !leaf && !allowed.contains(&name.as_str()) && !other {
                 wrong.push(format!("{file} names {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn rooms_name_no_room_above_them() {
+    let mut wrong = Vec::new();
+    for (module, rooms) in ROOMS {
+        let path = format!("crate::{module}::");
+        for (file, text) in source(&format!("src/{module}")) {
+            let room = file.split('/').nth(2).expect("a file or a folder").trim_end_matches(".rs");
+            if room == "mod" {
+                continue;
+            }
+            let floor = rooms.iter().position(|name| *name == room);
+            let Some(floor) = floor else {
+                wrong.push(format!("{file} is in no room"));
+                continue;
+            };
+            for name in named_after(&code(&text), &path) {
+                if !rooms[..=floor].contains(&name.as_str()) {
+                    wrong.push(format!("{file} names {name}"));
+                }
             }
         }
     }
@@ -148,4 +182,6 @@ fn nothing_is_left_behind() {
 fn groups_of_names_are_read() {
     let code = "use crate::{time::Millis, wheel::{list::List, Wheel}, ids};\nuse crate::error::E;";
     assert_eq!(named_modules(code), ["time", "wheel", "ids", "error"]);
+    let code = "use crate::command::{read::number, spec};\ncrate::command::table::find(name);";
+    assert_eq!(named_after(code, "crate::command::"), ["read", "spec", "table"]);
 }

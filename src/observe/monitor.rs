@@ -1,7 +1,7 @@
 //! A command as MONITOR shows it.
 
 use crate::command::CommandSpec;
-use crate::command::secret::{REDACTED, is_secret};
+use crate::command::spec::secret::{REDACTED, is_secret};
 use crate::ids::Db;
 use crate::time::Micros;
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! The slow log: the latest commands that took longer than `slowlog-log-slower-than`.
 
 use crate::command::CommandSpec;
-use crate::command::secret::{REDACTED, is_secret};
+use crate::command::spec::secret::{REDACTED, is_secret};
 use std::collections::VecDeque;
 
 /// Most arguments an entry keeps; the last of them then says how many more there were.

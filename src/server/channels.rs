@@ -4,7 +4,8 @@
 use super::core::Core;
 use super::held::TurnNo;
 use super::turn::Turns;
-use crate::command::{CommandSpec, action};
+use crate::command::CommandSpec;
+use crate::command::spec::action;
 use crate::config::events::Notify;
 use crate::engine::event::{Event, Events, Told};
 use crate::ids::Db;

@@ -17,7 +17,7 @@ use super::standstill::Standstills;
 use super::waits::Waits;
 use super::wake::Bell;
 use super::{machine, timer};
-use crate::command::names::Names;
+use crate::command::table::names::Names;
 use crate::config::Config;
 use crate::config::events::Notify;
 use crate::config::options::Name;

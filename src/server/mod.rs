@@ -48,7 +48,7 @@ pub mod waits;
 pub mod wake;
 pub mod world;
 
-use crate::command::names::Names;
+use crate::command::table::names::Names;
 use crate::config::Config;
 use crate::session::acl::Acl;
 use journaling::Home;

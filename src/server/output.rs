@@ -5,7 +5,7 @@ use super::buffers::Buffers;
 use super::calls::{Call, Ending, Over};
 use super::held::{Held, Run, Told, TurnNo};
 use super::unsent::Unsent;
-use crate::command::render::render;
+use crate::command::show::render::render;
 use crate::engine::reply::{Outbox, Reply};
 use crate::ids::ClientId;
 use crate::observe::errors::ErrorCounts;

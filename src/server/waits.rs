@@ -2,7 +2,7 @@
 
 use super::calls::Ending;
 use super::core::Core;
-use crate::command::render::render;
+use crate::command::show::render::render;
 use crate::engine::Engine;
 use crate::error::Misconf;
 use crate::ids::ClientId;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::command::action::{ClientFilter, ClientKind};
+use crate::command::spec::action::{ClientFilter, ClientKind};
 use crate::ids::{ClientId, Db};
 use crate::pubsub::Counts;
 use crate::resp::Protocol;

@@ -1,6 +1,6 @@
 //! What a command asks about other connections.
 
-use crate::command::action::{ClientFilter, Clients};
+use crate::command::spec::action::{ClientFilter, Clients};
 use crate::error::Shown;
 use crate::session::client_line::ClientLine;
 use crate::session::world::{Unblock, World};

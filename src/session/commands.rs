@@ -1,8 +1,10 @@
 //! COMMAND and HELP: what a command asks about the table of commands.
 
-use crate::command::action::{Commands, ListFilter};
+use crate::command::show::describe;
+use crate::command::show::help;
+use crate::command::spec::action::{Commands, ListFilter};
 use crate::command::spec::{CATEGORIES, CommandSpec};
-use crate::command::{describe, help, table};
+use crate::command::table;
 use crate::glob;
 use crate::limits::COMMAND_NAMES_MAX;
 use crate::session::world::World;
@@ -67,6 +69,7 @@ impl Session {
                 specs.iter().for_each(|spec| out.bulk(spec.name.as_bytes()));
             }
             Commands::Help(container) => {
+                let container = table::find(container.as_bytes()).expect("it stands in the table");
                 let lines = help::lines(container);
                 out.array(lines.len());
                 lines.iter().for_each(|line| out.simple(line));

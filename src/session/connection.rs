@@ -1,6 +1,6 @@
 //! What a command asks of its own connection.
 
-use crate::command::action::{Connection, Hello, ReplyMode};
+use crate::command::spec::action::{Connection, Hello, ReplyMode};
 use crate::ids::Db;
 use crate::resp::Protocol;
 use crate::session::world::World;

@@ -1,6 +1,6 @@
 //! LATENCY: what took long, and how long commands take.
 
-use crate::command::action::Server;
+use crate::command::spec::action::Server;
 use crate::session::world::World;
 use crate::session::{Session, Step};
 

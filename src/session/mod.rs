@@ -23,9 +23,9 @@ pub use client_line::{ClientLine, SessionFacts, SocketFacts};
 pub use identity::{Denial, TakenUp};
 pub use world::World;
 
-use crate::command::action::{Action, Probe, ReplyMode, Transaction};
-use crate::command::names::Names;
 use crate::command::spec::Flag;
+use crate::command::spec::action::{Action, Probe, ReplyMode, Transaction};
+use crate::command::table::names::Names;
 use crate::command::{self, CommandSpec, table};
 use crate::engine::Outcome;
 use crate::engine::request::{QueueName, Request};

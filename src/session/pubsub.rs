@@ -1,7 +1,7 @@
 //! Channels: what a connection has subscribed to, and what it publishes.
 
 use crate::command::CommandSpec;
-use crate::command::action::PubSub;
+use crate::command::spec::action::PubSub;
 use crate::command::spec::{Flag, Group};
 use crate::pubsub::{Counts, Kind};
 use crate::resp::Protocol;

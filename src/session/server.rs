@@ -1,6 +1,6 @@
 //! What a command asks of the server as a whole.
 
-use crate::command::action::{Fixed, Server, WaitAof};
+use crate::command::spec::action::{Fixed, Server, WaitAof};
 use crate::engine::request::Request;
 use crate::error::Misconf;
 use crate::glob;

@@ -5,7 +5,7 @@ mod measure;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use crate::command::action::{Action, Connection, Server};
+use crate::command::spec::action::{Action, Connection, Server};
 use crate::command::spec::{Flag, Group};
 use crate::command::{self, CommandSpec};
 use crate::engine::request::{QueueName, Request};

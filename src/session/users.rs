@@ -1,7 +1,7 @@
 //! ACL: what a command asks about users.
 
-use crate::command::action::Users;
 use crate::command::spec::CATEGORIES;
+use crate::command::spec::action::Users;
 use crate::command::table;
 use crate::error::Shown;
 use crate::resp::Encoder;

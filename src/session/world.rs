@@ -1,7 +1,7 @@
 //! What a session needs of the server around it: [`World`]. The server implements it once per turn;
 //! tests script it. A session reaches sockets, clocks, the engine and other clients in no other way.
 
-use crate::command::action::Shutdown;
+use crate::command::spec::action::Shutdown;
 use crate::command::{self, CommandSpec};
 use crate::engine::Outcome;
 use crate::engine::request::{QueueName, Request};
@@ -89,7 +89,7 @@ pub trait World {
     fn pubsub(&mut self) -> &mut PubSub;
 
     /// How many entries a command about channels may look at.
-    fn pubsub_cost(&self, _what: &command::action::PubSub<'_>) -> u64 {
+    fn pubsub_cost(&self, _what: &command::spec::action::PubSub<'_>) -> u64 {
         1
     }
 

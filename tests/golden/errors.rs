@@ -21,7 +21,7 @@ const CLASSES: [&str; 10] = [
 ];
 
 /// Files all of whose texts are errors, or ends of errors.
-const ALL_ERRORS: [&str; 3] = ["error.rs", "command/duration.rs", "resp/error.rs"];
+const ALL_ERRORS: [&str; 3] = ["error.rs", "command/read/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
 const UNSEEN: [(&str, &str); 17] = [

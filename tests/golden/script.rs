@@ -338,9 +338,9 @@ fn span_us(text: &str) -> Option<u64> {
     if let Some(us) = text.strip_suffix("us") {
         return us.parse().ok();
     }
-    match delayd::command::duration::parse(text.as_bytes())? {
-        delayd::command::number::Whole::Fits(ms) => Some(ms * 1_000),
-        delayd::command::number::Whole::TooLarge => None,
+    match delayd::command::read::duration::parse(text.as_bytes())? {
+        delayd::command::read::number::Whole::Fits(ms) => Some(ms * 1_000),
+        delayd::command::read::number::Whole::TooLarge => None,
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use delayd::command::CommandSpec;
-use delayd::command::action::{self, Shutdown};
+use delayd::command::spec::action;
+use delayd::command::spec::action::Shutdown;
 use delayd::config::{Config, Refused};
 use delayd::engine::flow::Flow;
 use delayd::engine::reply::{Outbox, Reply};

@@ -2,7 +2,7 @@
 //! through [`World::call`], which has it audited and remembers what came out.
 
 use bytes::BytesMut;
-use delayd::command::render::render;
+use delayd::command::show::render::render;
 use delayd::engine::fact::Fact;
 use delayd::engine::flow::Flow;
 use delayd::engine::reply::{Outbox, Reply};

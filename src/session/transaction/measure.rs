@@ -4,7 +4,7 @@
 //! What commands before them may make it longer by is no more than what those say themselves.
 
 use super::Parsed;
-use crate::command::action::{Action, Clients, Connection, PubSub, Server, Users};
+use crate::command::spec::action::{Action, Clients, Connection, PubSub, Server, Users};
 use crate::engine::whole::Needs;
 use crate::error::Error;
 use crate::limits::{CHANNEL_BYTES_MAX, CONFIG_PATTERN_COST, INFO_COST, REWRITE_COST};

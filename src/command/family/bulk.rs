@@ -1,0 +1,151 @@
+//! All jobs of a queue at once, or many of them.
+
+use crate::command::family::produce::QUEUE;
+use crate::command::family::queue::{STATES, state_of};
+use crate::command::spec::action::Action;
+use crate::command::spec::args::Args;
+use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::engine::purge::Purge;
+use crate::engine::request::{Redrive, Request, When, Which};
+use crate::error::Error;
+
+const KEY: Keys = Keys::Range { first: 1, last: 1 };
+
+pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
+    name: "delay.forecast",
+    summary: "Tells how many jobs fall due in each of the next spans of time",
+    complexity: "O(N) where N is the number of jobs in the queue; done in slices, between which others \
+                 are served",
+    arguments: &[
+        QUEUE,
+        Argument::new("duration", Kind::Duration).about("The length of a span, at least 1ms."),
+        Argument::new("n", Kind::Integer).about("How many spans, 1 to 10000."),
+    ],
+    flags: &[Flag::ReadOnly],
+    keys: KEY,
+    reply: "Array of n integers: how many delayed jobs fall due in the first span from now, in the second, \
+            and so on.",
+    notes: "The counts are exact for the instant at which the command was received, also when counting \
+            takes several turns. A job that is due at the end of a span belongs to it; what is due \
+            already is ready and counted nowhere.",
+    example: &[
+        ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
+        ("DELAY.ADD orders 90m x ID order:8", "\"order:8\""),
+        ("DELAY.FORECAST orders 1h 3", "1) (integer) 1\n2) (integer) 1\n3) (integer) 0"),
+    ],
+    parse: Some(parse_forecast),
+    ..CommandSpec::BASE
+},
+    CommandSpec {
+        name: "delay.purge",
+        summary: "Removes all jobs of a queue that are in some states",
+        complexity: "O(1); memory is freed in slices afterwards and counts until then",
+        arguments: &[QUEUE, Argument::one_of("state", STATES).optional().multiple()],
+        flags: &[Flag::Write],
+        keys: KEY,
+        access: Access::Delete,
+        reply: "Integer: how many were removed.",
+        notes: "Without a state: delayed, ready and dead jobs, and the queue's UNIQUE windows end. Leased \
+                jobs go only if LEASED is named; their tokens are void then. It takes effect at once, \
+                however many jobs there are, and their ids are free. Settings, pauses and totals stay; \
+                the jobs count as `deleted`.",
+        example: &[
+            ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
+            ("DELAY.PURGE orders READY DEAD", "(integer) 0"),
+            ("DELAY.PURGE orders", "(integer) 1"),
+        ],
+        parse: Some(parse_purge),
+        ..CommandSpec::BASE
+    },
+    CommandSpec {
+        name: "delay.redrive",
+        summary: "Gives dead jobs another chance",
+        complexity: "O(N) where N is the number of jobs moved; done in slices, between which others are \
+                     served",
+        arguments: &[
+            QUEUE,
+            Argument::one_of(
+                "which",
+                &[
+                    Argument::option("COUNT", "count", Kind::Integer)
+                        .shown("n")
+                        .about("The most jobs to move, 1 to 10000, those that died first. Default all."),
+                    Argument::block(
+                        "ids",
+                        &[
+                            Argument::new("numids", Kind::Integer).about("1 to 10000."),
+                            Argument::new("id", Kind::Id).multiple(),
+                        ],
+                    )
+                    .after("IDS")
+                    .about(
+                        "These jobs, moved in this order; those that are not dead are left alone.",
+                    ),
+                ],
+            )
+            .optional(),
+            Argument::option("IN", "when", Kind::When)
+                .about("When they fall due, counted from the receipt of the command. Default now."),
+            Argument::word("keep-attempts", "KEEP-ATTEMPTS").optional().about(
+                "Attempts go on from where they were: a job that has used up its attempts gets one more. \
+                 Without it they begin from 0.",
+            ),
+        ],
+        flags: &[Flag::Write],
+        keys: KEY,
+        access: Access::Update,
+        reply: "Integer: how many jobs were moved from dead to ready, or to delayed with IN.",
+        notes: "Without IDS those that died first come first. Every job has a new place, in the order in \
+                which they are moved, and its old token is void. It is \
+                atomic for each job, not for all of them: consumers get the first while the last are \
+                still dead, what was moved stays moved when the connection closes in between, and when \
+                the journal runs out of room the reply tells how many were moved until then. What dies \
+                meanwhile is left alone.",
+        example: &[
+            ("DELAY.ADD pay 0 x ID p7", "\"p7\""),
+            ("DELAY.REDRIVE pay IN 10m", "(integer) 0"),
+            ("DELAY.REDRIVE pay IDS 2 p7 p8 KEEP-ATTEMPTS", "(integer) 0"),
+        ],
+        parse: Some(parse_redrive),
+        ..CommandSpec::BASE
+    },
+];
+
+fn parse_forecast<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let (queue, span_ms) = (args.queue()?, args.duration("duration", 1)?);
+    Ok(Action::Engine(Request::Forecast { queue, span_ms, count: args.count("n")? }))
+}
+
+fn parse_redrive<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let mut redrive = Redrive {
+        queue: args.queue()?,
+        which: Which::Oldest(None),
+        when: When::In(0),
+        keep_attempts: false,
+    };
+    while let Some(option) = args.option()? {
+        match option {
+            "COUNT" => redrive.which = Which::Oldest(Some(args.count("count")?)),
+            "IDS" => redrive.which = Which::Ids(args.counted_ids()?),
+            "IN" => redrive.when = args.when()?,
+            "KEEP-ATTEMPTS" => redrive.keep_attempts = true,
+            _ => return Err(args.unknown_option()),
+        }
+    }
+    Ok(Action::Engine(Request::Redrive(redrive)))
+}
+
+fn parse_purge<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = args.queue()?;
+    let mut purge = Purge { states: [false; 4], windows: false };
+    while let Some(option) = args.option()? {
+        let state = state_of(option).ok_or_else(|| args.unknown_option())?;
+        purge.states[state as usize] = true;
+    }
+    if purge.states == [false; 4] {
+        purge = Purge::DEFAULT;
+    }
+    Ok(Action::Engine(Request::Purge { queue, purge }))
+}

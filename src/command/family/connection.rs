@@ -1,0 +1,187 @@
+//! The connection itself: which protocol, which database, who speaks.
+
+use crate::command::read::number;
+use crate::command::spec::action::{Action, Connection, Hello};
+use crate::command::spec::args::Args;
+use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::{CommandSpec, Flag, Group};
+use crate::error::{Error, Shown};
+use crate::ids::{DATABASES, Db};
+use crate::limits::CLIENT_NAME_BYTES_MAX;
+use crate::resp::Protocol;
+
+const CONNECTION: CommandSpec = CommandSpec {
+    group: Group::Connection,
+    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+    ..CommandSpec::BASE
+};
+
+const EARLY: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth];
+
+pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
+        name: "auth",
+        summary: "Says who is speaking",
+        arguments: &[
+            Argument::new("username", Kind::Bytes).optional(),
+            Argument::new("password", Kind::Bytes),
+        ],
+        flags: EARLY,
+        reply: "Simple string: `OK`. The error class `WRONGPASS` if the name or the password is wrong; the connection stays who it was.",
+        notes: "Without a name: the user `default`; an error if that needs no password, as in Redis. A connection \
+                that has tried ten wrong passwords is closed. Before a needed AUTH all other commands but HELLO, \
+                QUIT and RESET answer `NOAUTH`, and a request may have 10 arguments of 16 KiB.",
+        example: &[("AUTH default secret", "OK")],
+        parse: Some(parse_auth),
+        ..CONNECTION
+    },
+    CommandSpec {
+        name: "echo",
+        summary: "Answers with the message",
+        arguments: &[Argument::new("message", Kind::Bytes)],
+        reply: "Bulk string: the message.",
+        example: &[("ECHO hello", "\"hello\"")],
+        parse: Some(|args| Ok(Action::Connection(Connection::Echo(args.word("message")?)))),
+        ..CONNECTION
+    },
+    CommandSpec {
+        name: "hello",
+        summary: "Chooses the protocol and introduces both sides",
+        arguments: &[
+            Argument::new("protover", Kind::Integer).optional().about("2 or 3."),
+            Argument::block(
+                "auth",
+                &[Argument::new("username", Kind::Bytes), Argument::new("password", Kind::Bytes)],
+            )
+            .after("AUTH")
+            .optional(),
+            Argument::option("SETNAME", "clientname", Kind::Bytes)
+                .about("The connection's name, as with CLIENT SETNAME."),
+        ],
+        flags: EARLY,
+        reply: "Map (in RESP2 a flat array): `server`, `version`, `proto`, `id`, `mode`, `role`, `modules`.",
+        notes: "Without a version the protocol stays. After an error it stays, too.",
+        example: &[("HELLO 4", "(error) NOPROTO unsupported protocol version")],
+        parse: Some(parse_hello),
+        ..CONNECTION
+    },
+    CommandSpec {
+        name: "ping",
+        summary: "Answers PONG, or with the message",
+        arguments: &[Argument::new("message", Kind::Bytes).optional()],
+        flags: &[Flag::Fast],
+        reply: "Simple string: `PONG`. With a message: bulk string.",
+        example: &[("PING", "PONG"), ("PING hello", "\"hello\"")],
+        parse: Some(|args| {
+            let message = if args.left() > 0 { Some(args.word("message")?) } else { None };
+            args.end_or_arity()?;
+            Ok(Action::Connection(Connection::Ping(message)))
+        }),
+        ..CONNECTION
+    },
+    CommandSpec {
+        name: "quit",
+        summary: "Closes the connection",
+        flags: EARLY,
+        reply: "Simple string: `OK`, then the connection closes. Commands behind it do not run.",
+        example: &[("QUIT", "OK")],
+        parse: Some(|_| Ok(Action::Connection(Connection::Quit))),
+        ..CONNECTION
+    },
+    CommandSpec {
+        name: "reset",
+        summary: "Makes the connection as new",
+        flags: EARLY,
+        reply: "Simple string: `RESET`.",
+        notes: "RESP2, database 0, no name, no transaction, the user `default`, who may have to say AUTH again; \
+                leases that are `BOUND` to it end.",
+        example: &[("RESET", "RESET")],
+        parse: Some(|_| Ok(Action::Connection(Connection::Reset))),
+        ..CONNECTION
+    },
+    CommandSpec {
+        name: "select",
+        summary: "Chooses the database",
+        arguments: &[Argument::new("index", Kind::Integer).about("0 to 15.")],
+        reply: "Simple string: `OK`.",
+        notes: "Queues of the same name in different databases have nothing in common.",
+        example: &[("SELECT 0", "OK")],
+        parse: Some(parse_select),
+        ..CONNECTION
+    },
+];
+
+fn parse_auth<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    if args.left() > 2 {
+        return Err(Error::text("ERR syntax error"));
+    }
+    let user = if args.left() == 2 { Some(args.word("username")?) } else { None };
+    Ok(Action::Connection(Connection::Auth { user, password: args.word("password")? }))
+}
+
+fn parse_hello<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let mut hello = Hello::default();
+    if args.left() > 0 {
+        hello.protocol = Some(match number::signed(args.word("protover")?) {
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => return Err(Error::text("NOPROTO unsupported protocol version")),
+            None => {
+                return Err(Error::text("ERR Protocol version is not an integer or out of range"));
+            }
+        });
+    }
+    while let Some(word) = args.peek() {
+        let refused = |_| {
+            let option = Shown::new(word);
+            Error::text(format!("ERR Syntax error in HELLO option {option}"))
+        };
+        match args.option().map_err(refused)? {
+            Some("AUTH") => {
+                let user = args.word("username").map_err(refused)?;
+                hello.auth = Some((user, args.word("password").map_err(refused)?));
+            }
+            Some("SETNAME") => {
+                let name = args.word("clientname").map_err(refused)?;
+                hello.name = Some(check_client_name(name)?);
+            }
+            _ => return Err(args.unknown_option()),
+        }
+    }
+    Ok(Action::Connection(Connection::Hello(hello)))
+}
+
+fn parse_select<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    match number::signed(args.word("index")?) {
+        None => Err(Error::text("ERR value is not an integer or out of range")),
+        Some(index) if (0..i64::from(DATABASES)).contains(&index) => {
+            Ok(Action::Connection(Connection::Select(Db(index as u8))))
+        }
+        Some(_) => Err(Error::text("ERR DB index is out of range")),
+    }
+}
+
+/// What a connection says of itself is kept as long as it is there.
+pub(super) fn check_length(what: &str, text: &[u8]) -> Result<(), Error> {
+    if text.len() > CLIENT_NAME_BYTES_MAX {
+        let bytes = text.len();
+        let text =
+            format!("ERR {what} has {bytes} bytes; it can have at most {CLIENT_NAME_BYTES_MAX}");
+        return Err(Error::text(text));
+    }
+    Ok(())
+}
+
+/// A connection's name is shown in CLIENT LIST, whose fields are parted by blanks.
+pub(super) fn check_client_name(name: &[u8]) -> Result<&[u8], Error> {
+    check_length("client name", name)?;
+    if is_plain(name) {
+        return Ok(name);
+    }
+    Err(Error::text("ERR Client names cannot contain spaces, newlines or special characters."))
+}
+
+/// Only visible ASCII.
+pub(super) fn is_plain(text: &[u8]) -> bool {
+    text.iter().all(u8::is_ascii_graphic)
+}

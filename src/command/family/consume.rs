@@ -1,0 +1,227 @@
+//! Taking jobs, and saying what became of them.
+
+use crate::command::family::produce::{PRIORITY, QUEUE, WHEN};
+use crate::command::spec::action::Action;
+use crate::command::spec::args::Args;
+use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::engine::request::{Nack, Request, Reserve};
+use crate::error::Error;
+use crate::limits::ERROR_TEXT_BYTES_MAX;
+
+/// A job's id.
+pub(super) const ID: Argument = Argument::new("id", Kind::Id);
+
+const QUEUES: Argument =
+    Argument::new("queue", Kind::Key).multiple().about("Looked at in this order.");
+
+const TOKEN: Argument = Argument::new("token", Kind::Token)
+    .about("The fencing token of the delivery: decimal digits, at most 63 bits.");
+
+const TIMEOUT: Argument = Argument::new("timeout", Kind::Timeout).about(
+    "Seconds to wait for the first job, decimals allowed, rounded up to the ms; 0 waits for ever, \
+     `NOWAIT` not at all.",
+);
+
+pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
+        name: "delay.pop",
+        summary: "Takes the next ready job, at most once; waits for one",
+        complexity: "O(N) where N is the number of queues",
+        arguments: &[QUEUES, TIMEOUT],
+        flags: &[Flag::Write, Flag::Blocking, Flag::NoScript],
+        keys: Keys::Range { first: 1, last: -2 },
+        access: Access::Take,
+        reply: "Array: queue, id, body. Nil when the timeout is over.",
+        notes: "The job is gone once it was handed over. Inside MULTI it never waits.",
+        example: &[
+            ("DELAY.ADD mail 0ms hello ID m1", "\"m1\""),
+            ("DELAY.POP mail 5", "1) \"mail\"\n2) \"m1\"\n3) \"hello\""),
+            ("DELAY.POP mail NOWAIT", "(nil)"),
+        ],
+        parse: Some(parse_pop),
+        ..CommandSpec::BASE
+    },
+    CommandSpec {
+        name: "delay.reserve",
+        summary: "Leases ready jobs, at least once; waits for the first",
+        complexity: "O(N+M) where N is the number of queues and M the number of jobs",
+        arguments: &[
+            TIMEOUT,
+            Argument::new("numqueues", Kind::Integer).about("1 to 10000."),
+            QUEUES,
+            Argument::option("COUNT", "count", Kind::Integer)
+                .shown("n")
+                .about(
+                    "The most jobs to take, 1 to 10000; never waited for. Default 1. The job whose body \
+                     crosses 4 MiB in all is the last of its reply.",
+                ),
+            Argument::option("LEASE", "lease", Kind::Duration)
+                .shown("duration")
+                .about("1ms to `max-lease` (24h). Default: the job's, else the queue's, else `default-lease` (60s)."),
+            Argument::word("noack", "NOACK")
+                .optional()
+                .about("At most once: the jobs are gone; token empty, lease end 0."),
+            Argument::word("bound", "BOUND")
+                .optional()
+                .about("The leases end when this connection closes."),
+        ],
+        flags: &[Flag::Write, Flag::Blocking, Flag::NoScript],
+        keys: Keys::Counted { at: 2 },
+        access: Access::Take,
+        reply: "Array of jobs, each an array: queue, id, body, token, attempt, due (unix ms), lease end \
+                (unix ms). Nil when the timeout is over. Later versions may append elements to a job.",
+        notes: "The lease counts from the moment the jobs are handed over. A job whose lease runs out is \
+                ready again at its old place. A paused queue and one at its `max-leased` count as empty. \
+                Inside MULTI it never waits.",
+        example: &[
+            ("DELAY.ADD pay 0ms \"notify 7\" ID p7", "\"p7\""),
+            (
+                "DELAY.RESERVE 5 1 pay LEASE 30s",
+                "1) 1) \"pay\"\n   2) \"p7\"\n   3) \"notify 7\"\n   4) \"7549747200000000001\"\n   5) (integer) 1\n   6) (integer) 1800000000000\n   7) (integer) 1800000030000",
+            ),
+        ],
+        parse: Some(parse_reserve),
+        ..CommandSpec::BASE
+    },
+    CommandSpec {
+        name: "delay.ack",
+        summary: "Says that leased jobs are done",
+        complexity: "O(N) where N is the number of jobs",
+        arguments: &[QUEUE, Argument::block("job", &[ID, TOKEN]).multiple()],
+        flags: &[Flag::Write, Flag::Fast],
+        keys: Keys::Range { first: 1, last: 1 },
+        access: Access::Delete,
+        reply: "Integer: how many were acknowledged.",
+        notes: "A token that is not the newest of its job counts for nothing. When the lease has run out it \
+                stays good for this command until the job's next delivery. Any connection may acknowledge.",
+        example: &[("DELAY.ACK pay p7 7549747200000000001", "(integer) 1")],
+        parse: Some(parse_ack),
+        ..CommandSpec::BASE
+    },
+    CommandSpec {
+        name: "delay.nack",
+        summary: "Says that a leased job failed: it is tried again later, or is dead",
+        arguments: &[
+            QUEUE,
+            ID,
+            TOKEN,
+            Argument { token: Some("IN"), optional: true, ..WHEN },
+            Argument::word("bury", "BURY").optional().about("Dead now. Excludes IN and UNCOUNTED."),
+            Argument::word("uncounted", "UNCOUNTED").optional().about(
+                "Gives the attempt back and, without IN, makes the job ready at once at its old place.",
+            ),
+            PRIORITY.about("A new priority."),
+            Argument::option("ERROR", "error", Kind::Bytes)
+                .shown("text")
+                .about("Kept with the job: the first 1024 bytes. On a full disk, and at `maxmemory`, the job goes back without it."),
+        ],
+        flags: &[Flag::Write, Flag::Fast],
+        keys: Keys::Range { first: 1, last: 1 },
+        access: Access::Update,
+        reply: "Integer: 1, or 0 if the token is not that of a running lease.",
+        notes: "Without `IN` the job's backoff decides. The last attempt makes it dead whatever `IN` says, \
+                unless it is `UNCOUNTED`.",
+        example: &[("DELAY.NACK pay p7 7549747200000000001 IN 10s ERROR \"503 from bank\"", "(integer) 1")],
+        parse: Some(parse_nack),
+        ..CommandSpec::BASE
+    },
+    CommandSpec {
+        name: "delay.extend",
+        summary: "Moves the end of a running lease",
+        arguments: &[
+            QUEUE,
+            ID,
+            TOKEN,
+            Argument::new("lease", Kind::Duration)
+                .shown("duration")
+                .about("From now: 1ms to `max-lease` (24h)."),
+        ],
+        flags: &[Flag::Write, Flag::Fast],
+        keys: Keys::Range { first: 1, last: 1 },
+        access: Access::Update,
+        reply: "Integer: the new end of the lease, unix ms. Nil if the token is not that of a running lease.",
+        example: &[("DELAY.EXTEND pay p7 7549747200000000001 1m", "(integer) 1800000060000")],
+        parse: Some(parse_extend),
+        ..CommandSpec::BASE
+    },
+];
+
+fn parse_pop<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queues = args.queues_but(1)?;
+    let wait = args.timeout()?;
+    Ok(Action::Engine(Request::Pop { db: args.db(), queues, wait }))
+}
+
+fn parse_reserve<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let wait = args.timeout()?;
+    let queues = args.counted_queues()?;
+    let mut reserve = Reserve {
+        db: args.db(),
+        queues,
+        wait,
+        count: 1,
+        lease_ms: None,
+        no_ack: false,
+        bound: false,
+    };
+    while let Some(option) = args.option()? {
+        match option {
+            "COUNT" => reserve.count = args.count("count")?,
+            "LEASE" => reserve.lease_ms = Some(args.duration("lease", 1)?),
+            "NOACK" => reserve.no_ack = true,
+            "BOUND" => reserve.bound = true,
+            _ => return Err(args.unknown_option()),
+        }
+    }
+    Ok(Action::Engine(Request::Reserve(reserve)))
+}
+
+fn parse_ack<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = args.queue()?;
+    if !args.left().is_multiple_of(2) {
+        return Err(Error::text("ERR syntax error: every id needs its token"));
+    }
+    let mut jobs = Vec::with_capacity(args.left() / 2);
+    while args.left() > 0 {
+        jobs.push((args.id()?, args.token()?));
+    }
+    Ok(Action::Engine(Request::Ack { queue, jobs }))
+}
+
+fn parse_nack<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let mut nack = Nack {
+        queue: args.queue()?,
+        id: args.id()?,
+        token: args.token()?,
+        when: None,
+        bury: false,
+        uncounted: false,
+        priority: None,
+        error: None,
+    };
+    while let Some(option) = args.option()? {
+        match option {
+            "IN" => nack.when = Some(args.when()?),
+            "BURY" => nack.bury = true,
+            "UNCOUNTED" => nack.uncounted = true,
+            "PRIORITY" => nack.priority = Some(args.priority()?),
+            "ERROR" => {
+                // A worker that gives up must not fail for a long stack trace.
+                let text = args.word("error")?;
+                nack.error = Some(&text[..text.len().min(ERROR_TEXT_BYTES_MAX)]);
+            }
+            _ => return Err(args.unknown_option()),
+        }
+    }
+    if nack.bury && (nack.when.is_some() || nack.uncounted) {
+        return Err(Error::text("ERR syntax error: BURY excludes IN and UNCOUNTED"));
+    }
+    Ok(Action::Engine(Request::Nack(nack)))
+}
+
+fn parse_extend<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let (queue, id, token) = (args.queue()?, args.id()?, args.token()?);
+    let lease_ms = args.duration("lease", 1)?;
+    Ok(Action::Engine(Request::Extend { queue, id, token, lease_ms }))
+}

@@ -1,0 +1,580 @@
+//! Ready jobs as a Redis list, so that workers, exporters and autoscalers made for lists fit.
+
+use crate::command::family::produce::QUEUE;
+use crate::command::read::number;
+use crate::command::spec::action::Action;
+use crate::command::spec::args::Args;
+use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
+use crate::engine::request::{Find, ListPop, Move, Push, Request, Shape, Side, State, Wait};
+use crate::error::Error;
+use crate::limits::COUNT_MAX;
+
+const KEY: Keys = Keys::Range { first: 1, last: 1 };
+
+const QUEUES: Argument =
+    Argument::new("queue", Kind::Key).multiple().about("Looked at in this order.");
+
+const TIMEOUT: Argument = Argument::new("timeout", Kind::Timeout)
+    .about("Seconds to wait for a job, decimals allowed, rounded up to the ms; 0 waits for ever.");
+
+const BODY: Argument = Argument::new("body", Kind::Bytes);
+
+const BODIES: Argument =
+    Argument::new("body", Kind::Bytes).multiple().about("Any bytes; a job for each.");
+
+const SIDE: Argument = Argument::new("side", Kind::Side)
+    .shown("LEFT|RIGHT")
+    .about("LEFT: priority 0 first, in order. RIGHT: priority 9 first, in the opposite order.");
+
+const SOURCE: Argument = Argument::new("source", Kind::Key);
+const DESTINATION: Argument =
+    Argument::new("destination", Kind::Key).second_key().about("It may be the source.");
+
+const TAKE_SIDE: Argument = Argument::new("from", Kind::Side).shown("LEFT|RIGHT");
+const PUT_SIDE: Argument = Argument::new("to", Kind::Side).shown("LEFT|RIGHT");
+
+const COUNT: Argument = Argument::option("COUNT", "count", Kind::Integer)
+    .shown("n")
+    .about(
+        "The most jobs to take, 1 to 10000; never waited for. Default 1. The job whose body crosses 4 MiB \
+         in all is the last of the reply.",
+    );
+
+const AT_MOST_ONCE: &str = "The job is gone once it was handed over: for work that must not be lost, DELAY.RESERVE \
+                            gives a lease, and LMOVE keeps a copy.";
+
+/// What commands on lists begin from.
+const LIST: CommandSpec = CommandSpec { group: Group::List, keys: KEY, ..CommandSpec::BASE };
+
+/// A command that adds jobs.
+const PUSH: CommandSpec = CommandSpec {
+    complexity: "O(N) where N is the number of bodies",
+    arguments: &[QUEUE, BODIES],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    access: Access::Insert,
+    reply: "Integer: the ready jobs there are then. The error classes `PAUSED`, `FULL` and `OOM` as with \
+            DELAY.ADD; then none is added.",
+    notes: "The jobs are due now and have made ids and the queue's settings. LPUSH enters before all jobs of \
+            its priority, RPUSH behind them.",
+    ..LIST
+};
+
+/// A command that takes jobs of one queue.
+const POP: CommandSpec = CommandSpec {
+    complexity: "O(N) where N is the number of jobs taken",
+    arguments: &[
+        QUEUE,
+        Argument::new("count", Kind::Integer)
+            .optional()
+            .about(
+                "The most jobs to take, 0 to 10000. The job whose body crosses 4 MiB in all is the last \
+                 of the reply.",
+            ),
+    ],
+    flags: &[Flag::Write, Flag::Fast],
+    access: Access::Take,
+    reply: "Bulk string: the body; nil if no job is ready. With a count an array of bodies, or nil. It ends \
+            before its count with the body that brings it to 4 MiB.",
+    notes: AT_MOST_ONCE,
+    ..LIST
+};
+
+/// A command that waits for a job of several queues.
+const BLOCKING_POP: CommandSpec = CommandSpec {
+    complexity: "O(N) where N is the number of queues",
+    arguments: &[QUEUES, TIMEOUT],
+    flags: &[Flag::Write, Flag::Blocking, Flag::NoScript],
+    keys: Keys::Range { first: 1, last: -2 },
+    reply: "Array: queue, body. Nil when the timeout is over.",
+    notes: "Inside MULTI it never waits. Who waits for a queue is served first come, first served, whichever \
+            command he waits with. The job is gone once it was handed over; DELAY.RESERVE gives a lease.",
+    ..POP
+};
+
+/// A command that moves a job.
+const MOVE: CommandSpec = CommandSpec {
+    arguments: &[SOURCE, DESTINATION, TAKE_SIDE, PUT_SIDE],
+    flags: &[Flag::Write, Flag::DenyOom],
+    keys: Keys::FromTo { to: Access::Insert },
+    access: Access::Take,
+    reply: "Bulk string: the body. Nil if no job is ready. The error classes `PAUSED`, `FULL`, `OOM` and \
+            `MISCONF` if the destination does not take it; then it stays where it is.",
+    notes: "One step: the body is never in both queues nor in none. The destination's job is a new one, with a \
+            made id and that queue's settings.",
+    ..LIST
+};
+
+const BLOCKING_MOVE_REPLY: &str = "Bulk string: the body. Nil when the timeout is over. The error classes \
+                                   `PAUSED`, `FULL`, `OOM` and `MISCONF`, at once or after waiting, if the \
+                                   destination does not take it; then it stays where it is.";
+
+/// A command that looks.
+const LOOK: CommandSpec = CommandSpec { flags: &[Flag::ReadOnly], access: Access::Read, ..LIST };
+
+/// A command that delayd refuses.
+const REFUSED: CommandSpec = CommandSpec {
+    flags: &[Flag::Write, Flag::DenyOom],
+    access: Access::Update,
+    reply: "An error that says so.",
+    ..LIST
+};
+
+pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
+        name: "lpush",
+        summary: "Adds jobs that are ready at once, each at the head of its priority",
+        example: &[("LPUSH mail a b", "(integer) 2"), ("LRANGE mail 0 -1", "1) \"b\"\n2) \"a\"")],
+        parse: Some(|args| push(args, Side::Left, false)),
+        ..PUSH
+    },
+    CommandSpec {
+        name: "rpush",
+        summary: "Adds jobs that are ready at once, each at the tail of its priority",
+        example: &[("RPUSH mail a b", "(integer) 2"), ("LRANGE mail 0 -1", "1) \"a\"\n2) \"b\"")],
+        parse: Some(|args| push(args, Side::Right, false)),
+        ..PUSH
+    },
+    CommandSpec {
+        name: "lpushx",
+        summary: "LPUSH, if the queue exists",
+        example: &[("LPUSHX nothing a", "(integer) 0")],
+        parse: Some(|args| push(args, Side::Left, true)),
+        ..PUSH
+    },
+    CommandSpec {
+        name: "rpushx",
+        summary: "RPUSH, if the queue exists",
+        example: &[("RPUSHX nothing a", "(integer) 0")],
+        parse: Some(|args| push(args, Side::Right, true)),
+        ..PUSH
+    },
+    CommandSpec {
+        name: "lpop",
+        summary: "Takes ready jobs from the left, at most once",
+        example: &[("RPUSH mail a b c", "(integer) 3"), ("LPOP mail 2", "1) \"a\"\n2) \"b\"")],
+        parse: Some(|args| pop(args, Side::Left)),
+        ..POP
+    },
+    CommandSpec {
+        name: "rpop",
+        summary: "Takes ready jobs from the right, at most once",
+        example: &[("RPUSH mail a b c", "(integer) 3"), ("RPOP mail", "\"c\"")],
+        parse: Some(|args| pop(args, Side::Right)),
+        ..POP
+    },
+    CommandSpec {
+        name: "blpop",
+        summary: "Takes a ready job from the left, at most once; waits for one",
+        example: &[("RPUSH mail a", "(integer) 1"), ("BLPOP mail 5", "1) \"mail\"\n2) \"a\"")],
+        parse: Some(|args| blocking_pop(args, Side::Left)),
+        ..BLOCKING_POP
+    },
+    CommandSpec {
+        name: "brpop",
+        summary: "Takes a ready job from the right, at most once; waits for one",
+        example: &[("LPUSH mail a", "(integer) 1"), ("BRPOP mail 5", "1) \"mail\"\n2) \"a\"")],
+        parse: Some(|args| blocking_pop(args, Side::Right)),
+        ..BLOCKING_POP
+    },
+    CommandSpec {
+        name: "lmpop",
+        summary: "Takes ready jobs of the first queue that has any, at most once",
+        complexity: "O(N+M) where N is the number of queues and M the number of jobs",
+        arguments: &[
+            Argument::new("numqueues", Kind::Integer).about("1 to 10000."),
+            QUEUES,
+            SIDE,
+            COUNT,
+        ],
+        flags: &[Flag::Write],
+        keys: Keys::Counted { at: 1 },
+        reply: "Array: queue, array of bodies. Nil if no job is ready.",
+        example: &[
+            ("RPUSH mail a b", "(integer) 2"),
+            ("LMPOP 2 urgent mail LEFT COUNT 10", "1) \"mail\"\n2) 1) \"a\"\n   2) \"b\""),
+        ],
+        parse: Some(|args| pop_many(args, Wait::No)),
+        ..POP
+    },
+    CommandSpec {
+        name: "blmpop",
+        summary: "Takes ready jobs of the first queue that has any, at most once; waits for one",
+        complexity: "O(N+M) where N is the number of queues and M the number of jobs",
+        arguments: &[
+            TIMEOUT,
+            Argument::new("numqueues", Kind::Integer).about("1 to 10000."),
+            QUEUES,
+            SIDE,
+            COUNT,
+        ],
+        flags: &[Flag::Write, Flag::Blocking],
+        keys: Keys::Counted { at: 2 },
+        reply: "Array: queue, array of bodies. Nil when the timeout is over.",
+        example: &[
+            ("RPUSH mail a", "(integer) 1"),
+            ("BLMPOP 5 1 mail LEFT", "1) \"mail\"\n2) 1) \"a\""),
+        ],
+        parse: Some(|args| {
+            let wait = args.seconds()?;
+            pop_many(args, wait)
+        }),
+        ..BLOCKING_POP
+    },
+    CommandSpec {
+        name: "llen",
+        summary: "Counts a queue's ready jobs",
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        arguments: &[QUEUE],
+        access: Access::Look,
+        reply: "Integer: the ready jobs.",
+        example: &[("LLEN nothing", "(integer) 0")],
+        parse: Some(parse_len),
+        ..LOOK
+    },
+    CommandSpec {
+        name: "xlen",
+        summary: "Counts a queue's ready jobs; the same as LLEN, for autoscalers that ask streams",
+        group: Group::Generic,
+        categories: &["stream"],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        arguments: &[QUEUE],
+        access: Access::Look,
+        reply: "Integer: the ready jobs.",
+        example: &[("XLEN nothing", "(integer) 0")],
+        parse: Some(parse_len),
+        ..LOOK
+    },
+    CommandSpec {
+        name: "lrange",
+        summary: "Shows ready jobs from one place to another",
+        complexity: "O(S+N) where S is the distance from the nearer side, 27 jobs at a time, and N the \
+                     number of jobs shown",
+        arguments: &[
+            QUEUE,
+            Argument::new("start", Kind::Integer)
+                .about("From 0; negative ones count from the right, -1 being the last."),
+            Argument::new("stop", Kind::Integer).about("It is shown too."),
+        ],
+        reply: "Array of bodies; an error if it would have more than 16 MiB.",
+        notes: "Each body was ready when the command came to it; a long range is gone through in several \
+                turns.",
+        example: &[("RPUSH mail a b c", "(integer) 3"), ("LRANGE mail 0 1", "1) \"a\"\n2) \"b\"")],
+        parse: Some(|args| {
+            let (queue, start) = (args.queue()?, args.signed("start")?);
+            Ok(Action::Engine(Request::Range { queue, start, stop: args.signed("stop")? }))
+        }),
+        ..LOOK
+    },
+    CommandSpec {
+        name: "lindex",
+        summary: "Shows the ready job at a place",
+        complexity: "O(S) where S is the distance from the nearer side, 27 jobs at a time",
+        arguments: &[
+            QUEUE,
+            Argument::new("place", Kind::Integer)
+                .about("From 0; negative ones count from the right, -1 being the last."),
+        ],
+        reply: "Bulk string: the body. Nil if there is none.",
+        example: &[("RPUSH mail a b", "(integer) 2"), ("LINDEX mail -1", "\"b\"")],
+        parse: Some(|args| {
+            Ok(Action::Engine(Request::At { queue: args.queue()?, place: args.signed("place")? }))
+        }),
+        ..LOOK
+    },
+    CommandSpec {
+        name: "lpos",
+        summary: "Finds ready jobs by their body",
+        complexity: "O(N) where N is the number of jobs looked at",
+        arguments: &[
+            QUEUE,
+            BODY,
+            Argument::option("RANK", "rank", Kind::Integer)
+                .shown("n")
+                .about("The first that counts: 1 the first, 2 the second, -1 the last. Default 1."),
+            Argument::option("COUNT", "count", Kind::Integer)
+                .shown("n")
+                .about("The most to find, up to 10000; 0 for all."),
+            Argument::option("MAXLEN", "maxlen", Kind::Integer)
+                .shown("n")
+                .about("How many jobs to look at; 0 for all. Default 0."),
+        ],
+        reply: "Integer: the place. Nil if there is none. With COUNT an array of places; an error if there \
+                are more than 10000.",
+        notes: "In a list of many thousand jobs, which is gone through in several turns, a place is that of \
+                the moment at which the job was met.",
+        example: &[("RPUSH mail a b a", "(integer) 3"), ("LPOS mail a RANK -1", "(integer) 2")],
+        parse: Some(parse_find),
+        ..LOOK
+    },
+    CommandSpec {
+        name: "lrem",
+        summary: "Removes ready jobs by their body",
+        complexity: "O(N) where N is the number of jobs looked at",
+        arguments: &[
+            QUEUE,
+            Argument::new("count", Kind::Integer)
+                .about("The most to remove, from the left; negative: from the right; 0: all."),
+            BODY,
+        ],
+        flags: &[Flag::Write],
+        access: Access::Delete,
+        reply: "Integer: how many were removed; an error, and none, if more than 10000 would be.",
+        notes: "All are removed at once. They count as deleted, as with DELAY.DEL, which removes by id \
+                without a search.",
+        example: &[("RPUSH mail a b a", "(integer) 3"), ("LREM mail 1 a", "(integer) 1")],
+        parse: Some(parse_remove),
+        ..LIST
+    },
+    CommandSpec {
+        name: "lmove",
+        summary: "Moves a ready job from one queue to another",
+        example: &[
+            ("RPUSH mail a b", "(integer) 2"),
+            ("LMOVE mail taken LEFT RIGHT", "\"a\""),
+            ("LRANGE taken 0 -1", "1) \"a\""),
+        ],
+        parse: Some(|args| {
+            let (from, to) = (args.queue()?.name, args.queue()?.name);
+            let (take, put) = (args.side()?, args.side()?);
+            args.end()?;
+            moving(args, Move { db: args.db(), from, to, take, put, wait: Wait::No })
+        }),
+        ..MOVE
+    },
+    CommandSpec {
+        name: "blmove",
+        summary: "Moves a ready job from one queue to another; waits for one",
+        arguments: &[SOURCE, DESTINATION, TAKE_SIDE, PUT_SIDE, TIMEOUT],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
+        reply: BLOCKING_MOVE_REPLY,
+        example: &[("RPUSH mail a", "(integer) 1"), ("BLMOVE mail taken LEFT RIGHT 5", "\"a\"")],
+        parse: Some(|args| {
+            let (from, to) = (args.queue()?.name, args.queue()?.name);
+            let (take, put) = (args.side()?, args.side()?);
+            let wait = args.seconds()?;
+            moving(args, Move { db: args.db(), from, to, take, put, wait })
+        }),
+        ..MOVE
+    },
+    CommandSpec {
+        name: "rpoplpush",
+        summary: "Moves a ready job; the same as LMOVE with RIGHT LEFT",
+        arguments: &[SOURCE, DESTINATION],
+        example: &[("RPUSH mail a b", "(integer) 2"), ("RPOPLPUSH mail taken", "\"b\"")],
+        parse: Some(|args| {
+            let (from, to) = (args.queue()?.name, args.queue()?.name);
+            let (take, put) = (Side::Right, Side::Left);
+            moving(args, Move { db: args.db(), from, to, take, put, wait: Wait::No })
+        }),
+        ..MOVE
+    },
+    CommandSpec {
+        name: "brpoplpush",
+        summary: "Moves a ready job; the same as BLMOVE with RIGHT LEFT",
+        arguments: &[SOURCE, DESTINATION, TIMEOUT],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
+        reply: BLOCKING_MOVE_REPLY,
+        example: &[("RPUSH mail a", "(integer) 1"), ("BRPOPLPUSH mail taken 5", "\"a\"")],
+        parse: Some(|args| {
+            let (from, to) = (args.queue()?.name, args.queue()?.name);
+            let (take, put, wait) = (Side::Right, Side::Left, args.seconds()?);
+            moving(args, Move { db: args.db(), from, to, take, put, wait })
+        }),
+        ..MOVE
+    },
+    CommandSpec {
+        name: "lset",
+        summary: "Refused: a job's body stays as it is",
+        arguments: &[QUEUE, Argument::new("place", Kind::Integer), BODY],
+        example: &[(
+            "LSET mail 0 x",
+            "(error) ERR LSET is refused: a job's body stays as it is; remove it with LREM and add another",
+        )],
+        parse: Some(|_| {
+            Err(Error::text(
+                "ERR LSET is refused: a job's body stays as it is; remove it with LREM and add another",
+            ))
+        }),
+        ..REFUSED
+    },
+    CommandSpec {
+        name: "linsert",
+        summary: "Refused: jobs enter at the head or the tail of their priority",
+        arguments: &[
+            QUEUE,
+            Argument::new("where", Kind::Bytes).shown("BEFORE|AFTER"),
+            Argument::new("pivot", Kind::Bytes),
+            BODY,
+        ],
+        access: Access::Insert,
+        example: &[(
+            "LINSERT mail BEFORE a b",
+            "(error) ERR LINSERT is refused: jobs enter at the head or the tail of their priority; use LPUSH or RPUSH",
+        )],
+        parse: Some(|_| {
+            Err(Error::text(
+                "ERR LINSERT is refused: jobs enter at the head or the tail of their priority; use LPUSH or RPUSH",
+            ))
+        }),
+        ..REFUSED
+    },
+    CommandSpec {
+        name: "ltrim",
+        summary: "Refused: it would drop jobs unseen",
+        arguments: &[
+            QUEUE,
+            Argument::new("start", Kind::Integer),
+            Argument::new("stop", Kind::Integer),
+        ],
+        flags: &[Flag::Write],
+        access: Access::Delete,
+        example: &[(
+            "LTRIM mail 0 99",
+            "(error) ERR LTRIM is refused: it would drop jobs unseen; DELAY.CONFIG SET max-jobs limits a queue, LPOP and RPOP take jobs away",
+        )],
+        parse: Some(|_| {
+            Err(Error::text(
+                "ERR LTRIM is refused: it would drop jobs unseen; DELAY.CONFIG SET max-jobs limits a queue, LPOP and RPOP take jobs away",
+            ))
+        }),
+        ..REFUSED
+    },
+];
+
+fn push<'a>(args: &mut Args<'a>, side: Side, only_existing: bool) -> Result<Action<'a>, Error> {
+    let (queue, bodies) = (args.queue()?, args.rest());
+    Ok(Action::Engine(Request::Push(Push { queue, bodies, side, only_existing })))
+}
+
+fn pop<'a>(args: &mut Args<'a>, side: Side) -> Result<Action<'a>, Error> {
+    let queues = args.queues_of(1)?;
+    let (mut count, mut shape) = (1, Shape::Value);
+    if let Some(word) = args.peek() {
+        // Redis's text for what is no count; the limit is ours.
+        if number::unsigned_or_more(word).is_none() {
+            return Err(Error::text("ERR value is out of range, must be positive"));
+        }
+        (count, shape) = (args.integer("count", 0, COUNT_MAX)? as u32, Shape::Values);
+    }
+    args.end_or_arity()?;
+    let wait = Wait::No;
+    Ok(Action::Engine(Request::ListPop(ListPop {
+        db: args.db(),
+        queues,
+        side,
+        count,
+        shape,
+        wait,
+    })))
+}
+
+fn blocking_pop<'a>(args: &mut Args<'a>, side: Side) -> Result<Action<'a>, Error> {
+    let queues = args.queues_but(1)?;
+    let (wait, count, shape) = (args.seconds()?, 1, Shape::Named);
+    Ok(Action::Engine(Request::ListPop(ListPop {
+        db: args.db(),
+        queues,
+        side,
+        count,
+        shape,
+        wait,
+    })))
+}
+
+fn pop_many<'a>(args: &mut Args<'a>, wait: Wait) -> Result<Action<'a>, Error> {
+    let numqueues = positive(args, "numqueues", "ERR numkeys should be greater than 0")?;
+    let (queues, side) = (args.queues_of(numqueues)?, args.side()?);
+    let mut count = 1;
+    while let Some(option) = args.option()? {
+        match option {
+            "COUNT" => count = positive(args, "count", "ERR count should be greater than 0")?,
+            _ => return Err(args.unknown_option()),
+        }
+    }
+    let shape = Shape::NamedValues;
+    Ok(Action::Engine(Request::ListPop(ListPop {
+        db: args.db(),
+        queues,
+        side,
+        count,
+        shape,
+        wait,
+    })))
+}
+
+/// A count from 1 to 10,000; `text` is Redis's for what is none.
+fn positive(args: &mut Args<'_>, name: &str, text: &str) -> Result<u32, Error> {
+    let is_positive = |word: &[u8]| match number::unsigned_or_more(word) {
+        None | Some(number::Whole::Fits(0)) => false,
+        Some(_) => true,
+    };
+    if args.peek().is_some_and(|word| !is_positive(word)) {
+        return Err(Error::text(text));
+    }
+    args.count(name)
+}
+
+fn parse_len<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    Ok(Action::Engine(Request::Len { queue: args.queue()?, state: Some(State::Ready) }))
+}
+
+fn parse_find<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let (queue, body) = (args.queue()?, args.word("body")?);
+    let mut find =
+        Find { queue, body, from: Side::Left, skipped: 0, count: None, looked_at_max: 0 };
+    while let Some(option) = args.option()? {
+        match option {
+            "RANK" => {
+                let rank = args.signed("rank")?;
+                if rank == 0 {
+                    return Err(Error::text(
+                        "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or \
+                         use negative to start from the end of the list",
+                    ));
+                }
+                if rank == i64::MIN {
+                    return Err(Error::text(format!(
+                        "ERR value is out of range, value must between {} and {}",
+                        -i64::MAX,
+                        i64::MAX
+                    )));
+                }
+                find.from = if rank > 0 { Side::Left } else { Side::Right };
+                find.skipped = rank.unsigned_abs() - 1;
+            }
+            "COUNT" => {
+                let count = args.signed("count")?;
+                let known = u64::try_from(count).map_err(|_| negative("COUNT"))?;
+                if known > COUNT_MAX {
+                    return Err(Error::text(format!(
+                        "ERR count '{known}' is not an integer from 0 to {COUNT_MAX}"
+                    )));
+                }
+                find.count = Some(known);
+            }
+            "MAXLEN" => {
+                let most = args.signed("maxlen")?;
+                find.looked_at_max = u64::try_from(most).map_err(|_| negative("MAXLEN"))?;
+            }
+            _ => return Err(args.unknown_option()),
+        }
+    }
+    Ok(Action::Engine(Request::Find(find)))
+}
+
+fn negative(option: &str) -> Error {
+    Error::text(format!("ERR {option} can't be negative"))
+}
+
+fn parse_remove<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let (queue, count, body) = (args.queue()?, args.signed("count")?, args.word("body")?);
+    let from = if count < 0 { Side::Right } else { Side::Left };
+    let count = count.unsigned_abs();
+    Ok(Action::Engine(Request::DeleteEqual { queue, body, from, count }))
+}
+
+fn moving<'a>(args: &Args<'a>, of: Move<'a>) -> Result<Action<'a>, Error> {
+    args.end_or_arity()?;
+    Ok(Action::Engine(Request::Move(of)))
+}

@@ -1,0 +1,22 @@
+//! The commands, a file for each family: what they are, and the parser beside it.
+
+pub(super) mod acl;
+pub(super) mod bulk;
+pub(super) mod client;
+pub(super) mod commands;
+pub(super) mod connection;
+pub(super) mod consume;
+mod help;
+pub(super) mod job;
+pub(super) mod journal;
+pub(super) mod keyspace;
+pub(super) mod list;
+pub(super) mod observe;
+pub(super) mod policy;
+pub(super) mod produce;
+pub(super) mod pubsub;
+pub(super) mod queue;
+pub(super) mod replication;
+pub(super) mod scripting;
+pub(super) mod server;
+pub(super) mod transaction;

@@ -1,0 +1,241 @@
+//! Looking at the server: its numbers, its memory, the commands that took long.
+
+use crate::command::family::help::help;
+use crate::command::family::produce::QUEUE;
+use crate::command::family::server::{ADMIN, CONTAINER, SERVER};
+use crate::command::read::number;
+use crate::command::spec::action::{Action, Fixed, Server};
+use crate::command::spec::args::Args;
+use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
+use crate::engine::request::Request;
+use crate::error::Error;
+
+const MEMORY_DOCTOR: &str = "INFO memory tells what is held; MEMORY USAGE, what for a queue. At maxmemory \
+    commands that add are refused, and no job is evicted.\n";
+
+pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
+        name: "info",
+        summary: "Shows the server's numbers",
+        arguments: &[Argument::new("section", Kind::Bytes).optional().multiple()],
+        flags: &[Flag::Loading, Flag::Stale],
+        categories: &["dangerous"],
+        tips: &["nondeterministic_output"],
+        reply: "Text: sections of lines `name:value`. Unknown sections are left out.",
+        example: &[("INFO nothing", "")],
+        parse: Some(|args| Ok(Action::Server(Server::Info(args.rest())))),
+        ..SERVER
+    },
+    CommandSpec {
+        name: "latency",
+        summary: "What took long, and how long commands take",
+        subcommands: &[
+            CommandSpec {
+                name: "latency|doctor",
+                summary: "Says in words what took long and what may help",
+                reply: "Text.",
+                example: &[("LATENCY DOCTOR", "Latency monitoring is off. ...")],
+                parse: Some(|_| Ok(Action::Server(Server::LatencyDoctor))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "latency|graph",
+                summary: "Draws when an event took how long",
+                arguments: &[Argument::new("event", Kind::Bytes)],
+                reply: "Text.",
+                example: &[(
+                    "LATENCY GRAPH turn",
+                    "(error) ERR No samples available for event 'turn'",
+                )],
+                parse: Some(|args| Ok(Action::Server(Server::LatencyGraph(args.word("event")?)))),
+                ..ADMIN
+            },
+            help("latency|help", Group::Server),
+            CommandSpec {
+                name: "latency|histogram",
+                summary: "Shows how long commands took since the start or CONFIG RESETSTAT",
+                complexity: "O(N) where N is the number of commands",
+                arguments: &[Argument::new("command", Kind::Bytes)
+                    .optional()
+                    .multiple()
+                    .about("A container stands for its subcommands.")],
+                reply: "Map (in RESP2 a flat array) from names to maps: `calls`, and `histogram_usec`, a map \
+                        from us to how many calls took up to so long.",
+                example: &[("LATENCY HISTOGRAM nothing", "(empty array)")],
+                parse: Some(|args| Ok(Action::Server(Server::LatencyHistogram(args.rest())))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "latency|history",
+                summary: "Shows when an event took how long, the worst of each second",
+                arguments: &[Argument::new("event", Kind::Bytes)],
+                reply: "Array of arrays: unix seconds, ms. At most 160.",
+                example: &[("LATENCY HISTORY command", "(empty array)")],
+                parse: Some(|args| Ok(Action::Server(Server::LatencyHistory(args.word("event")?)))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "latency|latest",
+                summary: "Shows the newest sample of each event",
+                reply: "Array of arrays: event, unix seconds, ms, ms at worst.",
+                notes: "What takes `latency-monitor-threshold` or longer is noted: `command`, \
+                        `fast-command` (one of those flagged so), `turn` (everything that the server does \
+                        between two looks at its sockets) and `journal-sync`.",
+                example: &[("LATENCY LATEST", "(empty array)")],
+                parse: Some(|_| Ok(Action::Server(Server::LatencyLatest))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "latency|reset",
+                summary: "Forgets events",
+                arguments: &[Argument::new("event", Kind::Bytes)
+                    .optional()
+                    .multiple()
+                    .about("Without one: all.")],
+                reply: "Integer: how many there were.",
+                example: &[("LATENCY RESET", "(integer) 0")],
+                parse: Some(|args| Ok(Action::Server(Server::LatencyReset(args.rest())))),
+                ..ADMIN
+            },
+        ],
+        ..CONTAINER
+    },
+    CommandSpec {
+        name: "memory",
+        summary: "What is held in memory",
+        subcommands: &[
+            CommandSpec {
+                name: "memory|doctor",
+                summary: "Says where to look",
+                flags: &[],
+                reply: "Text.",
+                example: &[("MEMORY DOCTOR", "INFO memory tells what is held; ...")],
+                parse: Some(|_| fixed(Fixed::Text(MEMORY_DOCTOR))),
+                ..SERVER
+            },
+            help("memory|help", Group::Server),
+            CommandSpec {
+                name: "memory|malloc-stats",
+                summary: "Says that the allocator has no statistics",
+                flags: &[],
+                reply: "Text.",
+                example: &[(
+                    "MEMORY MALLOC-STATS",
+                    "Stats not supported for the current allocator",
+                )],
+                parse: Some(|_| {
+                    fixed(Fixed::Text("Stats not supported for the current allocator"))
+                }),
+                ..SERVER
+            },
+            CommandSpec {
+                name: "memory|purge",
+                summary: "Does nothing: memory is given back as it is freed",
+                flags: &[],
+                reply: "Simple string: `OK`.",
+                example: &[("MEMORY PURGE", "OK")],
+                parse: Some(|_| fixed(Fixed::Ok)),
+                ..SERVER
+            },
+            CommandSpec {
+                name: "memory|stats",
+                summary: "Shows how much is held for what",
+                flags: &[],
+                tips: &["nondeterministic_output"],
+                reply: "Map (in RESP2 a flat array) from names to bytes, and `keys.count`.",
+                example: &[("MEMORY STATS", "1) \"total.allocated\"\n2) (integer) 1213 ...")],
+                parse: Some(|_| Ok(Action::Server(Server::MemoryStats))),
+                ..SERVER
+            },
+            CommandSpec {
+                name: "memory|usage",
+                summary: "Says how many bytes are held for a queue",
+                arguments: &[
+                    QUEUE,
+                    Argument::option("SAMPLES", "count", Kind::Integer)
+                        .about("Without meaning: the number is exact."),
+                ],
+                flags: &[Flag::ReadOnly],
+                keys: Keys::Range { first: 2, last: 2 },
+                access: Access::Look,
+                reply: "Integer, or nil if there is no such queue.",
+                example: &[("MEMORY USAGE nothing", "(nil)")],
+                parse: Some(parse_memory_usage),
+                ..SERVER
+            },
+        ],
+        ..CONTAINER
+    },
+    CommandSpec {
+        name: "slowlog",
+        summary: "The commands that took long",
+        subcommands: &[
+            CommandSpec {
+                name: "slowlog|get",
+                summary: "Shows the newest entries",
+                complexity: "O(N) where N is the number of entries",
+                arguments: &[Argument::new("count", Kind::Integer)
+                    .optional()
+                    .about("How many; -1 all. Default 10.")],
+                tips: &["nondeterministic_output"],
+                reply: "Array of entries, each an array: number, unix seconds, duration in us, arguments, \
+                        client address, client name.",
+                notes: "A command that waits is there when it is over, with the time it ran and its reply \
+                        took, not the time it waited. Of a transaction the commands are there, not EXEC.",
+                example: &[("SLOWLOG GET 1", "(empty array)")],
+                parse: Some(parse_slowlog_get),
+                ..ADMIN
+            },
+            help("slowlog|help", Group::Server),
+            CommandSpec {
+                name: "slowlog|len",
+                summary: "Counts the entries",
+                tips: &["nondeterministic_output"],
+                reply: "Integer.",
+                example: &[("SLOWLOG LEN", "(integer) 0")],
+                parse: Some(|_| Ok(Action::Server(Server::SlowlogLen))),
+                ..ADMIN
+            },
+            CommandSpec {
+                name: "slowlog|reset",
+                summary: "Removes all entries",
+                complexity: "O(N) where N is the number of entries",
+                reply: "Simple string: `OK`.",
+                example: &[("SLOWLOG RESET", "OK")],
+                parse: Some(|_| Ok(Action::Server(Server::SlowlogReset))),
+                ..ADMIN
+            },
+        ],
+        ..CONTAINER
+    },
+];
+
+fn fixed<'a>(reply: Fixed) -> Result<Action<'a>, Error> {
+    Ok(Action::Server(Server::Fixed(reply)))
+}
+
+fn parse_memory_usage<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = args.queue()?;
+    while args.option()?.is_some() {
+        match number::signed(args.word("count")?) {
+            Some(0..) => {}
+            Some(_) => return Err(Error::text("ERR syntax error")),
+            None => return Err(Error::text("ERR value is not an integer or out of range")),
+        }
+    }
+    Ok(Action::Engine(Request::Memory { queue }))
+}
+
+fn parse_slowlog_get<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let mut count = 10;
+    if args.left() > 0 {
+        count = match number::signed(args.word("count")?) {
+            Some(-1) => usize::MAX,
+            Some(count @ 0..) => usize::try_from(count).unwrap_or(usize::MAX),
+            _ => return Err(Error::text("ERR count should be greater than or equal to -1")),
+        };
+    }
+    args.end_or_arity()?;
+    Ok(Action::Server(Server::SlowlogGet(count)))
+}

@@ -1,0 +1,159 @@
+//! One queue at a time: count, look, walk through.
+
+use crate::command::family::produce::QUEUE;
+use crate::command::spec::action::Action;
+use crate::command::spec::args::Args;
+use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::engine::request::{Request, State};
+use crate::error::Error;
+
+/// How many jobs PEEK and SCAN look at when no COUNT is given.
+const COUNT_DEFAULT: u32 = 10;
+
+pub(super) const STATES: &[Argument] = &[
+    Argument::word("delayed", "DELAYED").about("Its time has not come."),
+    Argument::word("ready", "READY").about("Due, waiting for a consumer."),
+    Argument::word("leased", "LEASED").about("With a consumer."),
+    Argument::word("dead", "DEAD").about("Attempts used up, or buried."),
+];
+
+const COUNT: Argument = Argument::option("COUNT", "count", Kind::Integer).shown("n");
+
+const KEY: Keys = Keys::Range { first: 1, last: 1 };
+
+pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
+        name: "delay.stats",
+        summary: "Shows a queue's numbers",
+        arguments: &[QUEUE],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        keys: KEY,
+        reply: "Map (in RESP2 a flat array): `delayed`, `ready`, `leased`, `dead`, `bytes`, `waiters`, \
+                `paused` (`no`, `in`, `out`, `all`), `next-due` (unix ms or nil), `oldest-ready-age-ms` \
+                (from its due time, or nil), `lateness-p50-us`, `lateness-p99-us`, `lateness-p999-us`, \
+                `lateness-max-us`, and totals `added`, `delivered`, `acked`, `nacked`, `timeouts`, `lost`, \
+                `expired`, `deleted`, `died`, `dropped`, `popped`: what was added is there, or was acked, popped, expired, \
+                deleted or dropped. Nil if nothing is known of the queue.",
+        notes: "Lateness is measured from the due time to the release of the reply, for jobs for which a \
+                consumer was waiting when they fell due. What a pause or a limit of the queue held back does \
+                not count.",
+        example: &[("DELAY.STATS nothing", "(nil)")],
+        parse: Some(parse_stats),
+        ..CommandSpec::BASE
+    },
+    CommandSpec {
+        name: "delay.len",
+        summary: "Counts a queue's jobs",
+        arguments: &[QUEUE, Argument::one_of("state", STATES).optional()],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        keys: KEY,
+        access: Access::Look,
+        reply: "Integer: the jobs in that state, or in all states together.",
+        example: &[
+            ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
+            ("DELAY.LEN orders", "(integer) 1"),
+            ("DELAY.LEN orders READY", "(integer) 0"),
+        ],
+        parse: Some(parse_len),
+        ..CommandSpec::BASE
+    },
+    CommandSpec {
+        name: "delay.peek",
+        summary: "Shows the next jobs without taking them",
+        complexity: "O(N) where N is the number of jobs returned",
+        arguments: &[
+            QUEUE,
+            Argument::one_of("state", STATES).optional(),
+            COUNT.about(
+                "The most jobs to show, 1 to 10000. Default 10. The job whose body crosses 4 MiB in all \
+                 is the last of the reply.",
+            ),
+        ],
+        flags: &[Flag::ReadOnly],
+        keys: KEY,
+        reply: "Array of jobs in order, each an array: id, state, due (unix ms), body.",
+        notes: "Without a state: ready jobs, then delayed ones.",
+        example: &[
+            ("DELAY.ADD orders @1893456000000 x ID order:7", "\"order:7\""),
+            (
+                "DELAY.PEEK orders COUNT 1",
+                "1) 1) \"order:7\"\n   2) \"delayed\"\n   3) (integer) 1893456000000\n   4) \"x\"",
+            ),
+        ],
+        parse: Some(parse_peek),
+        ..CommandSpec::BASE
+    },
+    CommandSpec {
+        name: "delay.scan",
+        summary: "Walks through a queue's jobs in steps",
+        complexity: "O(COUNT) for each step",
+        arguments: &[
+            QUEUE,
+            Argument::new("cursor", Kind::Integer).about("0 to begin, then what the last reply named."),
+            Argument::one_of("state", STATES).after("STATE").optional().about("Only jobs in this state."),
+            Argument::option("MATCH", "pattern", Kind::Pattern)
+                .shown("glob")
+                .about("Only jobs whose id matches: `*`, `?`, `[a-z]`, `\\` before a byte that means itself."),
+            COUNT.about("How many jobs to look at, 1 to 10000. Default 10."),
+        ],
+        flags: &[Flag::ReadOnly],
+        tips: &["nondeterministic_output"],
+        keys: KEY,
+        reply: "Array: the next cursor (bulk string, `0` at the end) and an array of jobs, each an array: \
+                id, state, due (unix ms).",
+        notes: "A job that is there from the first step to the last is returned at least once.",
+        example: &[
+            ("DELAY.ADD orders @1893456000000 x ID order:7", "\"order:7\""),
+            (
+                "DELAY.SCAN orders 0 STATE delayed MATCH order:*",
+                "1) \"0\"\n2) 1) 1) \"order:7\"\n      2) \"delayed\"\n      3) (integer) 1893456000000",
+            ),
+        ],
+        parse: Some(parse_scan),
+        ..CommandSpec::BASE
+    },
+];
+
+fn parse_stats<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    Ok(Action::Engine(Request::Stats { queue: args.queue()? }))
+}
+
+fn parse_len<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = args.queue()?;
+    let mut state = None;
+    while let Some(option) = args.option()? {
+        state = state_of(option);
+    }
+    Ok(Action::Engine(Request::Len { queue, state }))
+}
+
+fn parse_peek<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let queue = args.queue()?;
+    let (mut state, mut count) = (None, COUNT_DEFAULT);
+    while let Some(option) = args.option()? {
+        match option {
+            "COUNT" => count = args.count("count")?,
+            _ => state = state_of(option),
+        }
+    }
+    Ok(Action::Engine(Request::Peek { queue, state, count }))
+}
+
+fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let (queue, cursor) = (args.queue()?, args.cursor()?);
+    let (mut state, mut pattern, mut count) = (None, None, COUNT_DEFAULT);
+    while let Some(option) = args.option()? {
+        match option {
+            "STATE" => state = state_of(args.choice()?),
+            "MATCH" => pattern = Some(args.pattern("pattern")?),
+            "COUNT" => count = args.count("count")?,
+            _ => return Err(args.unknown_option()),
+        }
+    }
+    Ok(Action::Engine(Request::Scan { queue, cursor, state, pattern, count }))
+}
+
+pub(super) fn state_of(token: &str) -> Option<State> {
+    State::ALL.into_iter().find(|state| token.eq_ignore_ascii_case(state.word()))
+}

@@ -1,0 +1,275 @@
+//! `when`: a duration from now, `@<unix-ms>`, or an RFC 3339 date-time with offset.
+
+use crate::command::read::duration;
+use crate::command::read::number;
+use crate::command::read::number::Whole;
+use crate::engine::request::When;
+use crate::limits::INSTANT_MS_MIN;
+
+/// Why a `when` is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenError {
+    /// A number below zero.
+    Negative,
+    /// A date or time of day that no instant follows from.
+    TimeOfDay,
+    /// Beyond 2^64 − 1 ms.
+    TooLarge,
+    /// `@` and what can only be unix seconds; as ms.
+    Seconds(u64),
+    /// Anything else.
+    Malformed,
+}
+
+/// Reads a `when`. After `@` 0 is long ago, and what else lies before 1973 is refused: whoever writes
+/// unix seconds there would have every job at once. An instant between two milliseconds is rounded up, one before 1970 is 0.
+pub fn parse(text: &[u8]) -> Result<When, WhenError> {
+    let at_or_in = |whole, make: fn(u64) -> When| match whole {
+        Whole::Fits(ms) => Ok(make(ms)),
+        Whole::TooLarge => Err(WhenError::TooLarge),
+    };
+    if let Some(instant) = text.strip_prefix(b"@") {
+        return match number::unsigned_or_more(instant) {
+            Some(Whole::Fits(s)) if (1..INSTANT_MS_MIN).contains(&s) => {
+                Err(WhenError::Seconds(s * 1_000))
+            }
+            Some(ms) => at_or_in(ms, When::At),
+            None if is_negative(instant) => Err(WhenError::Negative),
+            None => Err(WhenError::Malformed),
+        };
+    }
+    if let Some(duration) = duration::parse(text) {
+        return at_or_in(duration, When::In);
+    }
+    if let Some(ms) = parse_rfc3339(text) {
+        return Ok(When::At(ms));
+    }
+    if is_negative(text) {
+        return Err(WhenError::Negative);
+    }
+    let dashed = text.len() >= 7 && text[..4].iter().all(u8::is_ascii_digit) && text[4] == b'-';
+    if dashed || (text.contains(&b':') && text.iter().any(u8::is_ascii_digit)) {
+        return Err(WhenError::TimeOfDay);
+    }
+    Err(WhenError::Malformed)
+}
+
+fn is_negative(text: &[u8]) -> bool {
+    text.strip_prefix(b"-").is_some_and(|rest| duration::parse(rest).is_some())
+}
+
+/// A date-time of RFC 3339, `2030-01-31T12:30:00.25+02:00`, as unix ms; rounded up, so that nothing
+/// is early, and 0 if it is before 1970. A leap second is the second after it.
+pub fn parse_rfc3339(text: &[u8]) -> Option<u64> {
+    let mut reader = Reader { rest: text };
+    let year = reader.number(4)?;
+    reader.mark(b"-")?;
+    let month = reader.number(2)?;
+    reader.mark(b"-")?;
+    let day = reader.number(2)?;
+    reader.mark(b"Tt ")?;
+    let hour = reader.number(2)?;
+    reader.mark(b":")?;
+    let minute = reader.number(2)?;
+    reader.mark(b":")?;
+    let second = reader.number(2)?;
+    let fraction_ms = if reader.mark(b".").is_some() { reader.fraction_ms()? } else { 0 };
+    let offset_minutes = match reader.mark(b"Zz+-")? {
+        sign @ (b'+' | b'-') => {
+            let hours = reader.number(2)?;
+            reader.mark(b":")?;
+            let minutes = reader.number(2)?;
+            if hours > 23 || minutes > 59 {
+                return None;
+            }
+            let offset = hours * 60 + minutes;
+            if sign == b'-' { -offset } else { offset }
+        }
+        _ => 0,
+    };
+    let in_range = (1..=12).contains(&month)
+        && (1..=days_in_month(year, month)).contains(&day)
+        && hour <= 23
+        && minute <= 59
+        && second <= 60;
+    if !reader.rest.is_empty() || !in_range {
+        return None;
+    }
+    let minutes = (days_from_epoch(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
+    let ms = (minutes * 60 + second) * 1000 + fraction_ms;
+    Some(ms.max(0) as u64)
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl Reader<'_> {
+    /// Exactly so many digits.
+    fn number(&mut self, digits: usize) -> Option<i64> {
+        let (head, rest) = self.rest.split_at_checked(digits)?;
+        let value = number::unsigned(head)?;
+        self.rest = rest;
+        Some(value as i64)
+    }
+
+    /// One of these bytes.
+    fn mark(&mut self, any: &[u8]) -> Option<u8> {
+        let (first, rest) = self.rest.split_first()?;
+        any.contains(first).then(|| {
+            self.rest = rest;
+            *first
+        })
+    }
+
+    /// Digits behind the point as ms, rounded up: 0 to 1000.
+    fn fraction_ms(&mut self) -> Option<i64> {
+        let count = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (digits, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        let kept =
+            (0..3).fold(0, |ms, at| ms * 10 + i64::from(digits.get(at).map_or(0, |d| d - b'0')));
+        let more = digits.iter().skip(3).any(|digit| *digit != b'0');
+        (count > 0).then_some(kept + i64::from(more))
+    }
+}
+
+fn is_leap(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+fn days_in_month(year: i64, month: i64) -> i64 {
+    match month {
+        2 if is_leap(year) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days from 1970-01-01 to a date of the years 0 to 9999.
+fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
+    // Leap days of the years before `year`, counted from year 0, which is one itself.
+    let before = year - 1;
+    let leaps = if year == 0 { 0 } else { before / 4 - before / 100 + before / 400 + 1 };
+    let months: i64 = (1..month).map(|month| days_in_month(year, month)).sum();
+    year * 365 + leaps + months + day - 1 - 719_528
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn date_times_become_unix_ms() {
+        for (text, ms) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("1970-01-01T00:00:00.0001Z", 1),
+            ("2001-09-09T01:46:40Z", 1_000_000_000_000),
+            ("2001-09-09t03:46:40+02:00", 1_000_000_000_000),
+            ("2001-09-08 19:46:40-06:00", 1_000_000_000_000),
+            ("2000-02-29T00:00:00z", 951_782_400_000),
+            ("2024-02-29T23:59:59.999Z", 1_709_251_199_999),
+            ("2024-02-29T23:59:59.9990Z", 1_709_251_199_999),
+            ("2024-02-29T23:59:59.9991Z", 1_709_251_200_000),
+            ("2016-12-31T23:59:60Z", 1_483_228_800_000),
+            ("2038-01-19T03:14:08Z", 2_147_483_648_000),
+            ("9999-12-31T23:59:59Z", 253_402_300_799_000),
+            ("1969-12-31T23:59:59Z", 0),
+            ("0000-01-01T00:00:00Z", 0),
+            ("1970-01-01T00:00:00+23:59", 0),
+        ] {
+            assert_eq!(parse_rfc3339(text.as_bytes()), Some(ms), "{text}");
+        }
+        for text in [
+            "2023-02-29T00:00:00Z",
+            "1900-02-29T00:00:00Z",
+            "2024-13-01T00:00:00Z",
+            "2024-00-01T00:00:00Z",
+            "2024-04-31T00:00:00Z",
+            "2024-01-00T00:00:00Z",
+            "2024-01-01T24:00:00Z",
+            "2024-01-01T00:60:00Z",
+            "2024-01-01T00:00:61Z",
+            "2024-01-01T00:00:00",
+            "2024-01-01T00:00:00.Z",
+            "2024-01-01T00:00Z",
+            "2024-01-01T00:00:00+0200",
+            "2024-01-01T00:00:00+24:00",
+            "2024-01-01T00:00:00Zx",
+            "24-01-01T00:00:00Z",
+            "2024-1-1T00:00:00Z",
+            "",
+            "2024",
+        ] {
+            assert_eq!(parse_rfc3339(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn when_is_a_duration_or_an_instant() {
+        assert_eq!(parse(b"0"), Ok(When::In(0)));
+        assert_eq!(parse(b"000000000030"), Ok(When::In(30)));
+        assert_eq!(parse(b"1h30m"), Ok(When::In(5_400_000)));
+        assert_eq!(parse(b"@0"), Ok(When::At(0)));
+        assert_eq!(parse(b"@1893456000000"), Ok(When::At(1_893_456_000_000)));
+        assert_eq!(parse(b"@18446744073709551615"), Ok(When::At(u64::MAX)));
+        assert_eq!(parse(b"18446744073709551615"), Ok(When::In(u64::MAX)));
+        assert_eq!(parse(b"2030-01-01T00:00:00Z"), Ok(When::At(1_893_456_000_000)));
+        assert_eq!(parse(b"@100000000000"), Ok(When::At(100_000_000_000)));
+        for (text, ms) in [
+            ("@99999999999", 99_999_999_999_000),
+            ("@1893456000", 1_893_456_000_000),
+            ("@0000000001893456000", 1_893_456_000_000),
+            ("@1", 1_000),
+        ] {
+            assert_eq!(parse(text.as_bytes()), Err(WhenError::Seconds(ms)), "{text}");
+        }
+        assert_eq!(parse(b"@000"), Ok(When::At(0)));
+        for text in ["18446744073709551616", "@18446744073709551616", "99999999999999999d"] {
+            assert_eq!(parse(text.as_bytes()), Err(WhenError::TooLarge), "{text}");
+        }
+        for text in ["-1", "-5s", "@-1"] {
+            assert_eq!(parse(text.as_bytes()), Err(WhenError::Negative), "{text}");
+        }
+        for text in
+            ["12:30", "12:30:00", "2026-11-20", "2026-11-20T12:30:00", "2026-02-30T00:00:00Z"]
+        {
+            assert_eq!(parse(text.as_bytes()), Err(WhenError::TimeOfDay), "{text}");
+        }
+        for text in ["", "@", "@5s", "tomorrow", "a:b", "1.5", "--1", "5 s", "@@1"] {
+            assert_eq!(parse(text.as_bytes()), Err(WhenError::Malformed), "{text}");
+        }
+    }
+
+    proptest! {
+        /// Counting the days one by one gives the same.
+        #[test]
+        fn the_calendar_has_no_gap(year in 1970i64..2600, month in 1i64..13, day in 1i64..32) {
+            prop_assume!(day <= days_in_month(year, month));
+            let mut days = 0;
+            for past in 1970..year {
+                days += if is_leap(past) { 366 } else { 365 };
+            }
+            days += (1..month).map(|month| days_in_month(year, month)).sum::<i64>() + day - 1;
+            let text = format!("{year:04}-{month:02}-{day:02}T00:00:00Z");
+            prop_assert_eq!(parse_rfc3339(text.as_bytes()), Some(days as u64 * 86_400_000));
+        }
+
+        /// Never earlier than asked, and less than a millisecond later.
+        #[test]
+        fn fractions_are_rounded_up(nanos in 0u64..1_000_000_000, digits in 1usize..10) {
+            let all = format!("{nanos:09}");
+            let text = format!("2001-09-09T01:46:40.{}Z", &all[..digits]);
+            let kept: u64 = format!("{:0<9}", &all[..digits]).parse().unwrap();
+            let ms = parse_rfc3339(text.as_bytes()).unwrap() - 1_000_000_000_000;
+            prop_assert!(ms * 1_000_000 >= kept && ms * 1_000_000 < kept + 1_000_000);
+        }
+
+        #[test]
+        fn any_bytes_are_survived(text in "[-@0-9TZ:+. smhdwx]{0,40}") {
+            let _ = parse(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! COMMAND and COMMAND DOCS: the table as clients read it. The types matter: redis-cli asserts
+//! that names and texts are bulk strings and that flags are simple strings.
+
+use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::{Access, CommandSpec, Keys};
+use crate::resp::Encoder;
+
+/// One element of COMMAND's reply.
+pub fn write_info(spec: &CommandSpec, out: &mut Encoder<'_>) {
+    out.array(10);
+    out.bulk(spec.name.as_bytes());
+    out.integer(spec.arity());
+    let movable = matches!(spec.keys, Keys::Counted { .. });
+    out.set(spec.flags.len() + usize::from(movable));
+    for flag in spec.flags {
+        out.simple(flag.word());
+    }
+    if movable {
+        out.simple("movablekeys");
+    }
+    let (first, last, step) = spec.legacy_keys();
+    out.integer(first);
+    out.integer(last);
+    out.integer(step);
+    let categories = spec.all_categories();
+    out.set(categories.len());
+    for category in categories {
+        out.simple(&format!("@{category}"));
+    }
+    out.set(spec.tips.len());
+    for tip in spec.tips {
+        out.bulk(tip.as_bytes());
+    }
+    write_key_specs(spec, out);
+    if spec.subcommands.is_empty() {
+        out.set(0);
+        return;
+    }
+    out.array(spec.subcommands.len());
+    for subcommand in spec.subcommands {
+        write_info(subcommand, out);
+    }
+}
+
+/// One pair of COMMAND DOCS' reply: the name and what is said of it.
+pub fn write_docs(spec: &CommandSpec, out: &mut Encoder<'_>) {
+    out.bulk(spec.name.as_bytes());
+    let arguments = !spec.arguments.is_empty();
+    let subcommands = !spec.subcommands.is_empty();
+    out.map(4 + usize::from(arguments) + usize::from(subcommands));
+    for (field, text) in [
+        ("summary", spec.summary),
+        ("since", spec.since),
+        ("group", spec.group.word()),
+        ("complexity", spec.complexity),
+    ] {
+        write_text(field, text, out);
+    }
+    if arguments {
+        out.bulk(b"arguments");
+        write_arguments(spec.arguments, out);
+    }
+    if subcommands {
+        out.bulk(b"subcommands");
+        out.map(spec.subcommands.len());
+        for subcommand in spec.subcommands {
+            write_docs(subcommand, out);
+        }
+    }
+}
+
+fn write_text(field: &str, text: &str, out: &mut Encoder<'_>) {
+    out.bulk(field.as_bytes());
+    out.bulk(text.as_bytes());
+}
+
+fn write_arguments(arguments: &[Argument], out: &mut Encoder<'_>) {
+    out.array(arguments.len());
+    for argument in arguments {
+        write_argument(argument, out);
+    }
+}
+
+fn write_argument(argument: &Argument, out: &mut Encoder<'_>) {
+    let key = argument.kind == Kind::Key;
+    let flags = usize::from(argument.optional) + usize::from(argument.multiple);
+    let members = !argument.arguments.is_empty();
+    let fields = [
+        argument.display.is_some(),
+        key,
+        argument.token.is_some(),
+        !argument.about.is_empty(),
+        flags > 0,
+        members,
+    ];
+    out.map(2 + fields.iter().filter(|there| **there).count());
+    write_text("name", argument.name, out);
+    write_text("type", argument.kind.word(), out);
+    if let Some(display) = argument.display {
+        write_text("display_text", display, out);
+    }
+    if key {
+        out.bulk(b"key_spec_index");
+        out.integer(argument.key_spec.into());
+    }
+    if let Some(token) = argument.token {
+        write_text("token", token, out);
+    }
+    if !argument.about.is_empty() {
+        write_text("summary", argument.about, out);
+    }
+    if flags > 0 {
+        out.bulk(b"flags");
+        out.set(flags);
+        if argument.optional {
+            out.simple("optional");
+        }
+        if argument.multiple {
+            out.simple("multiple");
+        }
+    }
+    if members {
+        out.bulk(b"arguments");
+        write_arguments(argument.arguments, out);
+    }
+}
+
+fn write_key_specs(spec: &CommandSpec, out: &mut Encoder<'_>) {
+    let range = |last| ("range", [("lastkey", last), ("keystep", 1), ("limit", 0)]);
+    match spec.keys {
+        Keys::None => out.set(0),
+        Keys::Range { first, last } => {
+            out.set(1);
+            // Counted from the first key, or from the end.
+            let last = if last < 0 { last } else { last - first };
+            write_key_spec(spec.access, first, range(last), out);
+        }
+        Keys::Counted { at } => {
+            out.set(1);
+            let found = ("keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]);
+            write_key_spec(spec.access, at, found, out);
+        }
+        Keys::FromTo { to } => {
+            out.set(2);
+            write_key_spec(spec.access, 1, range(0), out);
+            write_key_spec(to, 2, range(0), out);
+        }
+    }
+}
+
+fn write_key_spec(
+    access: Access,
+    begin: i64,
+    (kind, fields): (&str, [(&str, i64); 3]),
+    out: &mut Encoder<'_>,
+) {
+    out.map(3);
+    out.bulk(b"flags");
+    let words = access.words();
+    out.set(words.len());
+    for word in words {
+        out.simple(word);
+    }
+    out.bulk(b"begin_search");
+    out.map(2);
+    write_text("type", "index", out);
+    out.bulk(b"spec");
+    out.map(1);
+    out.bulk(b"index");
+    out.integer(begin);
+    out.bulk(b"find_keys");
+    out.map(2);
+    write_text("type", kind, out);
+    out.bulk(b"spec");
+    out.map(fields.len());
+    for (name, value) in fields {
+        out.bulk(name.as_bytes());
+        out.integer(value);
+    }
+}

@@ -1,0 +1,111 @@
+//! The written reference, `docs/commands.md`, from the table.
+
+use std::fmt::Write;
+
+use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::{CommandSpec, Flag, Group};
+use crate::command::table;
+
+const HEAD: &str = "# Commands
+
+Written by `DELAYD_UPDATE=1 cargo test --test docs` from the table of commands; edits here are lost.
+
+Square brackets enclose what can be left out, `|` parts alternatives, `...` stands for more of the same.
+Options follow the required arguments in any order and in any case, each at most once. A duration is a
+whole number of milliseconds or terms of number and unit, `500ms`, `30s`, `1h30m`, `15d`, `2w`. Every
+error begins with its class; a command that fails changes nothing.
+";
+
+/// The text of `docs/commands.md`.
+pub fn markdown() -> String {
+    let mut page = String::from(HEAD);
+    for group in Group::ALL {
+        let mut specs: Vec<&CommandSpec> = table::all_with_subcommands()
+            .filter(|spec| table::find(first_word(spec)).is_some_and(|top| top.group == group))
+            .filter(|spec| spec.subcommands.is_empty() || spec.parse.is_some())
+            .collect();
+        if group != Group::Delay {
+            specs.sort_by_key(|spec| spec.name);
+        }
+        let _ = writeln!(page, "\n## {}", title(group));
+        specs.iter().for_each(|spec| write_command(spec, &mut page));
+    }
+    page
+}
+
+fn first_word(spec: &CommandSpec) -> &'static [u8] {
+    spec.name.split('|').next().unwrap_or_default().as_bytes()
+}
+
+fn title(group: Group) -> &'static str {
+    match group {
+        Group::Delay => "Jobs and queues",
+        Group::List => "Ready jobs as a list",
+        Group::Generic => "Queues as keys",
+        Group::Transactions => "Transactions",
+        Group::PubSub => "Channels",
+        Group::Scripting => "Scripts",
+        Group::Connection => "Connections",
+        Group::Server => "Server",
+    }
+}
+
+fn write_command(spec: &CommandSpec, page: &mut String) {
+    let _ =
+        writeln!(page, "\n### {}\n\n    {}\n\n{}.", spec.written(), spec.syntax(), spec.summary);
+    if spec.arguments.iter().any(has_about) {
+        page.push('\n');
+        spec.arguments.iter().for_each(|argument| write_about(argument, page));
+    }
+    if !spec.notes.is_empty() {
+        let _ = writeln!(page, "\n{}", spec.notes);
+    }
+    let _ = writeln!(page, "\n- Reply: {}\n- Costs: {}.", spec.reply, spec.complexity);
+    let categories: Vec<String> =
+        spec.all_categories().iter().map(|category| format!("`@{category}`")).collect();
+    let _ = writeln!(page, "- Since {}; categories {}.", spec.since, categories.join(" "));
+    if spec.has(Flag::NoMulti) {
+        page.push_str("- Not inside MULTI.\n");
+    }
+    if !spec.example.is_empty() {
+        page.push_str("\n```\n");
+        for (command, output) in spec.example {
+            let _ = writeln!(page, "> {command}");
+            if !output.is_empty() {
+                let _ = writeln!(page, "{output}");
+            }
+        }
+        page.push_str("```\n");
+    }
+}
+
+fn has_about(argument: &Argument) -> bool {
+    !argument.about.is_empty() || argument.arguments.iter().any(has_about)
+}
+
+fn write_about(argument: &Argument, page: &mut String) {
+    if !argument.about.is_empty() {
+        let mut syntax = String::new();
+        Argument {
+            optional: false,
+            multiple: false,
+            ..Argument::new(argument.name, argument.kind)
+        }
+        .after_maybe(argument)
+        .write_syntax(&mut syntax);
+        let syntax = if argument.kind == Kind::OneOf && argument.token.is_none() {
+            syntax.trim_matches(['(', ')']).to_string()
+        } else {
+            syntax
+        };
+        let _ = writeln!(page, "- `{syntax}`: {}", argument.about);
+    }
+    argument.arguments.iter().for_each(|member| write_about(member, page));
+}
+
+impl Argument {
+    /// The same with token, text and members of `other`: how it looks when it stands alone.
+    fn after_maybe(self, other: &Argument) -> Argument {
+        Argument { token: other.token, display: other.display, arguments: other.arguments, ..self }
+    }
+}

@@ -1,0 +1,416 @@
+//! What a command says, parsed: for the engine, for the connection itself, or for the server. A
+//! parser decides as much as can be decided without any state; what remains is done by the session.
+
+use crate::engine::request::{QueueName, Request};
+use crate::ids::{ClientId, Db};
+use crate::pubsub::Kind;
+use crate::resp::Protocol;
+
+/// A parsed command. Slices borrow from the connection's read buffer.
+#[derive(Clone, Debug)]
+pub enum Action<'a> {
+    /// For the engine, which also answers it.
+    Engine(Request<'a>),
+    /// What Redis asks of any key, answered from whether the queue exists.
+    Probe(QueueName<'a>, Probe),
+    /// About this connection.
+    Connection(Connection<'a>),
+    /// About channels.
+    PubSub(PubSub<'a>),
+    /// About transactions; done at once, never queued.
+    Transaction(Transaction<'a>),
+    /// About other connections.
+    Clients(Clients<'a>),
+    /// About the table of commands.
+    Commands(Commands<'a>),
+    /// About users.
+    Users(Users<'a>),
+    /// About the server.
+    Server(Server<'a>),
+}
+
+/// A question about a key of any type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Probe {
+    /// TYPE → `list` or `none`.
+    Type,
+    /// TTL and its kin → −1 (does not expire) or −2 (is not there).
+    Ttl,
+    /// PERSIST → 0.
+    Persist,
+    /// OBJECT ENCODING → `delay`, or nil.
+    Encoding,
+    /// OBJECT IDLETIME → 0, or nil.
+    IdleTime,
+    /// OBJECT REFCOUNT → 1, or nil.
+    RefCount,
+    /// OBJECT FREQ → an error, or nil.
+    Frequency,
+    /// A reading command of another type → `WRONGTYPE`, or nil.
+    OtherValue,
+    /// A counting command of another type → `WRONGTYPE`, or 0.
+    OtherCount,
+}
+
+/// What a command asks of its own connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Connection<'a> {
+    /// HELLO.
+    Hello(Hello<'a>),
+    /// AUTH, with or without a user.
+    Auth {
+        /// The user, if named.
+        user: Option<&'a [u8]>,
+        /// The password.
+        password: &'a [u8],
+    },
+    /// PING, with or without a message.
+    Ping(Option<&'a [u8]>),
+    /// ECHO.
+    Echo(&'a [u8]),
+    /// SELECT, 0 to 15.
+    Select(Db),
+    /// QUIT.
+    Quit,
+    /// RESET.
+    Reset,
+    /// CLIENT SETNAME; empty for none.
+    SetName(&'a [u8]),
+    /// CLIENT GETNAME.
+    GetName,
+    /// CLIENT SETINFO LIB-NAME.
+    SetLibName(&'a [u8]),
+    /// CLIENT SETINFO LIB-VER.
+    SetLibVersion(&'a [u8]),
+    /// CLIENT ID.
+    Id,
+    /// CLIENT INFO.
+    Info,
+    /// CLIENT NO-EVICT.
+    NoEvict(bool),
+    /// CLIENT NO-TOUCH.
+    NoTouch(bool),
+    /// CLIENT GETREDIR.
+    GetRedir,
+    /// CLIENT TRACKING OFF → OK, as it is off.
+    TrackingOff,
+    /// CLIENT TRACKINGINFO.
+    TrackingInfo,
+    /// CLIENT REPLY.
+    Reply(ReplyMode),
+}
+
+/// HELLO's options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Hello<'a> {
+    /// 2 or 3; without it the protocol stays.
+    pub protocol: Option<Protocol>,
+    /// `AUTH user password`.
+    pub auth: Option<(&'a [u8], &'a [u8])>,
+    /// `SETNAME name`.
+    pub name: Option<&'a [u8]>,
+}
+
+/// CLIENT REPLY.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReplyMode {
+    /// Every command is answered.
+    On,
+    /// None is.
+    Off,
+    /// The next one is not.
+    Skip,
+}
+
+/// What a command asks of channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PubSub<'a> {
+    /// SUBSCRIBE and its kin.
+    Subscribe(Kind, &'a [&'a [u8]]),
+    /// UNSUBSCRIBE and its kin; no names: all.
+    Unsubscribe(Kind, &'a [&'a [u8]]),
+    /// PUBLISH and SPUBLISH → how many get it.
+    Publish {
+        /// To the subscribers of SSUBSCRIBE.
+        sharded: bool,
+        /// Where.
+        channel: &'a [u8],
+        /// What.
+        message: &'a [u8],
+    },
+    /// PUBSUB CHANNELS and SHARDCHANNELS.
+    Channels {
+        /// Those of SSUBSCRIBE.
+        sharded: bool,
+        /// Only those that match.
+        pattern: Option<&'a [u8]>,
+    },
+    /// PUBSUB NUMSUB and SHARDNUMSUB.
+    Counts {
+        /// Those of SSUBSCRIBE.
+        sharded: bool,
+        /// Of these.
+        channels: &'a [&'a [u8]],
+    },
+    /// PUBSUB NUMPAT.
+    PatternCount,
+    /// MONITOR.
+    Monitor,
+}
+
+/// MULTI and what ends it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transaction<'a> {
+    /// MULTI.
+    Multi,
+    /// EXEC.
+    Exec,
+    /// DISCARD.
+    Discard,
+    /// WATCH.
+    Watch(&'a [&'a [u8]]),
+    /// UNWATCH.
+    Unwatch,
+}
+
+/// What a command asks about other connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clients<'a> {
+    /// CLIENT LIST.
+    List(ClientFilter<'a>),
+    /// CLIENT KILL with filters → how many.
+    Kill(ClientFilter<'a>),
+    /// CLIENT KILL addr → OK or an error.
+    KillAddr(&'a [u8]),
+    /// CLIENT PAUSE.
+    Pause {
+        /// For how long, ms.
+        ms: u64,
+        /// Only commands that write.
+        writes_only: bool,
+    },
+    /// CLIENT UNPAUSE.
+    Unpause,
+    /// CLIENT UNBLOCK → 1 or 0.
+    Unblock {
+        /// Whom; `None` for a number that no connection can have.
+        id: Option<ClientId>,
+        /// With the error `UNBLOCKED` instead of a timeout's reply.
+        error: bool,
+    },
+}
+
+/// Which connections CLIENT LIST and CLIENT KILL mean; all that is named must hold.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ClientFilter<'a> {
+    /// These numbers.
+    pub ids: Option<Vec<ClientId>>,
+    /// This kind.
+    pub kind: Option<ClientKind>,
+    /// This peer, `ip:port`.
+    pub addr: Option<&'a [u8]>,
+    /// Connected to this address, `ip:port`.
+    pub laddr: Option<&'a [u8]>,
+    /// This user.
+    pub user: Option<&'a [u8]>,
+    /// Connected for at least so many seconds.
+    pub age_s_min: Option<u64>,
+    /// Not the asking connection.
+    pub skip_me: bool,
+}
+
+/// `TYPE` of CLIENT LIST and CLIENT KILL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientKind {
+    /// Every connection that is none of the others.
+    Normal,
+    /// Subscribed.
+    PubSub,
+    /// The connection to a master.
+    Master,
+    /// A replica's connection.
+    Replica,
+}
+
+/// What a command asks about the table of commands.
+#[derive(Clone, Debug)]
+pub enum Commands<'a> {
+    /// COMMAND.
+    All,
+    /// COMMAND COUNT.
+    Count,
+    /// COMMAND INFO; no names: all.
+    Info(&'a [&'a [u8]]),
+    /// COMMAND DOCS; no names: all.
+    Docs(&'a [&'a [u8]]),
+    /// COMMAND LIST.
+    List(ListFilter<'a>),
+    /// COMMAND GETKEYS: a whole command.
+    GetKeys(&'a [&'a [u8]]),
+    /// COMMAND GETKEYSANDFLAGS: a whole command.
+    GetKeysAndFlags(&'a [&'a [u8]]),
+    /// HELP of the container with this name.
+    Help(&'static str),
+}
+
+/// `FILTERBY` of COMMAND LIST.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ListFilter<'a> {
+    /// All commands.
+    All,
+    /// `MODULE`: there are no modules, so none.
+    Module,
+    /// `ACLCAT`.
+    Category(&'a [u8]),
+    /// `PATTERN`.
+    Pattern(&'a [u8]),
+}
+
+/// What ACL asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Users<'a> {
+    /// ACL CAT, with or without a category.
+    Categories(Option<&'a [u8]>),
+    /// ACL DELUSER.
+    Delete(&'a [&'a [u8]]),
+    /// ACL DRYRUN.
+    DryRun {
+        /// Who.
+        name: &'a [u8],
+        /// A whole command.
+        command: &'a [&'a [u8]],
+    },
+    /// ACL GENPASS: so many hexadecimal digits.
+    GeneratePassword {
+        /// 1 to 1024.
+        digits: usize,
+    },
+    /// ACL GETUSER.
+    Show(&'a [u8]),
+    /// ACL LIST.
+    List,
+    /// ACL LOAD.
+    Load,
+    /// ACL LOG: so many entries.
+    Log(usize),
+    /// ACL LOG RESET.
+    ForgetLog,
+    /// ACL SAVE.
+    Save,
+    /// ACL SETUSER.
+    Set {
+        /// Whom.
+        name: &'a [u8],
+        /// The rules.
+        rules: &'a [&'a [u8]],
+    },
+    /// ACL USERS.
+    Names,
+    /// ACL WHOAMI.
+    WhoAmI,
+}
+
+/// What a command asks of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Server<'a> {
+    /// CONFIG GET.
+    ConfigGet(&'a [&'a [u8]]),
+    /// CONFIG SET: names and values in turn.
+    ConfigSet(&'a [&'a [u8]]),
+    /// CONFIG REWRITE.
+    ConfigRewrite,
+    /// CONFIG RESETSTAT.
+    ConfigResetStat,
+    /// INFO.
+    Info(&'a [&'a [u8]]),
+    /// SLOWLOG GET: so many entries.
+    SlowlogGet(usize),
+    /// SLOWLOG LEN.
+    SlowlogLen,
+    /// SLOWLOG RESET.
+    SlowlogReset,
+    /// LATENCY LATEST.
+    LatencyLatest,
+    /// LATENCY HISTORY of an event.
+    LatencyHistory(&'a [u8]),
+    /// LATENCY GRAPH of an event.
+    LatencyGraph(&'a [u8]),
+    /// LATENCY HISTOGRAM of these commands; all that ran if none is named.
+    LatencyHistogram(&'a [&'a [u8]]),
+    /// LATENCY RESET of these events; all if none is named.
+    LatencyReset(&'a [&'a [u8]]),
+    /// MEMORY DOCTOR.
+    MemoryDoctor,
+    /// MEMORY STATS.
+    MemoryStats,
+    /// What is always answered the same.
+    Fixed(Fixed),
+    /// LATENCY DOCTOR.
+    LatencyDoctor,
+    /// TIME.
+    Time,
+    /// WAIT → 0.
+    Wait,
+    /// SAVE.
+    Save,
+    /// BGSAVE.
+    BgSave {
+        /// Behind the one that runs, if one does.
+        schedule: bool,
+    },
+    /// BGREWRITEAOF.
+    BgRewriteAof,
+    /// WAITAOF.
+    WaitAof(WaitAof),
+    /// LASTSAVE.
+    LastSave,
+    /// ROLE.
+    Role,
+    /// SHUTDOWN.
+    Shutdown(Shutdown),
+    /// SHUTDOWN ABORT.
+    ShutdownAbort,
+    /// MODULE LIST.
+    ModuleList,
+    /// LOLWUT.
+    Lolwut,
+    /// SCAN for a type that no key has → the end at once.
+    ScanNothing,
+    /// RANDOMKEY in this database; the session brings the chance.
+    RandomQueue(Db),
+}
+
+/// A reply that is always the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fixed {
+    /// `OK`.
+    Ok,
+    /// An empty array.
+    Empty,
+    /// An array of so many zeros.
+    Zeros(usize),
+    /// A text.
+    Text(&'static str),
+}
+
+/// What WAITAOF waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WaitAof {
+    /// This server's journal.
+    pub local: bool,
+    /// So many replicas' journals.
+    pub replicas: u64,
+    /// For how long, ms; 0 without limit.
+    pub timeout_ms: u64,
+}
+
+/// What SHUTDOWN asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Shutdown {
+    /// `SAVE` or `NOSAVE`, if named. The journal is synced in either case.
+    pub save: Option<bool>,
+    /// `NOW`: do not wait for anything.
+    pub now: bool,
+    /// `FORCE`: even if the last sync fails.
+    pub force: bool,
+}

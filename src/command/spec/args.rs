@@ -1,0 +1,426 @@
+//! A cursor over the words of one command, with a reader for each kind of argument. Options are
+//! read by the command's argument tree, so that no parser can accept a word that the tree does not
+//! name.
+
+use crate::command::read::duration;
+use crate::command::read::moment;
+use crate::command::read::moment::WhenError;
+use crate::command::read::number;
+use crate::command::read::number::Whole;
+use crate::command::spec::CommandSpec;
+use crate::command::spec::argument::{Argument, Kind};
+use crate::engine::policy::Backoff;
+use crate::engine::request::{QueueName, Side, Wait, When};
+use crate::error::{Error, Shown};
+use crate::ids::{Db, Token};
+use crate::limits::{COUNT_MAX, DELAY_MS_MAX, NAME_BYTES_MAX, PATTERN_BYTES_MAX, PRIORITY_MAX};
+use crate::time::Written;
+
+/// The words of one command, read from left to right.
+#[derive(Debug)]
+pub struct Args<'a> {
+    spec: &'static CommandSpec,
+    words: &'a [&'a [u8]],
+    at: usize,
+    db: Db,
+    /// The options read so far, a bit for each in the order of the tree.
+    seen: u64,
+    option: Option<&'static Argument>,
+}
+
+impl<'a> Args<'a> {
+    /// Begins behind the name (and the subcommand's). `words` has passed the arity check.
+    pub fn new(spec: &'static CommandSpec, words: &'a [&'a [u8]], db: Db) -> Args<'a> {
+        let at = 1 + usize::from(spec.is_subcommand());
+        Args { spec, words, at, db, seen: 0, option: None }
+    }
+
+    /// The command that is being read.
+    pub fn spec(&self) -> &'static CommandSpec {
+        self.spec
+    }
+
+    /// The connection's database.
+    pub fn db(&self) -> Db {
+        self.db
+    }
+
+    /// How many words are left.
+    pub fn left(&self) -> usize {
+        self.words.len() - self.at
+    }
+
+    /// The next word, if there is one.
+    pub fn peek(&self) -> Option<&'a [u8]> {
+        self.words.get(self.at).copied()
+    }
+
+    /// The next word; `name` is what it is called when it is missing.
+    pub fn word(&mut self, name: &str) -> Result<&'a [u8], Error> {
+        let word = self.peek().ok_or_else(|| match self.option {
+            Some(Argument { token: Some(token), .. }) => {
+                Error::text(format!("ERR syntax error: {token} needs a value ({name})"))
+            }
+            _ => arity_error(self.spec.name),
+        })?;
+        self.at += 1;
+        Ok(word)
+    }
+
+    /// A glob: as [`word`](Args::word), not longer than what it can match.
+    pub fn pattern(&mut self, name: &str) -> Result<&'a [u8], Error> {
+        let pattern = self.word(name)?;
+        check_pattern(pattern, PATTERN_BYTES_MAX)?;
+        Ok(pattern)
+    }
+
+    /// The words left but for the last `keep`.
+    pub fn words_but(&mut self, keep: usize) -> &'a [&'a [u8]] {
+        let end = (self.words.len() - keep).max(self.at);
+        let words = &self.words[self.at..end];
+        self.at = end;
+        words
+    }
+
+    /// All words left.
+    pub fn rest(&mut self) -> &'a [&'a [u8]] {
+        self.words_but(0)
+    }
+
+    /// A queue.
+    pub fn queue(&mut self) -> Result<QueueName<'a>, Error> {
+        let name = self.word("queue")?;
+        check_name("queue", name)?;
+        Ok(QueueName { db: self.db, name })
+    }
+
+    /// The queues left but for the last `keep` words.
+    pub fn queues_but(&mut self, keep: usize) -> Result<&'a [&'a [u8]], Error> {
+        let queues = self.words_but(keep);
+        if queues.is_empty() {
+            return Err(arity_error(self.spec.name));
+        }
+        queues.iter().try_for_each(|name| check_name("queue", name))?;
+        Ok(queues)
+    }
+
+    /// A number of queues, then the queues.
+    pub fn counted_queues(&mut self) -> Result<&'a [&'a [u8]], Error> {
+        let count = self.count("numqueues")?;
+        self.queues_of(count)
+    }
+
+    /// So many queues.
+    pub fn queues_of(&mut self, count: u32) -> Result<&'a [&'a [u8]], Error> {
+        let keep = self.keeping("numqueues", count)?;
+        self.queues_but(keep)
+    }
+
+    /// A number of ids, then the ids.
+    pub fn counted_ids(&mut self) -> Result<&'a [&'a [u8]], Error> {
+        let count = self.count("numids")?;
+        let keep = self.keeping("numids", count)?;
+        let ids = self.words_but(keep);
+        ids.iter().try_for_each(|id| check_name("id", id))?;
+        Ok(ids)
+    }
+
+    /// How many words are behind the next `count`.
+    fn keeping(&self, name: &str, count: u32) -> Result<usize, Error> {
+        let left = self.left();
+        left.checked_sub(count as usize).ok_or_else(|| {
+            Error::text(format!("ERR syntax error: {name} is {count}, but {left} arguments follow"))
+        })
+    }
+
+    /// A job's id.
+    pub fn id(&mut self) -> Result<&'a [u8], Error> {
+        let id = self.word("id")?;
+        check_name("id", id)?;
+        Ok(id)
+    }
+
+    /// All words left as ids, at least one.
+    pub fn ids(&mut self) -> Result<&'a [&'a [u8]], Error> {
+        let ids = self.rest();
+        if ids.is_empty() {
+            return Err(arity_error(self.spec.name));
+        }
+        ids.iter().try_for_each(|id| check_name("id", id))?;
+        Ok(ids)
+    }
+
+    /// A whole number from `least` to `most`, leading zeros allowed.
+    pub fn integer(&mut self, name: &str, least: u64, most: u64) -> Result<u64, Error> {
+        let word = self.word(name)?;
+        number::unsigned(word).filter(|value| (least..=most).contains(value)).ok_or_else(|| {
+            let shown = Shown::new(word);
+            Error::text(format!("ERR {name} {shown} is not an integer from {least} to {most}"))
+        })
+    }
+
+    /// A COUNT or numqueues: 1 to 10,000.
+    pub fn count(&mut self, name: &str) -> Result<u32, Error> {
+        self.integer(name, 1, COUNT_MAX).map(|count| count as u32)
+    }
+
+    /// A priority: 0 (first) to 9.
+    pub fn priority(&mut self) -> Result<u8, Error> {
+        self.integer("priority", 0, u64::from(PRIORITY_MAX)).map(|priority| priority as u8)
+    }
+
+    /// A fencing token: decimal digits of at most 63 bits.
+    pub fn token(&mut self) -> Result<Token, Error> {
+        let word = self.word("token")?;
+        let token = number::unsigned(word).filter(|token| *token <= i64::MAX as u64);
+        token.map(Token).ok_or_else(|| {
+            let shown = Shown::new(word);
+            let max = i64::MAX;
+            Error::text(format!("ERR token {shown} is not an integer from 0 to {max}"))
+        })
+    }
+
+    /// A duration in ms, from `least` to 365000d.
+    pub fn duration(&mut self, name: &str, least: u64) -> Result<u64, Error> {
+        let word = self.word(name)?;
+        let shown = Shown::new(word);
+        let most = Written(DELAY_MS_MAX);
+        match duration::parse(word) {
+            Some(Whole::Fits(ms)) if ms < least => {
+                Err(Error::text(format!("ERR {name} {shown} is too short; the least is {least}ms")))
+            }
+            Some(Whole::Fits(ms)) if ms <= DELAY_MS_MAX => Ok(ms),
+            Some(_) => {
+                Err(Error::text(format!("ERR {name} {shown} is too long; the most is {most}")))
+            }
+            None if word.first() == Some(&b'-') => Err(Error::text(format!(
+                "ERR {name} {shown} is negative or malformed; the least is {least}ms"
+            ))),
+            None => Err(Error::text(format!(
+                "ERR {name} {shown} is not a duration such as 500ms, 30s, 1h30m or 15d"
+            ))),
+        }
+    }
+
+    /// When a job is to fall due. `max-delay` is the engine's to check.
+    pub fn when(&mut self) -> Result<When, Error> {
+        let word = self.word("when")?;
+        moment::parse(word).map_err(|error| {
+            let shown = Shown::new(word);
+            let most = Written(DELAY_MS_MAX);
+            Error::text(match error {
+                WhenError::Negative => format!("ERR when {shown} is negative; the least is 0"),
+                WhenError::TooLarge => {
+                    format!("ERR when {shown} is too far away; the most that max-delay can be is {most}")
+                }
+                WhenError::Seconds(ms) => format!(
+                    "ERR when {shown} is before 1973, so it can only be unix seconds; @ takes unix \
+                     milliseconds, which would be @{ms}"
+                ),
+                WhenError::TimeOfDay => format!(
+                    "ERR when {shown} is not a duration; an absolute time needs @ and unix ms, or a \
+                     date, time and offset such as 2030-01-31T12:30:00Z"
+                ),
+                WhenError::Malformed => format!(
+                    "ERR when {shown} is neither a duration such as 30s or 1h30m nor an absolute \
+                     time, @<unix-ms> or 2030-01-31T12:30:00Z"
+                ),
+            })
+        })
+    }
+
+    /// Seconds as BLPOP reads them, or NOWAIT.
+    pub fn timeout(&mut self) -> Result<Wait, Error> {
+        let word = self.word("timeout")?;
+        if word.eq_ignore_ascii_case(b"NOWAIT") { Ok(Wait::No) } else { wait(word) }
+    }
+
+    /// Seconds as BLPOP reads them.
+    pub fn seconds(&mut self) -> Result<Wait, Error> {
+        wait(self.word("timeout")?)
+    }
+
+    /// A whole number of any size that fits, with Redis's error text.
+    pub fn signed(&mut self, name: &str) -> Result<i64, Error> {
+        let value = number::signed(self.word(name)?);
+        value.ok_or_else(|| Error::text("ERR value is not an integer or out of range"))
+    }
+
+    /// A side of a list, LEFT or RIGHT.
+    pub fn side(&mut self) -> Result<Side, Error> {
+        let Some(word) = self.peek() else {
+            return Err(Error::text("ERR syntax error: LEFT or RIGHT is missing"));
+        };
+        self.at += 1;
+        [Side::Left, Side::Right]
+            .into_iter()
+            .find(|side| word.eq_ignore_ascii_case(side.word().as_bytes()))
+            .ok_or_else(|| {
+                let shown = Shown::new(word);
+                Error::text(format!("ERR syntax error: {shown} is neither LEFT nor RIGHT"))
+            })
+    }
+
+    /// A backoff.
+    pub fn backoff(&mut self) -> Result<Backoff, Error> {
+        let word = self.word("backoff")?;
+        duration::parse_backoff(word, DELAY_MS_MAX)
+            .map_err(|why| Error::text(format!("ERR backoff {}: {why}", Shown::new(word))))
+    }
+
+    /// A cursor of SCAN.
+    pub fn cursor(&mut self) -> Result<u64, Error> {
+        number::unsigned(self.word("cursor")?).ok_or_else(|| Error::text("ERR invalid cursor"))
+    }
+
+    /// The next option's token, none at the end. A word that is no option, one that was there
+    /// before, and one that excludes another are syntax errors. The option's value, if it has one,
+    /// is read by the caller.
+    pub fn option(&mut self) -> Result<Option<&'static str>, Error> {
+        let Some(word) = self.peek() else { return Ok(None) };
+        let mut bit = 1;
+        let Some(found) = find(self.spec.arguments, word, &mut bit) else {
+            return Err(self.unknown_option());
+        };
+        let token = found.argument.token.unwrap_or_default();
+        if self.seen & found.bit != 0 {
+            return Err(Error::text(format!("ERR syntax error: {token} stands there twice")));
+        }
+        if self.seen & found.excludes != 0 {
+            let words = exclusive_words(self.spec.arguments, found.argument);
+            return Err(Error::text(format!("ERR syntax error: only one of {words} can be given")));
+        }
+        self.seen |= found.bit;
+        self.option = Some(found.argument);
+        self.at += 1;
+        Ok(Some(token))
+    }
+
+    /// The value of an option that takes one of several words: its token.
+    pub fn choice(&mut self) -> Result<&'static str, Error> {
+        let members = self.option.map_or(&[][..], |option| option.arguments);
+        let name = self.option.map_or("", |option| option.name);
+        let word = self.word(name)?;
+        let token = members
+            .iter()
+            .filter_map(|member| member.token)
+            .find(|token| word.eq_ignore_ascii_case(token.as_bytes()));
+        token.ok_or_else(|| {
+            let words: Vec<&str> = members.iter().filter_map(|member| member.token).collect();
+            let (shown, words) = (Shown::new(word), words.join(", "));
+            Error::text(format!("ERR syntax error: {name} {shown} is none of {words}"))
+        })
+    }
+
+    /// The error for the next word where only an option could stand.
+    pub fn unknown_option(&self) -> Error {
+        let word = self.peek().unwrap_or_default();
+        Error::text(format!("ERR syntax error: unknown option {}", Shown::new(word)))
+    }
+
+    /// The end of the command; a word too many is a wrong number of arguments.
+    pub fn end_or_arity(&self) -> Result<(), Error> {
+        if self.left() == 0 { Ok(()) } else { Err(arity_error(self.spec.name)) }
+    }
+
+    /// The end of the command; a word too many is a syntax error.
+    pub fn end(&self) -> Result<(), Error> {
+        if self.left() == 0 { Ok(()) } else { Err(self.unknown_option()) }
+    }
+}
+
+/// `ERR wrong number of arguments for 'delay.add' command`.
+pub fn arity_error(name: &str) -> Error {
+    Error::text(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+fn wait(word: &[u8]) -> Result<Wait, Error> {
+    match number::timeout_ms(word) {
+        Ok(0) => Ok(Wait::Forever),
+        Ok(ms) => Ok(Wait::For(ms)),
+        Err(error) => Err(Error::text(error.to_string())),
+    }
+}
+
+/// Refuses a pattern of more than `bytes_max`.
+pub fn check_pattern(pattern: &[u8], bytes_max: usize) -> Result<(), Error> {
+    let bytes = pattern.len();
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(Error::text(format!("ERR the pattern has {bytes} bytes; the most are {bytes_max}")))
+}
+
+fn check_name(what: &str, name: &[u8]) -> Result<(), Error> {
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) {
+        return Ok(());
+    }
+    let (shown, bytes) = (Shown::new(name), name.len());
+    Err(Error::text(format!(
+        "ERR {what} {shown} has {bytes} bytes; it must have 1 to {NAME_BYTES_MAX}"
+    )))
+}
+
+struct Found {
+    argument: &'static Argument,
+    bit: u64,
+    excludes: u64,
+}
+
+/// Looks for an option in the tree; `bit` is the next option's, in the order of the tree.
+fn find(arguments: &'static [Argument], word: &[u8], bit: &mut u64) -> Option<Found> {
+    for argument in arguments {
+        let first = *bit;
+        if let Some(token) = argument.token {
+            if word.eq_ignore_ascii_case(token.as_bytes()) {
+                return Some(Found { argument, bit: first, excludes: 0 });
+            }
+            *bit <<= 1;
+            continue;
+        }
+        let choice = argument.kind == Kind::OneOf && !argument.multiple;
+        for member in argument.arguments {
+            let start = *bit;
+            if let Some(mut inside) = find(std::slice::from_ref(member), word, bit) {
+                if choice {
+                    // All options of the other members; those of its own go with it.
+                    let mut end = start;
+                    count(std::slice::from_ref(member), &mut end);
+                    let own = end - start;
+                    let mut end = first;
+                    count(argument.arguments, &mut end);
+                    inside.excludes |= (end - first) & !own;
+                }
+                return Some(inside);
+            }
+        }
+    }
+    None
+}
+
+/// Moves `bit` behind all options of `arguments`.
+fn count(arguments: &[Argument], bit: &mut u64) {
+    for argument in arguments {
+        match argument.token {
+            Some(_) => *bit <<= 1,
+            None => count(argument.arguments, bit),
+        }
+    }
+}
+
+/// The words of the choice that `argument` belongs to.
+fn exclusive_words(arguments: &'static [Argument], argument: &Argument) -> String {
+    for group in arguments.iter().filter(|group| group.token.is_none()) {
+        let inside = group.arguments.iter().any(|member| std::ptr::eq(member, argument));
+        if inside {
+            let words: Vec<&str> =
+                group.arguments.iter().filter_map(|member| member.token).collect();
+            return words.join(", ");
+        }
+        let words = exclusive_words(group.arguments, argument);
+        if !words.is_empty() {
+            return words;
+        }
+    }
+    String::new()
+}

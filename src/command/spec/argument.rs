@@ -1,0 +1,216 @@
+//! The argument tree of a command: what stands where, which words are options. The option reader of
+//! [`Args`](crate::command::spec::args::Args) walks it, COMMAND DOCS and the written reference show it.
+
+/// One argument, or a group of them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name, lower case.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// The word before it; in upper case, read in any.
+    pub token: Option<&'static str>,
+    /// Limits and default, for the reference.
+    pub about: &'static str,
+    /// What the syntax line shows instead of the name.
+    pub display: Option<&'static str>,
+    /// It can be left out.
+    pub optional: bool,
+    /// It can be repeated.
+    pub multiple: bool,
+    /// Of a group: its members.
+    pub arguments: &'static [Argument],
+    /// Of a queue: which of the command's key specifications tells where it stands.
+    pub key_spec: u8,
+}
+
+/// What an argument holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A queue's name.
+    Key,
+    /// A job's id.
+    Id,
+    /// Any bytes.
+    Bytes,
+    /// A whole number.
+    Integer,
+    /// A duration: `500ms`, `1h30m`.
+    Duration,
+    /// A duration from now, or an absolute time.
+    When,
+    /// Seconds with decimals, or NOWAIT.
+    Timeout,
+    /// A side of a list, LEFT or RIGHT.
+    Side,
+    /// A fencing token.
+    Token,
+    /// A ladder of durations, or `exp:…`.
+    Backoff,
+    /// A glob.
+    Pattern,
+    /// A word by itself: the token.
+    Word,
+    /// One of its members.
+    OneOf,
+    /// Its members, one after another.
+    Block,
+}
+
+impl Kind {
+    /// The type as COMMAND DOCS names it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Key => "key",
+            Kind::Id | Kind::Bytes | Kind::Token => "string",
+            Kind::Duration | Kind::When | Kind::Backoff | Kind::Side => "string",
+            Kind::Integer => "integer",
+            Kind::Timeout => "double",
+            Kind::Pattern => "pattern",
+            Kind::Word => "pure-token",
+            Kind::OneOf => "oneof",
+            Kind::Block => "block",
+        }
+    }
+}
+
+impl Argument {
+    /// An argument that must be there.
+    pub const fn new(name: &'static str, kind: Kind) -> Argument {
+        Argument {
+            name,
+            kind,
+            token: None,
+            about: "",
+            display: None,
+            optional: false,
+            multiple: false,
+            arguments: &[],
+            key_spec: 0,
+        }
+    }
+
+    /// An option without a value.
+    pub const fn word(name: &'static str, token: &'static str) -> Argument {
+        Argument { token: Some(token), ..Argument::new(name, Kind::Word) }
+    }
+
+    /// An option with a value; optional.
+    pub const fn option(token: &'static str, name: &'static str, kind: Kind) -> Argument {
+        Argument { token: Some(token), optional: true, ..Argument::new(name, kind) }
+    }
+
+    /// One of `arguments`.
+    pub const fn one_of(name: &'static str, arguments: &'static [Argument]) -> Argument {
+        Argument { arguments, ..Argument::new(name, Kind::OneOf) }
+    }
+
+    /// `arguments` one after another.
+    pub const fn block(name: &'static str, arguments: &'static [Argument]) -> Argument {
+        Argument { arguments, ..Argument::new(name, Kind::Block) }
+    }
+
+    /// The same, but can be left out.
+    pub const fn optional(self) -> Argument {
+        Argument { optional: true, ..self }
+    }
+
+    /// The same, but can be repeated.
+    pub const fn multiple(self) -> Argument {
+        Argument { multiple: true, ..self }
+    }
+
+    /// The same, of the second key specification.
+    pub const fn second_key(self) -> Argument {
+        Argument { key_spec: 1, ..self }
+    }
+
+    /// The same, behind a word.
+    pub const fn after(self, token: &'static str) -> Argument {
+        Argument { token: Some(token), ..self }
+    }
+
+    /// The same, with limits and default.
+    pub const fn about(self, about: &'static str) -> Argument {
+        Argument { about, ..self }
+    }
+
+    /// The same, shown otherwise.
+    pub const fn shown(self, display: &'static str) -> Argument {
+        Argument { display: Some(display), ..self }
+    }
+
+    /// How many words it takes at least.
+    pub fn words_min(&self) -> usize {
+        if self.optional { 0 } else { self.words_given() }
+    }
+
+    /// How many words it takes at least if it is given. An alternative is given by being chosen.
+    fn words_given(&self) -> usize {
+        let value = match self.kind {
+            Kind::Word => 0,
+            Kind::OneOf => self.arguments.iter().map(Argument::words_given).min().unwrap_or(0),
+            Kind::Block => self.arguments.iter().map(Argument::words_min).sum(),
+            _ => 1,
+        };
+        usize::from(self.token.is_some()) + value
+    }
+
+    /// Whether it always takes the same number of words.
+    pub fn is_fixed(&self) -> bool {
+        let members_fixed = self.arguments.iter().all(Argument::is_fixed);
+        let mut sizes = self.arguments.iter().map(Argument::words_given);
+        let first = sizes.next();
+        let even = self.kind != Kind::OneOf || sizes.all(|size| Some(size) == first);
+        !self.optional && !self.multiple && members_fixed && even
+    }
+
+    /// Appends it as the syntax line shows it: `[ID id]`, `queue [queue ...]`.
+    pub fn write_syntax(&self, line: &mut String) {
+        let mut bare = String::new();
+        self.write_bare(&mut bare);
+        let choice = self.kind == Kind::OneOf && self.token.is_none();
+        let body = match (self.multiple, self.token) {
+            (true, _) if choice => format!("({bare}) ..."),
+            // The token stands once.
+            (true, Some(token)) => format!("{bare} [{} ...]", bare[token.len()..].trim_start()),
+            (true, None) => format!("{bare} [{bare} ...]"),
+            (false, _) if choice && !self.optional => format!("({bare})"),
+            (false, _) => bare,
+        };
+        line.push_str(&if self.optional { format!("[{body}]") } else { body });
+    }
+
+    fn write_bare(&self, line: &mut String) {
+        if let Some(token) = self.token {
+            line.push_str(token);
+            if self.kind == Kind::Word {
+                return;
+            }
+            line.push(' ');
+        }
+        if self.arguments.is_empty() {
+            line.push_str(self.display.unwrap_or(self.name));
+            return;
+        }
+        let choice = self.kind == Kind::OneOf;
+        let parted = choice && self.token.is_some();
+        if parted {
+            line.push('(');
+        }
+        for (i, member) in self.arguments.iter().enumerate() {
+            if i > 0 {
+                line.push_str(if choice { " | " } else { " " });
+            }
+            // An alternative is optional by being one.
+            if choice && !member.multiple {
+                member.write_bare(line);
+            } else {
+                member.write_syntax(line);
+            }
+        }
+        if parted {
+            line.push(')');
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! What is known of a command: [`CommandSpec`], the type of the one table.
+//!
+//! Arity, legacy key positions, ACL categories and the flag `movablekeys` follow from the rest and
+//! are computed, so that they cannot contradict it.
+
+pub mod action;
+pub mod args;
+pub mod argument;
+pub mod secret;
+
+use crate::command::spec::action::Action;
+use crate::command::spec::args::Args;
+use crate::command::spec::argument::{Argument, Kind};
+use crate::error::Error;
+
+/// Reads a command's arguments.
+pub type Parse = for<'a> fn(&mut Args<'a>) -> Result<Action<'a>, Error>;
+
+/// A command, or a subcommand of one.
+#[derive(Debug)]
+pub struct CommandSpec {
+    /// Full name, lower case; a subcommand's with its container: `client|kill`.
+    pub name: &'static str,
+    /// One sentence without a full stop.
+    pub summary: &'static str,
+    /// The version of delayd that brought it.
+    pub since: &'static str,
+    /// The chapter of the reference.
+    pub group: Group,
+    /// What it costs.
+    pub complexity: &'static str,
+    /// What it takes, in the order in which it is written.
+    pub arguments: &'static [Argument],
+    /// How it behaves.
+    pub flags: &'static [Flag],
+    /// Categories that do not follow from group, flags and keys.
+    pub categories: &'static [&'static str],
+    /// Hints for clients of a cluster.
+    pub tips: &'static [&'static str],
+    /// Where its queues stand.
+    pub keys: Keys,
+    /// What it does to them.
+    pub access: Access,
+    /// Where its channels stand.
+    pub channels: Channels,
+    /// The reply in words, with types.
+    pub reply: &'static str,
+    /// What goes beyond the summary; paragraphs of the reference.
+    pub notes: &'static str,
+    /// Commands, and what redis-cli prints for them.
+    pub example: &'static [(&'static str, &'static str)],
+    /// Reads the arguments; none in a container that is nothing by itself.
+    pub parse: Option<Parse>,
+    /// A container's subcommands.
+    pub subcommands: &'static [CommandSpec],
+}
+
+/// The chapters of the reference, `help @group` in redis-cli.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// The queue's own commands.
+    Delay,
+    /// Ready jobs as a list.
+    List,
+    /// Redis's commands on keys.
+    Generic,
+    /// MULTI and EXEC.
+    Transactions,
+    /// Channels and messages.
+    PubSub,
+    /// Scripts and functions.
+    Scripting,
+    /// The connection.
+    Connection,
+    /// The server.
+    Server,
+}
+
+impl Group {
+    /// All, in the order of the reference.
+    pub const ALL: [Group; 8] = [
+        Group::Delay,
+        Group::List,
+        Group::Generic,
+        Group::Transactions,
+        Group::PubSub,
+        Group::Scripting,
+        Group::Connection,
+        Group::Server,
+    ];
+
+    /// The word users write.
+    pub fn word(self) -> &'static str {
+        match self {
+            Group::Delay => "delay",
+            Group::List => "list",
+            Group::Generic => "generic",
+            Group::Transactions => "transactions",
+            Group::PubSub => "pubsub",
+            Group::Scripting => "scripting",
+            Group::Connection => "connection",
+            Group::Server => "server",
+        }
+    }
+}
+
+/// How a command behaves; the names are Redis's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flag {
+    /// Changes jobs.
+    Write,
+    /// Reads jobs.
+    ReadOnly,
+    /// Refused with `OOM` when memory is used up.
+    DenyOom,
+    /// For operators.
+    Admin,
+    /// May wait.
+    Blocking,
+    /// Allowed while the journal is read.
+    Loading,
+    /// Allowed on a replica that has lost its master.
+    Stale,
+    /// O(1), or O(log n).
+    Fast,
+    /// Allowed before AUTH.
+    NoAuth,
+    /// Not inside MULTI.
+    NoMulti,
+    /// Not inside a script.
+    NoScript,
+    /// Not shown by MONITOR.
+    SkipMonitor,
+    /// Not in the slow log: what it runs is.
+    SkipSlowLog,
+    /// About channels, or what is said in them.
+    PubSub,
+}
+
+impl Flag {
+    /// As COMMAND INFO shows it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Flag::Write => "write",
+            Flag::ReadOnly => "readonly",
+            Flag::DenyOom => "denyoom",
+            Flag::Admin => "admin",
+            Flag::Blocking => "blocking",
+            Flag::Loading => "loading",
+            Flag::Stale => "stale",
+            Flag::Fast => "fast",
+            Flag::NoAuth => "no_auth",
+            Flag::NoMulti => "no_multi",
+            Flag::NoScript => "noscript",
+            Flag::SkipMonitor => "skip_monitor",
+            Flag::SkipSlowLog => "skip_slowlog",
+            Flag::PubSub => "pubsub",
+        }
+    }
+}
+
+/// Where the queues stand among the arguments; the name is at 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keys {
+    /// It names none.
+    None,
+    /// From `first` to `last`; a negative `last` counts from the end, −1 being the last argument.
+    Range {
+        /// The first one.
+        first: i64,
+        /// The last one.
+        last: i64,
+    },
+    /// Their number stands at `at`, they follow.
+    Counted {
+        /// Where the number stands.
+        at: i64,
+    },
+    /// Two, at 1 and at 2, to which it does different things: each has a key specification of its own.
+    FromTo {
+        /// What it does to the second.
+        to: Access,
+    },
+}
+
+/// Where channels stand among the arguments; the name is at 0, a negative `last` counts from the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Channels {
+    /// It names none.
+    None,
+    /// Channels by name.
+    Named {
+        /// The first one.
+        first: i64,
+        /// The last one.
+        last: i64,
+    },
+    /// Patterns of channels.
+    Patterns {
+        /// The first one.
+        first: i64,
+        /// The last one.
+        last: i64,
+    },
+}
+
+/// What a command does to its queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Looks at jobs.
+    Read,
+    /// Looks at what is known of the queue, not at jobs.
+    Look,
+    /// Adds.
+    Insert,
+    /// Takes away and returns.
+    Take,
+    /// Changes what is there.
+    Update,
+    /// Takes away.
+    Delete,
+    /// Removes the queue.
+    Remove,
+}
+
+impl Access {
+    /// The flags of a key specification.
+    pub fn words(self) -> &'static [&'static str] {
+        match self {
+            Access::Read => &["RO", "access"],
+            Access::Look => &["RO"],
+            Access::Insert => &["RW", "insert"],
+            Access::Take => &["RW", "access", "delete"],
+            Access::Update => &["RW", "access", "update"],
+            Access::Delete => &["RW", "delete"],
+            Access::Remove => &["RM", "delete"],
+        }
+    }
+}
+
+/// Every ACL category: Redis's own, then ours.
+pub const CATEGORIES: [&str; 22] = [
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+    "delay",
+];
+
+impl CommandSpec {
+    /// What the table's entries begin from.
+    pub const BASE: CommandSpec = CommandSpec {
+        name: "",
+        summary: "",
+        since: "0.1.0",
+        group: Group::Delay,
+        complexity: "O(1)",
+        arguments: &[],
+        flags: &[],
+        categories: &[],
+        tips: &[],
+        keys: Keys::None,
+        access: Access::Read,
+        channels: Channels::None,
+        reply: "",
+        notes: "",
+        example: &[],
+        parse: None,
+        subcommands: &[],
+    };
+
+    /// The last word of the name: `kill` of `client|kill`.
+    pub fn word(&self) -> &'static str {
+        self.name.rsplit('|').next().unwrap_or(self.name)
+    }
+
+    /// Whether it belongs to a container.
+    pub fn is_subcommand(&self) -> bool {
+        self.name.contains('|')
+    }
+
+    /// As users write it: `CLIENT KILL`.
+    pub fn written(&self) -> String {
+        self.name.replace('|', " ").to_uppercase()
+    }
+
+    /// Redis's arity: how many arguments, the name (and the container's) counted; negative: at
+    /// least so many.
+    pub fn arity(&self) -> i64 {
+        let words = 1 + i64::from(self.is_subcommand());
+        if !self.subcommands.is_empty() {
+            return if self.parse.is_some() { -words } else { -(words + 1) };
+        }
+        let least: usize = self.arguments.iter().map(Argument::words_min).sum();
+        let fixed = self.arguments.iter().all(Argument::is_fixed);
+        let least = words + least as i64;
+        if fixed { least } else { -least }
+    }
+
+    /// Whether it has `flag`.
+    pub fn has(&self, flag: Flag) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    /// ACL categories without the `@`.
+    pub fn all_categories(&self) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        let mut add = |holds: bool, word: &'static str| {
+            if holds && !all.contains(&word) {
+                all.push(word);
+            }
+        };
+        add(self.group == Group::Delay, "delay");
+        add(self.group == Group::List, "list");
+        add(self.group == Group::Connection, "connection");
+        add(self.group == Group::Transactions, "transaction");
+        add(self.group == Group::PubSub, "pubsub");
+        add(self.group == Group::Scripting, "scripting");
+        add(self.has(Flag::Write), "write");
+        add(self.has(Flag::ReadOnly), "read");
+        add(self.has(Flag::Fast), "fast");
+        add(!self.has(Flag::Fast), "slow");
+        add(self.has(Flag::Blocking), "blocking");
+        add(self.has(Flag::Admin), "admin");
+        add(self.has(Flag::Admin), "dangerous");
+        for category in self.categories {
+            add(true, category);
+        }
+        all
+    }
+
+    /// First key, last key and step as COMMAND showed them before key specifications.
+    pub fn legacy_keys(&self) -> (i64, i64, i64) {
+        match self.keys {
+            Keys::Range { first, last } => (first, last, 1),
+            Keys::FromTo { .. } => (1, 2, 1),
+            Keys::None | Keys::Counted { .. } => (0, 0, 0),
+        }
+    }
+
+    /// The queues that a whole command names: a range of `args`, the name at 0. None if the
+    /// command names no queues; empty if it should and does not.
+    pub fn find_keys(&self, args: &[&[u8]]) -> Option<std::ops::Range<usize>> {
+        let count = args.len() as i64;
+        let (first, end) = match self.keys {
+            Keys::None => return None,
+            Keys::Range { first, last } if last < 0 => (first, count + last + 1),
+            Keys::Range { first, last } => (first, last + 1),
+            Keys::FromTo { .. } => (1, 3),
+            Keys::Counted { at } => {
+                let number = args.get(at as usize).copied().unwrap_or_default();
+                let number = crate::command::read::number::unsigned(number).unwrap_or(0);
+                (at + 1, (at + 1).saturating_add(number.min(i64::MAX as u64) as i64))
+            }
+        };
+        let fits = first < end && end <= count;
+        Some(if fits { first as usize..end as usize } else { 0..0 })
+    }
+
+    /// What it does to the queue that it names as its `nth`, from 0.
+    pub fn access_of(&self, nth: usize) -> Access {
+        match self.keys {
+            Keys::FromTo { to } if nth > 0 => to,
+            _ => self.access,
+        }
+    }
+
+    /// The channels, or the patterns of channels, that a whole command names: a range of `args`, the
+    /// name at 0; empty if it names none.
+    pub fn find_channels(&self, args: &[&[u8]]) -> std::ops::Range<usize> {
+        let (Channels::Named { first, last } | Channels::Patterns { first, last }) = self.channels
+        else {
+            return 0..0;
+        };
+        let count = args.len() as i64;
+        let end = if last < 0 { count + last + 1 } else { last + 1 };
+        let fits = first < end && end <= count;
+        if fits { first as usize..end as usize } else { 0..0 }
+    }
+
+    /// The line of the reference: `DELAY.ADD queue when body [ID id] …`.
+    pub fn syntax(&self) -> String {
+        let mut line = self.written();
+        for argument in self.arguments {
+            line.push(' ');
+            argument.write_syntax(&mut line);
+        }
+        line
+    }
+
+    /// The argument that names its queues.
+    pub fn key_argument(&self) -> Option<&'static Argument> {
+        self.arguments.iter().find(|argument| argument.kind == Kind::Key)
+    }
+}
