@@ -1,22 +1,7 @@
 //! What a turn works on besides the clients: the engine, the outputs, the clock, the options and
 //! the counters.
 
-use super::buffers::Buffers;
-use super::channels::News;
-use super::clients::Clients;
 use super::clock::Clock;
-use super::eldest::Eldest;
-use super::journaling::{self, Home, Journaling};
-use super::loading::Loading;
-use super::logs::{LineRate, LogLevel};
-use super::observers::Observers;
-use super::output::Outputs;
-use super::pause::Pause;
-use super::resident::{Look, Resident};
-use super::standstill::Standstills;
-use super::waits::Waits;
-use super::wake::Bell;
-use super::{machine, timer};
 use crate::command::table::names::Names;
 use crate::config::Config;
 use crate::config::events::Notify;
@@ -35,6 +20,23 @@ use crate::observe::rates::Rates;
 use crate::observe::slowlog::SlowLog;
 use crate::pubsub::PubSub;
 use crate::resp::FrameLimits;
+use crate::server::clock::timer;
+use crate::server::connection::buffers::Buffers;
+use crate::server::connection::clients::Clients;
+use crate::server::connection::wake::Bell;
+use crate::server::durability;
+use crate::server::durability::loading::Loading;
+use crate::server::durability::waits::Waits;
+use crate::server::durability::{Home, Journaling};
+use crate::server::outbox::Outputs;
+use crate::server::turn::deliver::News;
+use crate::server::turn::observers::Observers;
+use crate::server::turn::pause::Pause;
+use crate::server::turn::standstill::Standstills;
+use crate::server::watch::eldest::Eldest;
+use crate::server::watch::logs::{LineRate, LogLevel};
+use crate::server::watch::machine;
+use crate::server::watch::resident::{Look, Resident};
 use crate::session::acl::Acl;
 use crate::time::{Micros, Millis};
 use std::collections::HashSet;
@@ -239,7 +241,7 @@ impl Core {
     pub fn load(&mut self, home: Home) -> io::Result<()> {
         let Home { disk, lock } = home;
         (self.disk, self.lock) = (Some(Arc::clone(&disk)), Some(lock));
-        let options = journaling::log_options(&self.config, &disk);
+        let options = durability::log_options(&self.config, &disk);
         let bell = Arc::clone(&self.bell);
         let settings = settings(&self.config, self.now);
         let loading = Loading::begin(disk, options, settings, bell)?;

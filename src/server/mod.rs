@@ -4,60 +4,26 @@
 //! sent, reads the clock once, runs commands, lets time pass, and writes each client's replies once.
 //! No client has a task of its own; a client is a slot that its socket's waker puts on a list.
 
-mod accept;
-mod board;
-pub mod buffers;
-mod calls;
-mod channels;
-pub mod client;
-pub mod clients;
+pub mod admin;
 pub mod clock;
-pub mod commit;
-pub mod compaction;
+pub mod connection;
 pub mod core;
-mod disk_room;
-mod eldest;
-mod handshake;
-pub mod held;
-mod http;
-mod info;
-pub mod input;
-pub mod journaling;
-mod latency;
-mod limit;
-pub mod listen;
-pub mod loading;
-pub mod logs;
-pub mod machine;
-mod observers;
-pub mod output;
-mod pause;
-mod release;
-mod requests;
-mod resident;
+pub mod durability;
+pub mod outbox;
 mod serve;
-pub mod standstill;
-pub mod stream;
-mod supervisor;
-pub mod timer;
-pub mod tls;
 pub mod turn;
-pub mod unsent;
-mod users;
-pub mod waits;
-pub mod wake;
-pub mod world;
+pub mod watch;
 
 use crate::command::table::names::Names;
 use crate::config::Config;
 use crate::session::acl::Acl;
-use journaling::Home;
-use listen::Listener;
-use logs::LogLevel;
+use connection::listen::Listener;
+use connection::wake::Bell;
+use durability::Home;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use wake::Bell;
+use watch::logs::LogLevel;
 
 /// A server that listens and does not serve yet.
 ///
@@ -111,17 +77,17 @@ impl Server {
     /// # Errors
     /// An address or the journal's folder is in use by another, or not to be had.
     pub fn bind(mut config: Config) -> io::Result<Server> {
-        config.machine_bytes = machine::memory_bytes();
+        config.machine_bytes = watch::machine::memory_bytes();
         let names = match config.renames.as_slice() {
             [] => None,
             renames => Some(Arc::new(Names::new(renames).map_err(io::Error::other)?)),
         };
-        let acl = users::read(&config).map_err(io::Error::other)?;
+        let acl = admin::users::read(&config).map_err(io::Error::other)?;
         let home = Home::open(&config)?;
-        let tls = tls::server_config(&config).map_err(io::Error::other)?;
-        let listeners = listen::listen(&config)?;
+        let tls = connection::tls::server_config(&config).map_err(io::Error::other)?;
+        let listeners = connection::listen::listen(&config)?;
         let addresses = listeners.iter().filter_map(Listener::address).collect();
-        let http = listen::listen_for_metrics(&config)?;
+        let http = connection::listen::listen_for_metrics(&config)?;
         let local = http.iter().map(TcpListener::local_addr);
         let http_addresses = local.collect::<io::Result<_>>()?;
         Ok(Server {

@@ -1,24 +1,25 @@
 //! The loop around the turns: what wakes it, and how it ends.
 
 use super::Server;
-use super::board::Board;
 use super::core::Core;
-use super::handshake::Handshakes;
-use super::http::Http;
-use super::listen::Door;
-use super::observers::Observers;
-use super::resident::Resident;
-use super::supervisor::Supervisor;
-use super::timer::{self, Alarm, StepWatch};
 use super::turn::{TICK_US, Turns};
 use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX};
+use crate::server::clock::timer;
+use crate::server::clock::timer::{Alarm, StepWatch};
+use crate::server::connection::handshake::Handshakes;
+use crate::server::connection::listen::Door;
+use crate::server::turn::observers::Observers;
+use crate::server::watch::board::Board;
+use crate::server::watch::http::Http;
+use crate::server::watch::resident::Resident;
+use crate::server::watch::supervisor::Supervisor;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::wake::Bell;
+use crate::server::connection::wake::Bell;
 
 /// Serves until a stop is asked for.
 pub fn run(server: Server) -> io::Result<()> {

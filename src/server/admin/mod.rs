@@ -1,0 +1,583 @@
+//! What a session sees of the server while one of its commands runs.
+
+pub(super) mod info;
+pub(super) mod latency;
+pub(super) mod users;
+
+use crate::command::CommandSpec;
+use crate::command::spec::action;
+use crate::command::spec::action::Shutdown;
+use crate::config::options::Name;
+use crate::config::{Refused, file};
+use crate::engine::reply::{Outbox, Reply};
+use crate::engine::request::{QueueName, Request};
+use crate::engine::watch::Stamp;
+use crate::engine::whole::{Begun, Whole};
+use crate::engine::{Outcome, Turn};
+use crate::error::Error;
+use crate::ids::{ClientId, Db};
+use crate::limits::READ_BYTES_PER_TURN_ALL;
+use crate::observe::persistence::Trouble;
+use crate::observe::slowlog;
+use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
+use crate::pubsub::PubSub;
+use crate::resp::{Encoder, Protocol, ProtocolError};
+use crate::server::clock::timer;
+use crate::server::connection::buffers::Buffers;
+use crate::server::connection::client::{Client, Socket};
+use crate::server::connection::clients::Clients;
+use crate::server::connection::tls;
+use crate::server::core::Core;
+use crate::server::watch::machine;
+use crate::session::acl::Acl;
+use crate::session::acl::log::Denials;
+use crate::session::latency::{CallTimes, LatestEvent};
+use crate::session::world::{
+    BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, Unblock, WaitDurable, World,
+};
+use crate::session::{ClientLine, SessionFacts, SocketFacts};
+use crate::time::Micros;
+use smallvec::SmallVec;
+
+/// The server around one running client.
+#[derive(Debug)]
+pub struct ClientWorld<'a> {
+    core: &'a mut Core,
+    /// All clients but the running one.
+    others: &'a mut Clients,
+    running: Running<'a>,
+    /// When the command that is running, and the one it runs inside of, began; monotonic, ns.
+    began_ns: SmallVec<[u64; 2]>,
+    /// When the last command was over, which is when the next one begins.
+    last_ns: u64,
+    /// Where the reply of the running command begins in the client's output, and how many facts the
+    /// turn had then.
+    frame: (u64, u64),
+    /// The running command has asked the engine, so that its reply tells what the engine holds.
+    asked: bool,
+    /// Commands of this client that were slow. The session, which knows the client's name, is not
+    /// at hand while it runs.
+    pub slow: Vec<slowlog::Entry>,
+}
+
+/// The running client, without its session.
+#[derive(Clone, Copy, Debug)]
+pub struct Running<'a> {
+    /// Its number.
+    pub id: ClientId,
+    /// Its slot.
+    pub slot: u32,
+    /// Its connection.
+    pub socket: &'a Socket,
+    /// Bytes of requests it has sent, the running one included.
+    pub input_bytes: usize,
+}
+
+impl<'a> ClientWorld<'a> {
+    /// The server around `running`, for one or more of its commands.
+    pub fn new(
+        core: &'a mut Core,
+        others: &'a mut Clients,
+        running: Running<'a>,
+    ) -> ClientWorld<'a> {
+        let (began_ns, last_ns) = (SmallVec::new(), timer::mono_ns());
+        let (frame, asked, slow) = ((0, 0), false, Vec::new());
+        ClientWorld { core, others, running, began_ns, last_ns, frame, asked, slow }
+    }
+
+    /// A command is about to run.
+    pub fn begin_frame(&mut self) {
+        self.frame = (self.core.outputs.end(self.running.slot), self.core.facts.count);
+        self.asked = false;
+    }
+
+    /// The command has run: what it was answered waits for the journal, if it has to.
+    pub fn end_frame(&mut self) {
+        let (start, facts) = self.frame;
+        let wrote = self.core.facts.count > facts;
+        self.core.outputs.frame(self.running.slot, start, self.asked, wrote);
+    }
+
+    /// Whether the running client waits for a job.
+    pub fn is_waiting(&self) -> bool {
+        self.core.outputs.is_waiting(self.running.slot)
+    }
+
+    /// Whether so many messages are on their way that no further commands are to run.
+    pub fn is_mail_full(&self) -> bool {
+        self.core.is_mail_full()
+    }
+
+    /// Bytes of replies to the running client that have not left.
+    pub fn unsent_bytes(&self) -> usize {
+        self.core.outputs.unsent_bytes(self.running.slot)
+    }
+
+    /// Buffers for what clients send.
+    pub fn buffers(&mut self) -> &mut Buffers {
+        &mut self.core.buffers
+    }
+
+    /// When the last command was over; monotonic, µs.
+    pub fn now_us(&self) -> u64 {
+        self.last_ns / 1_000
+    }
+
+    /// Answers a request that cannot be framed.
+    pub fn refuse_framing(&mut self, error: ProtocolError) {
+        let too_long = matches!(error, ProtocolError::CommandTooLong { .. });
+        self.core.counters.closed_for_input += u64::from(too_long);
+        let text = error.to_string();
+        self.core.outputs.errors.count(&text);
+        self.core.outputs.encoder(self.running.id).error(&text);
+    }
+
+    fn line_of(&self, slot: u32, client: &Client) -> ClientLine {
+        let mut socket = client.socket.facts(self.core.mono_us);
+        self.add_buffers(&mut socket, slot, client.input.len());
+        socket.input_free_bytes = client.input.free_bytes();
+        ClientLine { session: client.session.facts(), socket }
+    }
+
+    fn own_line(&self) -> ClientLine {
+        let mut socket = self.running.socket.facts(self.core.mono_us);
+        self.add_buffers(&mut socket, self.running.slot, self.running.input_bytes);
+        socket.idle_s = 0;
+        // The session fills in itself.
+        let session = SessionFacts {
+            id: self.running.id,
+            name: Vec::new(),
+            db: Db(0),
+            multi_count: None,
+            watched_count: 0,
+            multi_bytes: 0,
+            command: "NULL",
+            protocol: Protocol::Resp2,
+            lib_name: Vec::new(),
+            lib_version: Vec::new(),
+            no_evict: false,
+            no_touch: false,
+            user: Vec::new(),
+            subscriptions: [0; 3],
+            monitors: false,
+        };
+        ClientLine { session, socket }
+    }
+
+    fn add_buffers(&self, socket: &mut SocketFacts, slot: u32, input_bytes: usize) {
+        socket.input_bytes = input_bytes;
+        let unsent = self.core.outputs.unsent(slot);
+        socket.output_bytes = unsent.last_bytes();
+        socket.output_count = unsent.queued_count();
+        socket.output_held_bytes = unsent.held_bytes();
+        socket.writable = !unsent.is_empty();
+        socket.waiting |= self.core.outputs.is_waiting(slot);
+    }
+}
+
+impl From<&slowlog::Entry> for SlowEntry {
+    fn from(entry: &slowlog::Entry) -> SlowEntry {
+        SlowEntry {
+            id: entry.id,
+            at_s: entry.at_s,
+            took_us: entry.took_us,
+            args: entry.args.clone(),
+            addr: entry.addr.clone(),
+            name: entry.name.clone(),
+        }
+    }
+}
+
+impl World for ClientWorld<'_> {
+    fn now(&self) -> Micros {
+        self.core.now
+    }
+
+    fn admits_line(&mut self) -> bool {
+        self.core.stranger_lines.admits()
+    }
+
+    fn random(&mut self) -> u64 {
+        self.core.random()
+    }
+
+    fn encoder(&mut self, client: ClientId) -> Encoder<'_> {
+        self.core.outputs.encoder(client)
+    }
+
+    fn set_protocol(&mut self, client: ClientId, protocol: Protocol) {
+        self.core.outputs.set_protocol(client, protocol);
+    }
+
+    fn set_muted(&mut self, client: ClientId, muted: bool) {
+        self.core.outputs.set_muted(client, muted);
+    }
+
+    fn handle(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
+        self.asked = true;
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        let outcome = engine.handle(now, client, request, &mut turn);
+        if outcome == Outcome::Waiting {
+            self.core.outputs.set_waiting(client);
+        }
+        outcome
+    }
+
+    fn handle_in_transaction(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
+        self.asked = true;
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.handle_in_transaction(now, client, request, &mut turn)
+    }
+
+    fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {
+        self.asked = true;
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.stamp(now, client, queue, &mut turn)
+    }
+
+    fn begin_transaction(&mut self, client: ClientId, whole: &Whole<'_>) -> Begun {
+        // Ten PINGs tell nothing of the engine.
+        self.asked |= !whole.requests.is_empty() || !whole.watched.is_empty();
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.begin_transaction(now, client, whole, &mut turn)
+    }
+
+    fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error> {
+        self.core.engine.check_queued(self.core.now, request, limits)
+    }
+
+    fn set_watching(&mut self, client: ClientId, watching: bool) {
+        if watching {
+            self.core.watching.insert(client);
+        } else {
+            self.core.watching.remove(&client);
+            self.core.engine.unwatch(client);
+        }
+    }
+
+    fn replied_bytes(&self, client: ClientId) -> u64 {
+        self.core.outputs.replied_bytes(client)
+    }
+
+    fn held_bytes_max(&self, client: ClientId, freed_bytes: usize) -> u64 {
+        let limits = &self.core.limits;
+        let held_bytes = self.core.clients_bytes.saturating_sub(freed_bytes);
+        let mut left = limits.clients_bytes_max.saturating_sub(held_bytes);
+        if left < READ_BYTES_PER_TURN_ALL {
+            // Whoever holds more is closed first.
+            let own = self.running.socket.bytes.saturating_sub(freed_bytes);
+            let largest = self.others.iter().map(|(_, other)| other.socket.bytes).max();
+            left = left.max(largest.unwrap_or(0).saturating_sub(own));
+        }
+        let is_subscribed = self.core.pubsub.counts(client) != [0; 3];
+        let unsent_max = match limits.output_of(is_subscribed).hard {
+            0 => u64::MAX,
+            hard => hard.saturating_sub(self.unsent_bytes() as u64),
+        };
+        unsent_max.min(left as u64)
+    }
+
+    fn end_transaction(&mut self) {
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.end_transaction(now, &mut turn);
+    }
+
+    fn ask(&mut self, client: ClientId, request: &Request<'_>) -> Result<i64, Error> {
+        self.asked = true;
+        let mut answer = Answer(None);
+        let turn = &mut Turn { facts: &mut self.core.facts, outbox: &mut answer };
+        self.core.engine.handle_in_transaction(self.core.now, client, request, turn);
+        answer.0.expect("the engine answers a reading request at once")
+    }
+
+    fn release(&mut self, client: ClientId) {
+        let now = self.core.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.closed(now, client, &mut turn);
+    }
+
+    fn pubsub(&mut self) -> &mut PubSub {
+        self.core.pubsub_of(self.running.slot)
+    }
+
+    fn pubsub_cost(&self, what: &action::PubSub<'_>) -> u64 {
+        self.core.pubsub_cost(what)
+    }
+
+    fn is_monitored(&self) -> bool {
+        self.core.pubsub.is_monitored()
+    }
+
+    fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]) {
+        let peer = self.running.socket.peer();
+        self.core.show_command(db, &peer.to_string(), spec, args);
+    }
+
+    fn clients(&self) -> Vec<ClientLine> {
+        let line = |(slot, client)| self.line_of(slot, client);
+        let mut lines: Vec<ClientLine> = self.others.iter().map(line).collect();
+        lines.push(self.own_line());
+        lines.sort_unstable_by_key(|line| line.session.id);
+        lines
+    }
+
+    fn client_count(&self) -> u64 {
+        self.others.count() as u64
+    }
+
+    fn running_line(&self) -> ClientLine {
+        self.own_line()
+    }
+
+    fn acl(&mut self) -> &mut Acl {
+        &mut self.core.acl
+    }
+
+    fn users_changed(&mut self) {
+        let mut closed = Vec::new();
+        for (slot, client) in self.others.iter_mut() {
+            let Client { id, session, socket, .. } = client;
+            let line = |core: &Core| socket.facts(core.mono_us);
+            if !self.core.take_up_user(session, slot, line) {
+                closed.push(*id);
+            }
+        }
+        for id in closed {
+            self.kill(id);
+        }
+    }
+
+    fn load_users(&mut self) -> Result<(), String> {
+        self.core.load_users()?;
+        self.users_changed();
+        Ok(())
+    }
+
+    fn save_users(&mut self) -> Result<(), String> {
+        self.core.save_users()
+    }
+
+    fn draw_secret(&mut self, bytes: &mut [u8]) {
+        machine::fill_random(bytes);
+    }
+
+    fn kill(&mut self, client: ClientId) -> bool {
+        let Some(slot) = self.core.outputs.slot(client) else { return false };
+        let Some(killed) = self.others.take(slot) else { return false };
+        self.core.postponed_count -= usize::from(killed.socket.postponed);
+        self.core.forget(self.others, client, slot, killed.socket.bytes);
+        true
+    }
+
+    fn pause(&mut self, ms: u64, writes_only: bool) {
+        self.core.pause(ms, writes_only);
+    }
+
+    fn unpause(&mut self) {
+        self.core.unpause();
+    }
+
+    fn paused(&self) -> Option<bool> {
+        self.core.pause.map(|pause| pause.writes_only)
+    }
+
+    fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
+        self.core.unblock(client, how)
+    }
+
+    fn config(&self) -> Vec<(&'static str, String)> {
+        let mut all = self.core.config.shown_all();
+        all.sort_unstable_by_key(|(name, _)| *name);
+        all
+    }
+
+    fn config_set(&mut self, settings: &[(&str, &[u8])]) -> Result<(), ConfigError> {
+        let mut pairs = Vec::with_capacity(settings.len());
+        for (name, value) in settings {
+            let Ok(value) = std::str::from_utf8(value) else {
+                let reason = "argument is not UTF-8".to_owned();
+                return Err(ConfigError::Refused { name: (*name).to_owned(), reason });
+            };
+            pairs.push(((*name).to_owned(), value.to_owned()));
+        }
+        let mut config = self.core.config.clone();
+        config.set_live(&pairs).map_err(|refused| match refused {
+            Refused::Unknown(name) => ConfigError::Unknown { name },
+            Refused::Value { option, reason, .. } => ConfigError::Refused { name: option, reason },
+        })?;
+        let fitting = machine::make_room_for(config.number(Name::MaxClients));
+        if fitting < config.number(Name::MaxClients) {
+            let reason = format!(
+                "The operating system is not able to handle the specified number of clients, try \
+                 with {fitting}"
+            );
+            return Err(ConfigError::Refused { name: "maxclients".to_owned(), reason });
+        }
+        if let Some((name, _)) = pairs.iter().find(|(name, _)| name.starts_with("tls-")) {
+            // Also when a path stays as it is: the file may hold another certificate.
+            self.core.tls = tls::server_config(&config).map_err(|why| {
+                let reason = format!("Unable to update TLS configuration: {why}");
+                ConfigError::Refused { name: name.clone(), reason }
+            })?;
+        }
+        self.core.config = config;
+        self.core.reconfigure();
+        if pairs.iter().any(|(name, _)| name == "requirepass") {
+            self.core.require_password();
+            self.users_changed();
+        }
+        Ok(())
+    }
+
+    fn config_rewrite(&mut self) -> Result<(), String> {
+        let config = &self.core.config;
+        let Some(path) = &config.file else {
+            return Err("The server is running without a config file".to_owned());
+        };
+        let users = self.core.user_lines()?;
+        file::rewrite(config, &users, path).map_err(|error| {
+            tracing::warn!(%error, path = %path.display(), "CONFIG REWRITE failed");
+            format!("Rewriting config file: {error}")
+        })
+    }
+
+    fn reset_stats(&mut self) {
+        self.core.counters = Counters::default();
+        self.core.commands = CommandTotals::default();
+        self.core.outputs.errors = ErrorCounts::default();
+        self.core.acl.denials = Denials::default();
+    }
+
+    fn info(&mut self, sections: &[&[u8]]) -> String {
+        // The running one has left its slot but not the count.
+        self.core.info(self.others.count(), sections)
+    }
+
+    fn slowlog(&self, count: usize) -> Vec<SlowEntry> {
+        self.core.slow_log.newest(count).map(SlowEntry::from).collect()
+    }
+
+    fn slowlog_len(&self) -> usize {
+        self.core.slow_log.len()
+    }
+
+    fn slowlog_reset(&mut self) {
+        self.core.slow_log.clear();
+    }
+
+    fn latency_latest(&self) -> Vec<LatestEvent> {
+        self.core.latency_latest()
+    }
+
+    fn latency_history(&self, event: &[u8]) -> Vec<(u64, u64)> {
+        self.core.latency_history(event)
+    }
+
+    fn latency_graph(&self, event: &[u8]) -> Option<String> {
+        self.core.latency_graph(event)
+    }
+
+    fn latency_doctor(&self) -> String {
+        self.core.latency_doctor()
+    }
+
+    fn latency_reset(&mut self, events: &[&[u8]]) -> u64 {
+        self.core.latency.reset(events) as u64
+    }
+
+    fn histograms(&self, names: &[&[u8]]) -> Vec<CallTimes> {
+        self.core.histograms(names)
+    }
+
+    fn memory_stats(&self) -> Vec<(&'static str, u64)> {
+        self.core.memory_stats()
+    }
+
+    fn last_save_s(&self) -> u64 {
+        self.core.journal.last_base_s
+    }
+
+    fn is_loading(&self) -> bool {
+        self.core.journal.loading.is_some()
+    }
+
+    fn begin_base(&mut self, schedule: bool) -> Result<BaseBegun, BaseRefused> {
+        self.core.begin_base(schedule)
+    }
+
+    fn wait_base(&mut self, client: ClientId) -> Result<(), BaseRefused> {
+        self.core.wait_base(client)
+    }
+
+    fn wait_durable(
+        &mut self,
+        client: ClientId,
+        local: bool,
+        replicas: u64,
+        patience: Patience,
+    ) -> WaitDurable {
+        self.core.wait_durable(client, local, replicas, patience)
+    }
+
+    fn journal_offset(&self) -> u64 {
+        0
+    }
+
+    fn shutdown(&mut self, how: Shutdown) -> Result<(), String> {
+        if let Trouble::Failed(cause) = &self.core.journal.trouble
+            && !how.force
+        {
+            return Err(format!("the journal failed: {cause}; SHUTDOWN FORCE stops all the same"));
+        }
+        tracing::info!(client = %self.running.socket.peer(), "SHUTDOWN was asked for");
+        self.core.shutdown = Some(how.now);
+        Ok(())
+    }
+
+    fn shutdown_abort(&mut self) -> bool {
+        // From the end of the turn in which SHUTDOWN ran on, no command is taken.
+        self.core.shutdown.take().is_some()
+    }
+
+    fn began(&mut self, _client: ClientId, _spec: &'static CommandSpec) {
+        // Outside of a transaction a command begins when the one before was over, which saves one of
+        // two readings.
+        let outer = self.began_ns.is_empty();
+        let began_ns = if outer { self.last_ns } else { timer::mono_ns() };
+        self.began_ns.push(began_ns);
+        // What INFO and SLOWLOG show holds what was over before.
+        self.core.count_over(|client, slot| self.others.caller(client, slot));
+    }
+
+    fn ended(&mut self, _client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
+        let began_ns = self.began_ns.pop().unwrap_or(self.last_ns);
+        self.last_ns = timer::mono_ns();
+        let took_ns = self.last_ns - began_ns;
+        if self.core.note_ended(self.running.slot, spec, args, how, took_ns) {
+            let addr = self.running.socket.peer().to_string();
+            self.slow.push(self.core.slow_entry(spec, args, addr, took_ns));
+        }
+    }
+
+    fn refused(&mut self, _client: ClientId, text: &str) {
+        self.core.outputs.errors.count(text);
+    }
+}
+
+/// Takes an integer reply instead of a client.
+struct Answer(Option<Result<i64, Error>>);
+
+impl Outbox for Answer {
+    fn reply(&mut self, _client: ClientId, reply: Reply<'_>) {
+        self.0 = Some(match reply {
+            Reply::Integer(number) => Ok(number),
+            Reply::Error(error) => Err(error.clone()),
+            other => panic!("not an integer: {other:?}"),
+        });
+    }
+}

@@ -1,0 +1,144 @@
+//! The users' way from and to files: lines of the configuration file, the ACL file, `requirepass`.
+
+use crate::config::options::Name;
+use crate::config::{Config, file};
+use crate::server::core::Core;
+use crate::session::acl::{self, Acl};
+use crate::session::{ClientLine, Session, SocketFacts, TakenUp};
+use std::path::{Path, PathBuf};
+
+/// Larger ACL files are refused: many times what the most users with ordinary rules have.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+const NO_FILE: &str = "This Redis instance is not configured to use an ACL file. You may want to \
+    specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a \
+    Redis configuration file set) in order to store users in the Redis configuration.";
+
+/// The users as a server has them at its start.
+///
+/// # Errors
+/// A line of the configuration file or of the ACL file is wrong; the ACL file cannot be read; there
+/// are users in both.
+pub fn read(config: &Config) -> Result<Acl, String> {
+    let mut acl = Acl::default();
+    configure(&mut acl, config);
+    acl.set_default_password(config.text(Name::RequirePass).as_bytes());
+    let Some(path) = file_path(config) else {
+        declare(&mut acl, config)?;
+        return Ok(acl);
+    };
+    if !config.users.is_empty() {
+        return Err(
+            "users stand in the configuration file and aclfile names a file for them: that \
+                    is likely to hide a mistake; have them in one of both"
+                .to_owned(),
+        );
+    }
+    load(&mut acl, config, &path).map_err(|why| format!("the ACL file: {why}"))?;
+    Ok(acl)
+}
+
+impl Core {
+    /// Users have changed: a session, in `slot`, takes up its user and loses at once what it may not do
+    /// any more. A command that it waits in is refused; false if the connection is to be closed. `socket`
+    /// is asked if something was denied.
+    pub fn take_up_user(
+        &mut self,
+        session: &mut Session,
+        slot: u32,
+        socket: impl FnOnce(&Core) -> SocketFacts,
+    ) -> bool {
+        match session.take_up(&self.acl) {
+            TakenUp::Same => return true,
+            TakenUp::Gone => return false,
+            TakenUp::Changed => {}
+        }
+        if !session.keeps_channels(&self.pubsub) {
+            return false;
+        }
+        let call = self.outputs.call(slot);
+        let denied = call.and_then(|call| session.denied_now(call.spec(), &call.args()));
+        if let Some(denial) = denied {
+            let line = ClientLine { session: session.facts(), socket: socket(self) };
+            let entry = denial.entry(session.user_name(), &line, self.now.floor().0);
+            self.acl.note(entry);
+            self.forbid_waiting(session.id(), &denial.text);
+        }
+        true
+    }
+
+    /// The options that tell of users have changed, or the server starts.
+    pub fn reconfigure_users(&mut self) {
+        configure(&mut self.acl, &self.config);
+    }
+
+    /// `requirepass` was set.
+    pub fn require_password(&mut self) {
+        self.acl.set_default_password(self.config.text(Name::RequirePass).as_bytes());
+    }
+
+    /// ACL LOAD. All sessions are to take that up.
+    pub fn load_users(&mut self) -> Result<(), String> {
+        let path = file_path(&self.config).ok_or(NO_FILE)?;
+        load(&mut self.acl, &self.config, &path)
+    }
+
+    /// ACL SAVE.
+    pub fn save_users(&self) -> Result<(), String> {
+        let path = file_path(&self.config).ok_or(NO_FILE)?;
+        let mut text = self.acl.describe().join(&b'\n');
+        text.push(b'\n');
+        file::replace(&path, &text).map_err(|error| {
+            let path = path.display();
+            tracing::warn!(%error, %path, "ACL SAVE failed");
+            format!("There was an error trying to save the ACLs. {path}: {error}")
+        })
+    }
+
+    /// The lines of users in the configuration file, as CONFIG REWRITE writes them: none if they stand
+    /// in a file of their own.
+    pub fn user_lines(&self) -> Result<Vec<String>, String> {
+        if file_path(&self.config).is_some() {
+            return Ok(Vec::new());
+        }
+        let text = |line: Vec<u8>| {
+            String::from_utf8(line).map_err(|_| "the rules of a user are not UTF-8".to_owned())
+        };
+        self.acl.describe().into_iter().map(text).collect()
+    }
+}
+
+fn configure(acl: &mut Acl, config: &Config) {
+    acl.set_all_channels(config.text(Name::AclPubsubDefault) == "allchannels");
+    acl.log_len_max = config.size(Name::AclLogMaxLen);
+}
+
+fn declare(acl: &mut Acl, config: &Config) -> Result<(), String> {
+    for (at, words) in config.users.iter().enumerate() {
+        let name = words[0].as_bytes();
+        if config.users[..at].iter().any(|other| other[0] == words[0]) {
+            return Err(acl::duplicate(name));
+        }
+        let rules: Vec<&[u8]> = words[1..].iter().map(String::as_bytes).collect();
+        acl.declare(name, &rules)
+            .map_err(|refused| format!("Error in user declaration '{}': {refused}", words[0]))?;
+    }
+    Ok(())
+}
+
+/// The ACL file, if there is one: from `dir` on.
+fn file_path(config: &Config) -> Option<PathBuf> {
+    let path = config.text(Name::AclFile);
+    (!path.is_empty()).then(|| Path::new(config.text(Name::Dir)).join(path))
+}
+
+fn load(acl: &mut Acl, config: &Config, path: &Path) -> Result<(), String> {
+    let shown = path.display().to_string();
+    let failed = |error| format!("Error loading ACLs, opening file '{shown}': {error}");
+    let bytes = std::fs::metadata(path).map_err(failed)?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(format!("{shown} has {bytes} bytes; the most are {FILE_BYTES_MAX}"));
+    }
+    let text = std::fs::read(path).map_err(failed)?;
+    acl.load(&text, &shown, config.text(Name::RequirePass).as_bytes())
+}

@@ -1,0 +1,200 @@
+//! Commands whose clients wait: what they were, until they are over. Only then are they counted and
+//! logged, once, with the time they ran and not the time they waited; and when users change they are
+//! looked at again.
+
+use crate::command::CommandSpec;
+use crate::command::spec::Flag;
+use crate::engine::reply::Reply;
+use crate::error::Error;
+use crate::ids::ClientId;
+use crate::observe::slowlog;
+use crate::server::core::Core;
+use crate::session::world::Ended;
+use smallvec::SmallVec;
+
+/// A command whose client waits.
+#[derive(Debug)]
+pub struct Call {
+    spec: &'static CommandSpec,
+    /// Its words one behind another, and where each ends.
+    words: Box<[u8]>,
+    ends: Box<[u32]>,
+    /// How long it ran before it waited, ns.
+    took_ns: u64,
+}
+
+impl Call {
+    /// Keeps a command; `args` begin with its name.
+    pub fn new(spec: &'static CommandSpec, args: &[&[u8]], took_ns: u64) -> Call {
+        let mut end = 0;
+        // A request is limited far below 2^32 bytes.
+        let ends = args.iter().map(|arg| {
+            end += arg.len() as u32;
+            end
+        });
+        Call { spec, ends: ends.collect(), words: args.concat().into_boxed_slice(), took_ns }
+    }
+
+    /// Its row of the table.
+    pub fn spec(&self) -> &'static CommandSpec {
+        self.spec
+    }
+
+    /// Its words.
+    pub fn args(&self) -> SmallVec<[&[u8]; 8]> {
+        let starts = std::iter::once(&0).chain(self.ends.iter());
+        let spans = starts.zip(self.ends.iter());
+        spans.map(|(start, end)| &self.words[*start as usize..*end as usize]).collect()
+    }
+
+    /// Bytes held for it.
+    pub fn bytes(&self) -> usize {
+        size_of::<Call>() + self.words.len() + self.ends.len() * size_of::<u32>()
+    }
+}
+
+/// A command that waited and is over.
+#[derive(Debug)]
+pub struct Over {
+    /// Whose it was.
+    pub client: ClientId,
+    /// Where that client is, or was.
+    pub slot: u32,
+    /// What it was.
+    pub call: Box<Call>,
+    /// How it ended.
+    pub end: Ending,
+    /// How long its reply took to be written, ns.
+    pub reply_ns: u64,
+}
+
+/// How a command ended, as INFO counts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// It did what it was to do.
+    Done,
+    /// It was answered with an error.
+    Failed,
+    /// It was refused before it did anything, for what the server lacks or the user may not.
+    Rejected,
+}
+
+impl Ending {
+    /// What the engine's reply makes of a command. Redis looks at memory and disk before it runs one.
+    pub fn of(reply: &Reply<'_>) -> Ending {
+        match reply {
+            Reply::Error(
+                Error::OutOfMemory { .. } | Error::OutOfMemoryForLeases { .. } | Error::Misconf(_),
+            ) => Ending::Rejected,
+            Reply::Error(_) => Ending::Failed,
+            _ => Ending::Done,
+        }
+    }
+}
+
+/// Whose command it was, for the slow log: address and name.
+pub type Caller = (String, Vec<u8>);
+
+impl Core {
+    /// The command of the client in `slot` has returned, and ran for so long. True: it is to be logged
+    /// as slow.
+    #[inline]
+    pub fn note_ended(
+        &mut self,
+        slot: u32,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        how: Ended,
+        took_ns: u64,
+    ) -> bool {
+        let engines = self.outputs.take_end();
+        if how == Ended::Rejected {
+            // It may have been half done when its user lost it.
+            self.outputs.current().into_iter().for_each(|client| self.engine.abandon(client));
+        }
+        let end = match how {
+            Ended::Again => return false,
+            Ended::Waiting => {
+                self.outputs.set_call(slot, Box::new(Call::new(spec, args, took_ns)));
+                return false;
+            }
+            Ended::Rejected => Ending::Rejected,
+            Ended::Failed => Ending::Failed,
+            Ended::Replied => engines,
+        };
+        self.count_call(spec, end, took_ns)
+    }
+
+    /// Counts the commands that waited and are over. `caller` tells of a client that is still there.
+    #[inline]
+    pub fn count_over(&mut self, caller: impl Fn(ClientId, u32) -> Option<Caller>) {
+        // Asked before every command, and hardly ever is there one.
+        if !self.outputs.over.is_empty() {
+            self.count_calls(caller);
+        }
+    }
+
+    #[cold]
+    fn count_calls(&mut self, caller: impl Fn(ClientId, u32) -> Option<Caller>) {
+        for Over { client, slot, call, end, reply_ns } in std::mem::take(&mut self.outputs.over) {
+            let took_ns = call.took_ns + reply_ns;
+            if self.count_call(call.spec, end, took_ns)
+                && let Some((addr, name)) = caller(client, slot)
+            {
+                let mut entry = self.slow_entry(call.spec, &call.args(), addr, took_ns);
+                entry.name = name;
+                self.slow_log.add(entry, self.limits.slow_len_max);
+            }
+        }
+    }
+
+    /// An entry of the slow log for a command that has just ended; the client's name is missing.
+    pub fn slow_entry(
+        &self,
+        spec: &CommandSpec,
+        args: &[&[u8]],
+        addr: String,
+        took_ns: u64,
+    ) -> slowlog::Entry {
+        slowlog::Entry {
+            id: 0,
+            at_s: self.now.0 / 1_000_000,
+            took_us: took_ns / 1_000,
+            args: slowlog::cut(spec, args),
+            addr,
+            name: Vec::new(),
+        }
+    }
+
+    /// True: it was slow.
+    #[inline]
+    fn count_call(&mut self, spec: &'static CommandSpec, end: Ending, took_ns: u64) -> bool {
+        if end == Ending::Rejected {
+            self.commands.rejected(spec);
+            return false;
+        }
+        self.counters.commands += 1;
+        self.commands.ran(spec, took_ns, end == Ending::Failed);
+        if took_ns >= self.limits.latency_ns {
+            let event = if spec.has(Flag::Fast) { "fast-command" } else { "command" };
+            self.note_latency(event, took_ns);
+        }
+        let slow = self.limits.slow_ns.is_some_and(|slow_ns| took_ns > slow_ns);
+        slow && !spec.has(Flag::SkipSlowLog)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::table;
+
+    #[test]
+    fn a_call_keeps_all_its_words() {
+        let args: [&[u8]; 4] = [b"BLPOP", b"", b"q", b"0"];
+        let spec = table::resolve(&args).unwrap();
+        let call = Call::new(spec, &args, 7);
+        assert_eq!(call.args().as_slice(), args);
+        assert_eq!(call.bytes(), size_of::<Call>() + 7 + 16);
+    }
+}

@@ -1,0 +1,133 @@
+//! TLS handshakes, on a thread of their own: signing with a large key takes a millisecond, for which no
+//! other client is to wait.
+
+use crate::limits::TLS_HANDSHAKE_MS_MAX;
+use crate::server::connection::stream::{Accepted, Peer, Stream};
+use crate::server::connection::tls::Tls;
+use crate::server::connection::wake::Bell;
+use crate::server::watch::logs::LineRate;
+use rustls::{ServerConfig, ServerConnection};
+use std::io;
+use std::net;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_rustls::TlsAcceptor;
+
+/// The loop's end of it.
+#[derive(Debug)]
+pub struct Handshakes {
+    /// Bounded by whoever begins handshakes, who knows how many are going on.
+    sender: UnboundedSender<Begun>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Begun {
+    socket: net::TcpStream,
+    config: Arc<ServerConfig>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    done: Mutex<Vec<Done>>,
+    /// Begun, and not yet taken.
+    count: AtomicUsize,
+    bell: Arc<Bell>,
+    /// Bounds what is said of those that failed.
+    lines: LineRate,
+}
+
+type Done = (net::TcpStream, ServerConnection);
+
+impl Handshakes {
+    /// Starts the thread, which ends with this.
+    pub fn start(bell: Arc<Bell>) -> io::Result<Handshakes> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let shared = Arc::new(Shared {
+            done: Mutex::default(),
+            count: AtomicUsize::new(0),
+            bell,
+            lines: LineRate::default(),
+        });
+        let (sender, receiver) = unbounded_channel();
+        let mine = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("delayd-tls".to_owned())
+            .spawn(move || runtime.block_on(serve(receiver, mine)))?;
+        Ok(Handshakes { sender, shared })
+    }
+
+    /// How many are going on.
+    pub fn count(&self) -> usize {
+        self.shared.count.load(Ordering::Relaxed)
+    }
+
+    /// How many lines about failures were left out since the last time, if any was.
+    pub fn left_out(&self) -> Option<u64> {
+        self.shared.lines.left_out()
+    }
+
+    /// Begins one.
+    pub fn begin(&self, socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<()> {
+        let socket = socket.into_std()?;
+        self.shared.count.fetch_add(1, Ordering::Relaxed);
+        // Fails only when the thread is gone; then nothing is counted on.
+        let _ = self.sender.send(Begun { socket, config });
+        Ok(())
+    }
+
+    /// Those that are over and went well.
+    pub fn take(&self) -> Vec<Accepted> {
+        let done = std::mem::take(&mut *self.shared.lock());
+        self.shared.count.fetch_sub(done.len(), Ordering::Relaxed);
+        let ready = |(socket, session): Done| {
+            let socket = TcpStream::from_std(socket)?;
+            let peer = Peer::of(&socket)?;
+            io::Result::Ok(Accepted::Ready(Stream::Tls(Box::new(Tls::new(socket, session))), peer))
+        };
+        // Whoever is gone by now is no client.
+        done.into_iter().filter_map(|done| ready(done).ok()).collect()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Vec<Done>> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn serve(mut receiver: UnboundedReceiver<Begun>, shared: Arc<Shared>) {
+    while let Some(begun) = receiver.recv().await {
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            let limit = Duration::from_millis(TLS_HANDSHAKE_MS_MAX);
+            // Asked for now: of one that has failed nobody knows.
+            let peer = begun.socket.peer_addr();
+            let shaken = tokio::time::timeout(limit, shake(begun)).await;
+            let late = || io::Error::new(io::ErrorKind::TimedOut, "it took longer than 10 s");
+            match shaken.unwrap_or_else(|_| Err(late())) {
+                Ok(done) => {
+                    shared.lock().push(done);
+                    shared.bell.ring();
+                }
+                Err(error) => {
+                    if shared.lines.admits() {
+                        let peer = peer.map_or("gone".to_owned(), |peer| peer.to_string());
+                        tracing::warn!(%error, %peer, "a TLS handshake failed");
+                    }
+                    shared.count.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+}
+
+async fn shake(begun: Begun) -> io::Result<Done> {
+    let socket = TcpStream::from_std(begun.socket)?;
+    let stream = TlsAcceptor::from(begun.config).accept(socket).await?;
+    let (socket, session) = stream.into_inner();
+    Ok((socket.into_std()?, session))
+}

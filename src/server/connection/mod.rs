@@ -1,0 +1,13 @@
+//! A client's connection: how it comes in, what was read from it, and what it is still to be sent.
+
+pub mod buffers;
+pub(super) mod calls;
+pub mod client;
+pub mod clients;
+pub(super) mod handshake;
+pub mod input;
+pub mod listen;
+pub mod stream;
+pub mod tls;
+pub mod unsent;
+pub mod wake;

@@ -1,0 +1,243 @@
+//! The keeper thread: makes spares for the log and writes base files, so that neither the turn nor
+//! the writer waits for a new file.
+
+use crate::ids::Index;
+use crate::journal::base::{BaseHead, BaseWriter};
+use crate::journal::{Disk, SpareMaker, may_pass};
+use crate::server::durability::commit::shared::Shared;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// From one look at the room on the disk to the next.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What the keeper is to do.
+#[derive(Debug)]
+enum Task {
+    MakeSpare,
+    BeginBase(BaseHead),
+    Images(Vec<u8>),
+    FinishBase,
+    AbandonBase,
+    Stop,
+}
+
+/// What the keeper has done.
+#[derive(Debug)]
+pub enum Done {
+    /// A spare was made and is with the writer, or there was no room for it.
+    Spare(io::Result<()>),
+    /// A base is complete and in place: as of which index, and its bytes.
+    Base(Index, u64),
+    /// A base could not be written.
+    BaseFailed(io::Error),
+}
+
+/// The turn's end of the keeper.
+#[derive(Debug)]
+pub struct Keeper {
+    tasks: Sender<Task>,
+    done: Arc<Mutex<VecDeque<Done>>>,
+    /// Bytes of images given and not yet written.
+    backlog_bytes: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts the thread. Bases are written in `storage`.
+    pub fn start(
+        storage: Arc<Disk>,
+        maker: SpareMaker<Disk>,
+        shared: Arc<Shared>,
+    ) -> io::Result<Keeper> {
+        let (tasks, received) = channel();
+        let done = Arc::<Mutex<VecDeque<Done>>>::default();
+        let backlog_bytes = Arc::<AtomicU64>::default();
+        let work = Work {
+            storage,
+            maker,
+            shared,
+            done: Arc::clone(&done),
+            backlog_bytes: Arc::clone(&backlog_bytes),
+            base: None,
+            look_at: Instant::now() + LOOK,
+        };
+        // The first turn sees what room there is.
+        work.look();
+        let thread = std::thread::Builder::new().name("keeper".to_owned());
+        let thread = Some(thread.spawn(move || work.run(&received))?);
+        Ok(Keeper { tasks, done, backlog_bytes, thread })
+    }
+
+    /// Asks for a spare; [`Done::Spare`] follows.
+    pub fn make_spare(&self) {
+        self.send(Task::MakeSpare);
+    }
+
+    /// A base begins; images follow.
+    pub fn begin_base(&self, head: BaseHead) {
+        self.send(Task::BeginBase(head));
+    }
+
+    /// Images of the base that was begun, whole ones.
+    pub fn images(&self, bytes: Vec<u8>) {
+        self.backlog_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.send(Task::Images(bytes));
+    }
+
+    /// The base has all its images; [`Done::Base`] or [`Done::BaseFailed`] follows.
+    pub fn finish_base(&self) {
+        self.send(Task::FinishBase);
+    }
+
+    /// The base is given up.
+    pub fn abandon_base(&self) {
+        self.send(Task::AbandonBase);
+    }
+
+    /// Bytes of images given and not yet written.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What was done since the last call.
+    pub fn done(&self) -> Option<Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Ends the thread, once what it is at is done.
+    pub fn stop(&mut self) {
+        self.send(Task::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic has been logged; nothing that was acknowledged rests on the keeper.
+            let _ = thread.join();
+        }
+    }
+
+    fn send(&self, task: Task) {
+        // A keeper that is gone does nothing more: the log then grows, and the room ends.
+        let _ = self.tasks.send(task);
+    }
+}
+
+struct Work {
+    storage: Arc<Disk>,
+    maker: SpareMaker<Disk>,
+    shared: Arc<Shared>,
+    done: Arc<Mutex<VecDeque<Done>>>,
+    backlog_bytes: Arc<AtomicU64>,
+    base: Option<BaseWriter<Disk>>,
+    /// When the room is looked at next.
+    look_at: Instant,
+}
+
+impl Work {
+    fn run(mut self, tasks: &Receiver<Task>) {
+        loop {
+            let now = Instant::now();
+            if now >= self.look_at {
+                self.look();
+                match self.storage.check_place() {
+                    Err(error) if !may_pass(&error) => self.fail(&error),
+                    _ => {}
+                }
+                self.look_at = now + LOOK;
+            }
+            let task = match tasks.recv_timeout(self.look_at.saturating_duration_since(now)) {
+                Ok(task) => task,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            match task {
+                Task::Stop => break,
+                Task::MakeSpare => self.make_spare(),
+                Task::BeginBase(head) => {
+                    let begun = BaseWriter::begin(&self.storage, head);
+                    self.base = self.or_failed(begun);
+                    self.note_written(0);
+                }
+                Task::Images(bytes) => {
+                    let before = self.base_bytes();
+                    let written = self.base.as_mut().map_or(Ok(()), |base| base.write(&bytes));
+                    self.note_written(before);
+                    self.backlog_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+                    if self.or_failed(written).is_none() {
+                        self.abandon();
+                    }
+                    self.shared.ring();
+                }
+                Task::FinishBase => {
+                    if let Some(base) = self.base.take() {
+                        let finished = base.finish();
+                        if let Some((index, bytes)) = self.or_failed(finished) {
+                            self.tell(Done::Base(index, bytes));
+                        }
+                    }
+                }
+                Task::AbandonBase => self.abandon(),
+            }
+        }
+        // What is half written is of no use to anybody.
+        self.abandon();
+    }
+
+    /// Tells what the journal's files may take. What cannot be told is not known.
+    fn look(&self) {
+        let space = self.storage.space().ok().flatten();
+        let journal_max = space.map_or(u64::MAX, |space| space.journal_max);
+        self.shared.journal_max.store(journal_max, Ordering::Release);
+    }
+
+    /// Nothing more is written until a restart.
+    fn fail(&self, error: &io::Error) {
+        if self.shared.failure().is_none() {
+            tracing::error!(%error, "the journal failed; nothing is acknowledged until a restart");
+            self.shared.fail(&error.to_string());
+        }
+    }
+
+    fn base_bytes(&self) -> u64 {
+        self.base.as_ref().map_or(0, BaseWriter::bytes)
+    }
+
+    /// The base had `before` bytes before what was written now.
+    fn note_written(&self, before: u64) {
+        let bytes = self.base_bytes() - before;
+        self.shared.base_written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn make_spare(&self) {
+        let made = self.maker.make();
+        let told = made.map(|spare| self.shared.give_spare(spare));
+        match &told {
+            Ok(()) => {}
+            Err(error) if may_pass(error) => self.look(),
+            Err(error) => self.fail(error),
+        }
+        self.tell(Done::Spare(told));
+    }
+
+    fn abandon(&mut self) {
+        if let Some(base) = self.base.take() {
+            base.abandon();
+        }
+    }
+
+    fn or_failed<T>(&self, result: io::Result<T>) -> Option<T> {
+        let failed = |error| {
+            self.look();
+            self.tell(Done::BaseFailed(error));
+        };
+        result.map_err(failed).ok()
+    }
+
+    fn tell(&self, done: Done) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push_back(done);
+        self.shared.ring();
+    }
+}

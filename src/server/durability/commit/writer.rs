@@ -1,0 +1,244 @@
+//! The writer thread: appends batches to the log and syncs it. One sync covers all batches that came
+//! while the one before was out (group commit); the turn never waits for it.
+
+use crate::ids::Index;
+use crate::journal::commit_log::EPOCH;
+use crate::journal::record::span;
+use crate::journal::{Disk, Entry, Log, may_pass};
+use crate::server::clock::timer::mono_us;
+use crate::server::durability::commit::shared::{Fsync, Proposal, Shared, Work};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Facts that no reply waits for are synced after this long at the latest, µs.
+const LAZY_US: u64 = 1_000_000;
+/// Under `everysec`: from one sync to the next, µs. Half of what may be lost, so that a sync may take
+/// as long again before replies have to wait for it.
+const EVERYSEC_US: u64 = 500_000;
+/// Under `everysec` and `no`: from one write to the next, µs. A turn has then no writer to wake, 200
+/// times a second apart.
+const WRITE_US: u64 = 5_000;
+/// Unwritten bytes that are not left waiting.
+pub const WRITE_BYTES: usize = 1 << 20;
+/// Buffers kept for the turn, and the capacity of each.
+const BUFFERS_MAX: usize = 8;
+const BUFFER_BYTES_MAX: usize = 1 << 20;
+/// A sync that took so long is counted, µs.
+const SLOW_US: u64 = 1_000_000;
+
+/// Batches for which there was no room are tried again after this long, µs.
+const RETRY_US: u64 = 1_000_000;
+
+/// Runs until it is told to stop, or the log fails.
+pub fn run(log: Log<Disk>, shared: &Arc<Shared>) {
+    let mut writer = Writer {
+        unsynced_since_us: None,
+        unwritten_since_us: None,
+        synced_us: mono_us(),
+        written_us: 0,
+        log,
+        shared: Arc::clone(shared),
+        kept: Vec::new(),
+        retry_at_us: 0,
+        drop_before: None,
+        last: None,
+    };
+    if let Err(error) = writer.work() {
+        tracing::error!(%error, "the journal failed; nothing is acknowledged until a restart");
+        shared.fail(&error.to_string());
+    }
+}
+
+struct Writer {
+    log: Log<Disk>,
+    shared: Arc<Shared>,
+    /// Since when something is written and not synced; monotonic, µs.
+    unsynced_since_us: Option<u64>,
+    /// Since when something waits to be written.
+    unwritten_since_us: Option<u64>,
+    synced_us: u64,
+    written_us: u64,
+    /// Batches for which there was no room, before all others.
+    kept: Vec<Proposal>,
+    retry_at_us: u64,
+    /// Segments all of whose batches are before this are to go.
+    drop_before: Option<Index>,
+    /// What an empty batch behind the last one would be.
+    last: Option<Entry<'static>>,
+}
+
+/// What the writer does next.
+struct Next {
+    batches: Vec<Proposal>,
+    sync: bool,
+    stop: bool,
+}
+
+impl Writer {
+    fn work(&mut self) -> io::Result<()> {
+        loop {
+            let Next { batches, sync, stop } = self.next();
+            // The keeper met a failure. What is out is not acknowledged, and nothing follows it.
+            if self.shared.failure().is_some() {
+                return Ok(());
+            }
+            if !batches.is_empty() {
+                self.append(batches)?;
+            }
+            if sync && self.unsynced_since_us.is_some() {
+                self.sync()?;
+            }
+            self.drop_one()?;
+            self.publish();
+            if stop {
+                return self.close();
+            }
+        }
+    }
+
+    /// Between two groups at most one segment goes.
+    fn drop_one(&mut self) -> io::Result<()> {
+        if let Some(index) = self.drop_before
+            && !self.log.drop_one_before(index)?
+        {
+            self.drop_before = None;
+            // What there was no room for may have some now.
+            self.retry_at_us = 0;
+            self.publish();
+            self.shared.dropped();
+        }
+        Ok(())
+    }
+
+    /// The last batch is empty: it tells that those before it are durable, so that damage to them is
+    /// not taken for a torn tail.
+    fn close(&mut self) -> io::Result<()> {
+        if !self.kept.is_empty() {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        if let Some(last) = self.last {
+            let Entry { index, first, now, .. } = last;
+            let entry = Entry { index, epoch: EPOCH, first, now, count: 0, body: &[] };
+            // Nobody waits for it: without room it is left out.
+            if self.log.append(&[entry]).is_ok() {
+                self.log.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until there is something to do.
+    fn next(&mut self) -> Next {
+        let shared = Arc::clone(&self.shared);
+        let mut work = shared.work();
+        loop {
+            let count = work.spares.len();
+            if count > 0 {
+                work.spares.drain(..).for_each(|spare| self.log.add_spare(spare));
+                self.retry_at_us = 0;
+                self.publish();
+                self.shared.spares_taken(count);
+            }
+            let now_us = mono_us();
+            if !work.batches.is_empty() {
+                self.unwritten_since_us.get_or_insert(now_us);
+            }
+            let (write_at, sync_at) = self.times(&work);
+            let sync = work.stop || sync_at.is_some_and(|at| at <= now_us);
+            let write = sync || write_at.is_some_and(|at| at <= now_us);
+            self.drop_before = work.drop_before.take().or(self.drop_before);
+            if write || self.drop_before.is_some() || work.stop {
+                let mut batches = Vec::new();
+                if write {
+                    batches.append(&mut self.kept);
+                    self.unwritten_since_us = None;
+                    work.bytes = 0;
+                    batches.append(&mut work.batches);
+                }
+                return Next { batches, sync, stop: work.stop };
+            }
+            let until = [write_at, sync_at].into_iter().flatten().min();
+            work = shared.sleep(work, until.map(|at| at.saturating_sub(now_us)));
+        }
+    }
+
+    /// When to write and when to sync next; monotonic, µs.
+    fn times(&self, work: &Work) -> (Option<u64>, Option<u64>) {
+        let newest = work.batches.last().map_or(self.shared.written(), |batch| batch.index);
+        let dirty_since = self.unsynced_since_us.or(self.unwritten_since_us);
+        let many = work.bytes > WRITE_BYTES;
+        let wanted = work.wanted > self.shared.durable() && work.wanted <= newest;
+        let paced =
+            self.unwritten_since_us.map(|_| if many { 0 } else { self.written_us + WRITE_US });
+        match work.fsync {
+            _ if !self.kept.is_empty() => (Some(self.retry_at_us), Some(self.retry_at_us)),
+            _ if wanted => (Some(0), Some(0)),
+            Some(Fsync::Always) | None => (
+                self.unwritten_since_us.filter(|_| many).map(|_| 0),
+                dirty_since.map(|at| at + LAZY_US),
+            ),
+            Some(Fsync::Everysec) => (paced, dirty_since.map(|_| self.synced_us + EVERYSEC_US)),
+            Some(Fsync::No) => (paced, None),
+        }
+    }
+
+    fn append(&mut self, batches: Vec<Proposal>) -> io::Result<()> {
+        let entries: Vec<Entry<'_>> = batches.iter().map(Proposal::entry).collect();
+        match self.log.append(&entries) {
+            // No room for another segment: nothing was written, and nobody has been told anything.
+            Err(error) if !self.log.is_poisoned() && may_pass(&error) => {
+                self.retry_at_us = mono_us() + RETRY_US;
+                self.kept = batches;
+                return Ok(());
+            }
+            appended => appended?,
+        }
+        let bytes: u64 = batches.iter().map(|batch| span(batch.facts.len())).sum();
+        self.shared.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let last = entries[entries.len() - 1];
+        self.last = Some(Entry {
+            index: last.index.next(),
+            first: last.first + u64::from(last.count),
+            body: &[],
+            ..last
+        });
+        self.shared.set_written(last.index);
+        self.written_us = mono_us();
+        let since_us = *self.unsynced_since_us.get_or_insert(self.written_us);
+        self.shared.unsynced_since_us.store(since_us, Ordering::Relaxed);
+        self.give_back(batches);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let began_us = mono_us();
+        self.shared.sync_began_us.store(began_us, Ordering::Release);
+        let durable = self.log.sync()?;
+        self.shared.sync_began_us.store(0, Ordering::Release);
+        self.synced_us = mono_us();
+        self.shared.longest_sync_us.fetch_max(self.synced_us - began_us, Ordering::Relaxed);
+        self.shared.synced(self.synced_us, self.synced_us - began_us);
+        if self.synced_us - began_us > SLOW_US {
+            self.shared.slow_syncs.fetch_add(1, Ordering::Relaxed);
+            // What was held back goes on.
+            self.shared.ring();
+        }
+        self.unsynced_since_us = None;
+        self.shared.set_durable(durable);
+        Ok(())
+    }
+
+    fn publish(&self) {
+        self.shared.publish(&self.log);
+    }
+
+    fn give_back(&self, batches: Vec<Proposal>) {
+        let mut work = self.shared.work();
+        for batch in batches {
+            if work.buffers.len() < BUFFERS_MAX && batch.facts.capacity() <= BUFFER_BYTES_MAX {
+                work.buffers.push(batch.facts);
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! When a base is written, and how fast.
+//!
+//! With L the size a base would have now, one is begun when base and log together reach 2.1 L. While
+//! it is written, every byte of log is answered with four of base, so that the log grows by a quarter
+//! of L at most: 2.1 L + L + 0.25 L stay below 3.5 L, and leave room for a quarter of a segment where
+//! L is two segments or more. What is kept shrinks with every base of N bytes from at least 2.1 N to
+//! N, so that bases cost less than 1 / 1.1 of what clients have written, whatever these do: it is
+//! they who make it grow again. Worked: a million jobs of 150 bytes that are replaced again and again
+//! (L = 150 MB): a base after each 165 MB of log.
+
+use crate::engine::Engine;
+use crate::ids::Index;
+use crate::journal::base::BaseHead;
+use crate::journal::commit_log::EPOCH;
+use crate::journal::may_pass;
+use crate::server::durability::commit::{Journal, Position};
+use crate::time::Micros;
+use std::io;
+
+/// Base and log together are at most this many tenths of L when a base begins.
+const KEPT_TENTHS_MAX: u64 = 21;
+/// Bytes of base per byte of log while it is written.
+const PACE: u64 = 4;
+/// Least and most bytes of base in a turn: 64 KiB are images of 400 jobs and take about 0.1 ms.
+const SLICE_BYTES: u64 = 64 << 10;
+const SLICE_BYTES_MAX: u64 = 1 << 20;
+/// Images handed to the keeper and not yet written, above which no more are made: a 32nd of `maxmemory`, within
+/// these bounds.
+const BACKLOG_BYTES_MIN: u64 = 2 << 20;
+const BACKLOG_BYTES_MAX: u64 = 16 << 20;
+const BACKLOG_SHARE: u64 = 32;
+/// Images of what clients change while the keeper does not keep up, above which the base is given up.
+const OUTPUT_BYTES_MAX: usize = 64 << 20;
+/// With twice the backlog in memory, requests wait for the keeper; if it writes nothing for so long, µs, the base
+/// is given up.
+const STUCK_US: u64 = 2_000_000;
+/// The smallest image, bytes: bounds how many a slice has.
+const IMAGE_BYTES_MIN: u64 = 40;
+/// After a base that failed the next one waits so long, µs; for want of room less, as the room has
+/// been looked at since, and consumers may be waiting for what a base gives back.
+const RETRY_US: u64 = 10_000_000;
+const RETRY_ROOM_US: u64 = 1_000_000;
+
+/// Bases of a running server.
+#[derive(Debug)]
+pub struct Compaction {
+    /// The last batch that the newest base covers; 0 without one.
+    pub base_index: Index,
+    /// The size of the newest base, bytes; 0 without one.
+    pub base_bytes: u64,
+    /// Bytes of log since that base that were there when the server started.
+    log_before_bytes: u64,
+    /// The journal's proposed bytes as of that base.
+    log_from_bytes: u64,
+    running: Option<Running>,
+    retry_at_us: u64,
+    backlog_bytes_max: u64,
+    /// The keeper's backlog, and since when it has not become less; monotonic, µs.
+    stuck: (u64, u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    index: Index,
+    log_from_bytes: u64,
+    /// Bytes of images that it has when it is complete.
+    images_bytes: u64,
+    written_bytes: u64,
+    /// All images have been handed to the keeper.
+    imaged: bool,
+}
+
+impl Compaction {
+    /// As recovery found it: a base of `base_bytes` and `log_bytes` of log since.
+    pub fn new(base_index: Index, base_bytes: u64, log_bytes: u64) -> Compaction {
+        Compaction {
+            base_index,
+            base_bytes,
+            log_before_bytes: log_bytes,
+            log_from_bytes: 0,
+            running: None,
+            retry_at_us: 0,
+            backlog_bytes_max: BACKLOG_BYTES_MAX,
+            stuck: (0, 0),
+        }
+    }
+
+    /// Images take no more memory than becomes a server with this `maxmemory`, bytes; 0 for no limit.
+    pub fn set_memory_max(&mut self, max: u64) {
+        let max = if max == 0 { u64::MAX } else { max };
+        self.backlog_bytes_max = (max / BACKLOG_SHARE).clamp(BACKLOG_BYTES_MIN, BACKLOG_BYTES_MAX);
+    }
+
+    /// Whether images that are not written take so much memory that requests should wait.
+    pub fn is_heavy(&self, engine: &Engine, journal: &Journal) -> bool {
+        let bytes = journal.keeper.backlog_bytes() + engine.base_output_bytes() as u64;
+        self.is_running() && bytes > 2 * self.backlog_bytes_max
+    }
+
+    /// Whether one is being written.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Bytes of images that the one that is being written will have: those of the state as of its
+    /// beginning, whatever was removed since; None if there is none.
+    pub fn images_bytes(&self) -> Option<u64> {
+        self.running.map(|running| running.images_bytes)
+    }
+
+    /// Bytes of images written of the one that is being written.
+    pub fn written_bytes(&self) -> u64 {
+        self.running.map_or(0, |running| running.written_bytes)
+    }
+
+    /// Whether there is a slice to write that nothing will wake the loop for.
+    pub fn is_behind(&self, journal: &Journal) -> bool {
+        self.running.is_some_and(|running| !running.imaged)
+            && journal.keeper.backlog_bytes() < self.backlog_bytes_max
+    }
+
+    /// Bytes of log since the one that is being written began.
+    pub fn log_beside_bytes(&self, journal: &Journal) -> u64 {
+        self.running.map_or(0, |running| journal.proposed_bytes() - running.log_from_bytes)
+    }
+
+    /// Bytes of log since the newest base.
+    pub fn log_bytes(&self, journal: &Journal) -> u64 {
+        self.log_before_bytes + journal.proposed_bytes() - self.log_from_bytes
+    }
+
+    /// Whether the keeper has written all that an earlier one left with it, so that one may begin.
+    pub fn is_clear(&self, journal: &Journal) -> bool {
+        !self.is_running() && journal.keeper.backlog_bytes() == 0
+    }
+
+    /// Whether one may begin: none failed just now.
+    pub fn may_begin(&self, mono_us: u64) -> bool {
+        mono_us >= self.retry_at_us
+    }
+
+    /// Whether a base is due by itself, as one would have `live` bytes now.
+    pub fn is_due(&self, live: u64, journal: &Journal, segment_bytes: u64) -> bool {
+        let log = self.log_bytes(journal);
+        let kept = self.base_bytes + log;
+        // With less than half a segment of log there is nothing to be given back, unless it is of the
+        // base: its jobs were removed.
+        let gives_back = log >= segment_bytes / 2 || kept >= live + segment_bytes / 2;
+        gives_back && kept * 10 >= live * KEPT_TENTHS_MAX
+    }
+
+    /// Begins a base of the state as it is now. All facts applied must have been proposed, and no
+    /// base be running.
+    pub fn begin(&mut self, engine: &mut Engine, journal: &Journal, now: Micros) {
+        let Position { index, first } = journal.position();
+        let images_bytes = engine.base_bytes();
+        engine.begin_base();
+        journal.keeper.begin_base(BaseHead { index, first, now, epoch: EPOCH, shard: 0 });
+        let log_from_bytes = journal.proposed_bytes();
+        let (written_bytes, imaged) = (0, false);
+        self.running = Some(Running { index, log_from_bytes, images_bytes, written_bytes, imaged });
+        tracing::info!(index = index.0, "a base begins");
+    }
+
+    /// Writes the turn's share of the running base. False if it is to be given up: the disk does not
+    /// keep up, and images of what clients change pile up in memory.
+    pub fn slice(&mut self, engine: &mut Engine, journal: &Journal, mono_us: u64) -> bool {
+        let is_heavy = self.is_heavy(engine, journal);
+        let Some(running) = &mut self.running else { return true };
+        let backlog = journal.keeper.backlog_bytes();
+        if !is_heavy || backlog < self.stuck.0 {
+            self.stuck = (backlog, mono_us);
+        }
+        if running.imaged || backlog >= self.backlog_bytes_max {
+            let is_stuck = mono_us.saturating_sub(self.stuck.1) > STUCK_US;
+            return !is_stuck && engine.base_output_bytes() <= OUTPUT_BYTES_MAX;
+        }
+        let owed = PACE * (journal.proposed_bytes() - running.log_from_bytes);
+        let share = owed.saturating_sub(running.written_bytes).clamp(SLICE_BYTES, SLICE_BYTES_MAX);
+        let images_max = (share / IMAGE_BYTES_MIN) as u32;
+        running.imaged = engine.base_slice(images_max, share as usize);
+        let images = std::mem::take(engine.base_output());
+        running.written_bytes += images.len() as u64;
+        if !images.is_empty() {
+            journal.keeper.images(images);
+        }
+        if running.imaged {
+            journal.keeper.finish_base();
+        }
+        true
+    }
+
+    /// The keeper has put the running base in place: what it covers leaves the log.
+    pub fn complete(&mut self, index: Index, bytes: u64, journal: &Journal) {
+        let running = self.running.take().expect("a base that is complete was running");
+        assert_eq!(index, running.index, "one base is written at a time");
+        (self.base_index, self.base_bytes) = (index, bytes);
+        (self.log_before_bytes, self.log_from_bytes) = (0, running.log_from_bytes);
+        journal.drop_before(Index(index.0 + 1));
+        tracing::info!(index = index.0, bytes, "a base is complete");
+    }
+
+    /// The keeper could not write the running base. False if it was given up before.
+    pub fn fail(&mut self, error: &io::Error, engine: &mut Engine, mono_us: u64) -> bool {
+        let ran = self.running.take().is_some();
+        if ran {
+            engine.abandon_base();
+            let retry_us = if may_pass(error) { RETRY_ROOM_US } else { RETRY_US };
+            self.retry_at_us = mono_us + retry_us;
+            tracing::warn!(%error, "a base could not be written; the log is kept");
+        }
+        ran
+    }
+
+    /// Gives up what is running; false if nothing is.
+    pub fn abandon(&mut self, engine: &mut Engine, journal: &Journal) -> bool {
+        let ran = self.running.take().is_some();
+        if ran {
+            engine.abandon_base();
+            journal.keeper.abandon_base();
+        }
+        ran
+    }
+}

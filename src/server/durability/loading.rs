@@ -1,0 +1,107 @@
+//! Loading the journal on a thread of its own, while the server answers `LOADING`.
+
+use crate::engine::Settings;
+use crate::journal::recovery::{Progress, Recovered, recover};
+use crate::journal::{Disk, JournalError, LogOptions};
+use crate::observe::persistence;
+use crate::server::clock::timer::mono_us;
+use crate::server::connection::wake::Bell;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A journal smaller than what can be loaded in this time is there before the first client is
+/// served, so that nobody sees `LOADING` for it.
+const AT_ONCE: Duration = Duration::from_millis(200);
+/// From one line of progress in the log to the next, µs.
+const TELL_US: u64 = 2_000_000;
+
+/// What comes out.
+pub type Loaded = Result<Recovered<Disk>, JournalError>;
+
+/// A journal being loaded.
+#[derive(Debug)]
+pub struct Loading {
+    progress: Arc<Progress>,
+    loaded: Receiver<Loaded>,
+    thread: Option<JoinHandle<()>>,
+    /// When it began; monotonic, µs.
+    pub began_us: u64,
+    told_us: u64,
+}
+
+impl Loading {
+    /// Begins to load what is in `disk`. `bell` is rung when it is done.
+    pub fn begin(
+        disk: Arc<Disk>,
+        options: LogOptions,
+        settings: Settings,
+        bell: Arc<Bell>,
+    ) -> io::Result<Loading> {
+        let progress = Arc::<Progress>::default();
+        let (sender, loaded) = channel();
+        let shown = Arc::clone(&progress);
+        let thread = std::thread::Builder::new().name("recovery".to_owned());
+        let thread = thread.spawn(move || {
+            let loaded = recover(&disk, options, settings, &shown);
+            // The server may have stopped meanwhile.
+            let _ = sender.send(loaded);
+            bell.ring();
+        })?;
+        let (thread, began_us) = (Some(thread), mono_us());
+        Ok(Loading { progress, loaded, thread, began_us, told_us: began_us })
+    }
+
+    /// Waits a moment for a small journal.
+    pub fn wait(&self) -> Option<Loaded> {
+        self.received(self.loaded.recv_timeout(AT_ONCE))
+    }
+
+    /// The journal, if it has been loaded.
+    pub fn loaded(&self) -> Option<Loaded> {
+        self.received(self.loaded.recv_timeout(Duration::ZERO))
+    }
+
+    /// How far it is, if it began at `began_s`.
+    pub fn shown(&self, began_s: u64) -> persistence::Loading {
+        let total_bytes = self.progress.total_bytes.load(Ordering::Relaxed);
+        let loaded_bytes = self.progress.loaded_bytes.load(Ordering::Relaxed).min(total_bytes);
+        persistence::Loading { began_s, total_bytes, loaded_bytes }
+    }
+
+    /// Tells the log how far it is, every now and then.
+    pub fn tell(&mut self, mono_us: u64) {
+        if mono_us.saturating_sub(self.told_us) >= TELL_US {
+            self.told_us = mono_us;
+            let shown = self.shown(0);
+            let eta_s = shown.eta_s(mono_us.saturating_sub(self.began_us) / 1_000_000);
+            let (loaded_mib, total_mib) = (shown.loaded_bytes >> 20, shown.total_bytes >> 20);
+            let percent = shown.percent() as u64;
+            tracing::info!(
+                "loading the journal: {loaded_mib} of {total_mib} MiB ({percent} %), about {eta_s} s more"
+            );
+        }
+    }
+
+    /// Gives up.
+    pub fn cancel(&mut self) {
+        self.progress.cancelled.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic has been logged, and nothing rests on what was loaded.
+            let _ = thread.join();
+        }
+    }
+
+    fn received(&self, received: Result<Loaded, RecvTimeoutError>) -> Option<Loaded> {
+        match received {
+            Ok(loaded) => Some(loaded),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("loading the journal met a bug of delayd's own; nothing was changed on disk")
+            }
+        }
+    }
+}

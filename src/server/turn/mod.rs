@@ -1,0 +1,308 @@
+//! The turn: everything the server does, in order, again and again.
+
+pub(super) mod accept;
+pub(super) mod deliver;
+pub(super) mod limit;
+pub(super) mod observers;
+pub(super) mod pause;
+pub(super) mod release;
+pub(super) mod requests;
+pub mod standstill;
+
+use super::clock::{Compared, Comparison};
+use super::core::Core;
+use crate::engine::tally::Tally;
+use crate::limits::ADVANCE_STEPS_PER_TURN;
+use crate::observe::{Counters, rates};
+use crate::server::clock::timer;
+use crate::server::connection::client::Client;
+use crate::server::connection::clients::Clients;
+use crate::server::connection::handshake::Handshakes;
+use crate::server::connection::stream::Accepted;
+use crate::server::connection::wake::Bell;
+use crate::server::turn::standstill::Hearing;
+use crate::time::Micros;
+use std::io;
+use std::sync::Arc;
+
+/// Least time between two comparisons with the wall clock, and between two looks at all clients, µs.
+pub const TICK_US: u64 = 1_000_000;
+
+/// While requests wait for the journal or the allocator to catch up: from one look at it to the next, µs.
+const FLOOD_US: u64 = 1_000;
+
+/// The state of the loop.
+#[derive(Debug)]
+pub struct Turns {
+    /// Everything but the clients.
+    pub core: Core,
+    /// The connections.
+    pub clients: Clients,
+    /// Connections accepted since the last turn.
+    pub accepted: Vec<Accepted>,
+    /// TLS handshakes that are going on, if there is a port for them.
+    pub handshakes: Option<Handshakes>,
+    /// The wall clock was set since the last turn.
+    pub stepped: bool,
+    /// No new command is taken any more.
+    pub draining: bool,
+    /// Slots whose turn it is, in the order in which they came.
+    pub(super) listed: Vec<u32>,
+    /// Slots whose commands CLIENT PAUSE keeps back.
+    pub(super) postponed: Vec<u32>,
+    /// Slots of this turn, in order.
+    pub(super) batch: Vec<u32>,
+    /// Passing time has more to do.
+    more: bool,
+    /// After a standstill, what has not been heard yet.
+    pub(super) hearing: Option<Hearing>,
+    /// When all clients are looked at next; monotonic, µs.
+    tick_us: u64,
+    pub(super) next_id: u64,
+    pub(super) bell: Arc<Bell>,
+}
+
+impl Turns {
+    /// Before the first turn.
+    pub fn new(core: Core, bell: Arc<Bell>) -> Turns {
+        Turns {
+            tick_us: core.mono_us + TICK_US,
+            core,
+            clients: Clients::default(),
+            accepted: Vec::new(),
+            handshakes: None,
+            stepped: false,
+            draining: false,
+            listed: Vec::new(),
+            postponed: Vec::new(),
+            batch: Vec::new(),
+            more: true,
+            hearing: None,
+            next_id: 1,
+            bell,
+        }
+    }
+
+    /// One turn. Before it, the loop has waited for sockets, the alarm, the journal or a signal. An
+    /// error is a journal that cannot be loaded.
+    pub fn turn(&mut self) -> io::Result<()> {
+        let begun_us = self.begun_us();
+        // First: what the journal's threads have done decides what this turn may do.
+        self.core.hear_journal()?;
+        // Before anything is read: what is read needs memory.
+        self.core.look_at_memory();
+        self.list_answered();
+        // New connections first: their first request is read in this turn.
+        self.greet();
+        self.list_unheard();
+        // Before the clock: what is read now was sent before `now`, so that no delay counts from
+        // before its request was made.
+        self.read_sockets();
+        // Once: everything in a turn happens at one instant.
+        self.read_clock();
+        self.resume_postponed();
+        // Before anything is decided.
+        self.core.set_flow();
+        // Before time passes: who asks at the instant at which a job falls due is in line for it.
+        self.run_commands();
+        self.resume_postponed();
+        self.end_hearing();
+        // Before the journal: what falls due in this turn is in its batch.
+        self.advance();
+        // Behind all that publishes, and before the journal, which hears how urgent it is.
+        self.deliver();
+        // Before the release: no reply leaves before the facts it rests on are safe. What is decided
+        // from here on belongs to the next turn.
+        self.core.propose();
+        // One write per client. What was handed to a peer that is gone goes to the next in line and
+        // is released here too.
+        self.release();
+        // Behind the release, which finds out whose replies have to wait.
+        self.core.hurry();
+        // Behind the proposal: a base is the state after a whole batch.
+        self.core.keep_journal();
+        // Behind all that proposes: who waits for what is durable by now is answered.
+        self.core.show_journal();
+        self.list_answered();
+        // The counters show whole turns.
+        self.count();
+        // Last: what is told is as of the end of the turn.
+        self.tell(begun_us);
+        self.note_turn_ended();
+        Ok(())
+    }
+
+    /// The slots that were woken have something to do.
+    pub fn woken(&mut self, slots: &mut Vec<u32>) {
+        for slot in slots.drain(..) {
+            if let Some(client) = self.clients.get_mut(slot) {
+                client.socket.unread = true;
+            }
+            self.list(slot);
+        }
+    }
+
+    /// Whether the next turn has work that nothing will wake the loop for.
+    pub fn is_behind(&self) -> bool {
+        self.more
+            || ((!self.listed.is_empty() || self.hearing.is_some()) && !self.core.is_flooded())
+            || !self.accepted.is_empty()
+            || self.core.outputs.is_behind()
+            || self.core.has_mail()
+            || self.core.is_journal_behind()
+            || self.core.eldest.is_looking()
+            || self.core.observers.as_ref().is_some_and(|observers| observers.is_collecting())
+    }
+
+    /// When the next turn must begin at the latest; monotonic, µs.
+    pub fn wake_by_us(&self) -> u64 {
+        let due = self.core.engine.next_wakeup();
+        let due_us = due.map_or(u64::MAX, |due| self.core.clock.mono_us_of(due.start()));
+        let limit_us = self.core.waits.next_limit_us().unwrap_or(u64::MAX);
+        // Nothing tells when the flood is over.
+        let flood_us = if self.core.is_flooded() { self.core.mono_us + FLOOD_US } else { u64::MAX };
+        let pause_us = self.core.pause.map_or(u64::MAX, |pause| pause.until_us);
+        let timeout = self.core.engine.next_timeout();
+        let timeout_us = timeout.map_or(u64::MAX, |at| at.start().0);
+        due_us.min(timeout_us).min(limit_us).min(pause_us).min(flood_us).min(self.tick_us)
+    }
+
+    /// Whether every reply has left and nothing is half done.
+    pub fn is_drained(&self) -> bool {
+        let busy = |(slot, client): (u32, &Client)| {
+            client.socket.midway || self.core.outputs.unsent_bytes(slot) > 0
+        };
+        !self.clients.iter().any(busy)
+    }
+
+    /// From here on no new command is taken, and clients that wait are let go.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        let waiting = |(slot, _): &(u32, &Client)| self.core.outputs.is_waiting(*slot);
+        let slots: Vec<u32> = self.clients.iter().filter(waiting).map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.close(slot);
+        }
+    }
+
+    /// At an orderly stop: leases that end with their connections end now, uncounted.
+    pub fn end_bound(&mut self) -> io::Result<()> {
+        // Nobody is left whom a pause keeps back.
+        self.core.pause = None;
+        loop {
+            self.core.set_flow();
+            let now = self.core.now;
+            let (engine, mut turn) = self.core.engine();
+            let done = engine.end_bound(now, ADVANCE_STEPS_PER_TURN, &mut turn);
+            self.core.propose_leftovers();
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read_clock(&mut self) {
+        // What closed connections led to since the last turn's proposal happened at its time.
+        self.core.propose_leftovers();
+        let mono_us = timer::mono_us();
+        let mut still_since = self.core.standstills.since(mono_us).map(|since_us| {
+            self.core.standstills.note(mono_us - since_us, mono_us);
+            self.core.clock.at(since_us)
+        });
+        if self.stepped || mono_us >= self.tick_us {
+            self.stepped = false;
+            let reading = timer::reading();
+            let jump_us_max = self.core.limits.clock_jump_us_max;
+            let Comparison { wall, slept_us } = self.core.clock.compare(reading, jump_us_max);
+            if slept_us > 0 {
+                // The monotonic clock does not know of it, and neither did the alarm.
+                self.core.standstills.note(slept_us, mono_us);
+                still_since = Some(self.core.now);
+            }
+            match wall {
+                Compared::InStep => {}
+                Compared::Forward(us) => {
+                    tracing::warn!(us, "the wall clock was set forward; what is due now falls due");
+                }
+                Compared::Back(us) => {
+                    tracing::warn!(
+                        us,
+                        "the wall clock was set back; time runs at half speed meanwhile"
+                    );
+                }
+                Compared::Doubted(us) => {
+                    tracing::warn!(
+                        us,
+                        "the wall clock is ahead by more than max-clock-jump; it is believed if it \
+                         stands there for a minute, and until then time goes on without it"
+                    );
+                }
+                Compared::Withdrawn => {
+                    tracing::warn!("the wall clock is back from where it was not believed");
+                }
+            }
+        }
+        self.core.mono_us = timer::mono_us();
+        let now = self.core.clock.at(self.core.mono_us);
+        // Checked where it is used, too: a time that went back would let a job come early.
+        assert!(now >= self.core.now, "the engine's clock went back");
+        self.core.now = now;
+        self.core.engine.set_monotonic(Micros(self.core.mono_us));
+        if let Some(since) = still_since {
+            self.begin_hearing(since);
+        }
+    }
+
+    fn advance(&mut self) {
+        let now = self.core.now;
+        // What is told of a herd is bounded.
+        let steps = if self.core.is_mail_full() { 0 } else { ADVANCE_STEPS_PER_TURN };
+        let (engine, mut turn) = self.core.engine();
+        self.more = engine.advance(now, steps, &mut turn).more;
+        self.core.end_late_waits();
+        self.hear_unheard();
+        self.list_answered();
+    }
+
+    fn count(&mut self) {
+        let core = &mut self.core;
+        core.count_over(|client, slot| self.clients.caller(client, slot));
+        core.turns += 1;
+        if core.limits.latency_ns < u64::MAX {
+            let took_us = timer::mono_us() - core.mono_us;
+            core.note_latency("turn", took_us.saturating_mul(1_000));
+            core.note_sync_latency();
+        }
+        core.memory_bytes_peak = core.memory_bytes_peak.max(core.memory_bytes());
+        let Counters { commands, input_bytes, output_bytes, .. } = core.counters;
+        let &Tally { due, delivered, acked, .. } = core.engine.tally();
+        core.rates.sample(
+            core.mono_us,
+            rates::Totals { commands, input_bytes, output_bytes, due, delivered, acked },
+        );
+        core.eldest.look(&core.engine);
+        if core.mono_us >= self.tick_us {
+            core.eldest.begin(&core.engine);
+            self.tick_us = core.mono_us + TICK_US;
+            self.close_overdue();
+            self.tell_left_out();
+        }
+    }
+
+    /// Closes a connection. What it was handed and never got goes to the next in line.
+    pub fn close(&mut self, slot: u32) {
+        let Some(client) = self.clients.take(slot) else { return };
+        self.core.postponed_count -= usize::from(client.socket.postponed);
+        self.core.forget(&mut self.clients, client.id, slot, client.socket.bytes);
+    }
+
+    /// Puts a slot on the list for the next turn.
+    pub(super) fn list(&mut self, slot: u32) {
+        if let Some(client) = self.clients.get_mut(slot)
+            && !client.socket.listed
+        {
+            client.socket.listed = true;
+            self.listed.push(slot);
+        }
+    }
+}

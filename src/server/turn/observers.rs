@@ -1,0 +1,198 @@
+//! The loop's side of what watches it: how it stands and that it turns is told after every turn, and
+//! what a scrape wants is collected in slices, some queues a turn.
+
+use crate::config::options::Name;
+use crate::engine::census::Walk;
+use crate::engine::spread::Spread;
+use crate::observe::metrics::top::Top;
+use crate::observe::metrics::{SYNC_US, Snapshot, TURN_US};
+use crate::server::clock::timer;
+use crate::server::core::Core;
+use crate::server::durability::Journaling;
+use crate::server::turn::Turns;
+use crate::server::watch::board::{Board, Standing};
+use crate::server::watch::supervisor::Supervisor;
+use std::sync::Arc;
+use tokio::sync::oneshot::Sender;
+
+/// Queues a turn: few, so that nobody waits for them.
+const SLICE: u32 = 64;
+
+/// Who watches, if anybody does.
+#[derive(Debug)]
+pub struct Observers {
+    board: Option<Arc<Board>>,
+    supervisor: Option<Supervisor>,
+    told: Option<Standing>,
+    turns: Spread,
+    collecting: Option<Collecting>,
+}
+
+/// A scrape on its way.
+#[derive(Debug)]
+struct Collecting {
+    walk: Walk,
+    top: Top,
+    waiting: Vec<Sender<Arc<Snapshot>>>,
+}
+
+impl Observers {
+    /// None if nobody does.
+    pub fn new(
+        board: Option<Arc<Board>>,
+        supervisor: Option<Supervisor>,
+    ) -> Option<Box<Observers>> {
+        if board.is_none() && supervisor.is_none() {
+            return None;
+        }
+        let turns = Spread::new(&TURN_US);
+        Some(Box::new(Observers { board, supervisor, told: None, turns, collecting: None }))
+    }
+
+    /// Whether a scrape wants another turn.
+    pub fn is_collecting(&self) -> bool {
+        self.collecting.is_some()
+    }
+
+    /// Tells how the server stands.
+    pub fn tell(&mut self, standing: Standing, mono_us: u64) {
+        if let Some(supervisor) = &mut self.supervisor {
+            supervisor.hear(&standing, mono_us);
+        }
+        if self.told.as_ref() != Some(&standing) {
+            if let Some(board) = &self.board {
+                board.set_standing(standing.clone());
+            }
+            self.told = Some(standing);
+        }
+    }
+}
+
+impl Turns {
+    /// When the turn began, if anybody wants to know; monotonic, µs.
+    pub(in crate::server) fn begun_us(&self) -> Option<u64> {
+        self.core.observers.is_some().then(timer::mono_us)
+    }
+
+    /// Tells those who watch how the server stands.
+    pub fn tell_standing(&mut self) {
+        let standing = self.core.standing(self.draining);
+        if let Some(observers) = &mut self.core.observers {
+            observers.tell(standing, timer::mono_us());
+        }
+    }
+
+    /// Tells those who watch of the turn that began at `begun_us`.
+    pub(in crate::server) fn tell(&mut self, begun_us: Option<u64>) {
+        let (Some(mut observers), Some(begun_us)) = (self.core.observers.take(), begun_us) else {
+            return;
+        };
+        observers.tell(self.core.standing(self.draining), self.core.mono_us);
+        self.collect(&mut observers);
+        let mono_us = timer::mono_us();
+        observers.turns.record(mono_us.saturating_sub(begun_us));
+        if let Some(board) = &observers.board {
+            board.turned(mono_us);
+        }
+        self.core.observers = Some(observers);
+    }
+
+    /// A slice of what a scrape wants.
+    fn collect(&mut self, observers: &mut Observers) {
+        let Some(board) = &observers.board else { return };
+        let collecting = match observers.collecting.take() {
+            Some(collecting) => Some(collecting),
+            None => {
+                let waiting = board.take_asked();
+                let rows_max = self.core.config.size(Name::MetricsQueuesMax);
+                let (walk, top) = (Walk::default(), Top::new(rows_max));
+                (!waiting.is_empty()).then_some(Collecting { walk, top, waiting })
+            }
+        };
+        let Some(mut collecting) = collecting else { return };
+        let (now, top) = (self.core.now, &mut collecting.top);
+        match self.core.engine.walk(collecting.walk, SLICE, now, |queue| top.add(queue)) {
+            Some(next) => {
+                collecting.walk = next;
+                observers.collecting = Some(collecting);
+            }
+            None => {
+                let clients = self.clients.count() as u64;
+                let snapshot = self.core.snapshot(clients, collecting.top, &observers.turns);
+                let snapshot = Arc::new(snapshot);
+                for waiting in collecting.waiting {
+                    // Who gave up meanwhile is not told.
+                    let _ = waiting.send(Arc::clone(&snapshot));
+                }
+            }
+        }
+    }
+}
+
+impl Core {
+    /// How the server stands.
+    fn standing(&self, draining: bool) -> Standing {
+        if draining || self.shutdown.is_some() {
+            return Standing::Stopping;
+        }
+        match &self.journaling {
+            Journaling::Absent => Standing::Serving,
+            Journaling::Loading(_) => {
+                let percent = self.journal.loading.map_or(0.0, |loading| loading.percent());
+                Standing::Loading(percent as u8)
+            }
+            Journaling::Running(running) => match running.failure() {
+                None => Standing::Serving,
+                Some(cause) => Standing::Failed(Arc::clone(cause)),
+            },
+        }
+    }
+
+    fn snapshot(&self, clients: u64, top: Top, turns: &Spread) -> Snapshot {
+        let (rows, rest) = top.finish();
+        let errors = self.outputs.errors.iter();
+        let syncs = match &self.journaling {
+            Journaling::Running(running) => running.journal.shared().syncs(),
+            _ => Spread::new(&SYNC_US),
+        };
+        Snapshot {
+            version: crate::VERSION,
+            redis_version: crate::REDIS_VERSION,
+            now_us: self.now.0,
+            start_us: self.start.0,
+            ready: self.standing(false) == Standing::Serving,
+            queues: self.engine.queue_counts(),
+            jobs: self.engine.job_counts(),
+            waiters: self.engine.waiter_count() as u64,
+            journal_waiters: self.waits.count() as u64,
+            oldest_lease_age_us: self.oldest_lease_age_us(),
+            next_wakeup_ms: self.next_wakeup().map(|at| at.0).filter(|ms| *ms > 0),
+            tally: self.engine.tally().clone(),
+            lateness: self.lateness.spread().clone(),
+            lateness_minute_us: self.lateness.minute_us(self.mono_us),
+            clients,
+            clients_max: self.limits.clients_max,
+            counters: self.counters,
+            commands: self.commands.sorted(),
+            errors: errors.map(|(class, count)| (class.to_owned(), count)).collect(),
+            engine_bytes: self.engine.held_bytes(),
+            lease_bytes: self.engine.lease_bytes_to_come(),
+            clients_bytes: self.clients_bytes as u64,
+            memory_bytes_max: self.config.number(Name::MaxMemory),
+            clients_bytes_max: self.config.number(Name::MaxClientsMemory),
+            memory_bytes_peak: self.memory_bytes_peak,
+            memory_bytes_resident: crate::server::watch::machine::resident_bytes(),
+            processor_s: crate::server::watch::machine::processor_s(),
+            journal: self.journal.clone(),
+            syncs,
+            turns: turns.clone(),
+            clock_steps: self.clock.step_count(),
+            clock_doubted_us: self.clock.doubted_us(self.mono_us),
+            standstills: self.standstills.count,
+            standstill_us: self.standstills.total_us,
+            clock_ahead_us: self.clock.ahead_us(self.mono_us),
+            rows,
+            rest,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the loop tells others of itself while it runs: that it turns, how it stands, and, when asked,
+//! all that metrics tell. Nobody who looks here makes the loop wait.
+
+use crate::observe::metrics::Snapshot;
+use crate::server::connection::wake::Bell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot::{Receiver, Sender, channel};
+
+/// A loop that has not turned for so long hangs, µs: it turns once a second at least.
+pub const HUNG_US: u64 = 5_000_000;
+
+/// How the server stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// The journal is being read: so many percent.
+    Loading(u8),
+    /// Requests are served.
+    Serving,
+    /// The journal failed, for this cause.
+    Failed(Arc<str>),
+    /// A stop was asked for.
+    Stopping,
+}
+
+impl std::fmt::Display for Standing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Standing::Loading(percent) => write!(f, "loading the journal, {percent} % read"),
+            Standing::Serving => f.write_str("serving"),
+            Standing::Failed(cause) => {
+                write!(f, "the journal failed: {cause}; nothing changes until a restart")
+            }
+            Standing::Stopping => f.write_str("stopping"),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Board {
+    bell: Arc<Bell>,
+    /// When the last turn ended; monotonic, µs.
+    turned_us: AtomicU64,
+    standing: Mutex<Standing>,
+    /// Somebody waits for a snapshot.
+    asked: AtomicBool,
+    waiting: Mutex<Vec<Sender<Arc<Snapshot>>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Board {
+    /// Of a server that starts at `mono_us`.
+    pub fn new(bell: Arc<Bell>, mono_us: u64) -> Board {
+        Board {
+            bell,
+            turned_us: AtomicU64::new(mono_us),
+            standing: Mutex::new(Standing::Loading(0)),
+            asked: AtomicBool::new(false),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// A turn ended at `mono_us`.
+    pub fn turned(&self, mono_us: u64) {
+        self.turned_us.store(mono_us, Ordering::Relaxed);
+    }
+
+    /// For how long the loop has not turned, if it hangs.
+    pub fn hung_us(&self, mono_us: u64) -> Option<u64> {
+        let since_us = mono_us.saturating_sub(self.turned_us.load(Ordering::Relaxed));
+        (since_us > HUNG_US).then_some(since_us)
+    }
+
+    /// From here on it stands so.
+    pub fn set_standing(&self, standing: Standing) {
+        *lock(&self.standing) = standing;
+    }
+
+    /// How it stands.
+    pub fn standing(&self) -> Standing {
+        lock(&self.standing).clone()
+    }
+
+    /// Asks the loop for a snapshot and wakes it.
+    pub fn ask(&self) -> Receiver<Arc<Snapshot>> {
+        let (sender, receiver) = channel();
+        let mut waiting = lock(&self.waiting);
+        // Those who gave up while the loop hung.
+        waiting.retain(|sender| !sender.is_closed());
+        waiting.push(sender);
+        drop(waiting);
+        self.asked.store(true, Ordering::Release);
+        self.bell.ring();
+        receiver
+    }
+
+    /// Who waits for a snapshot; empty for nobody.
+    pub fn take_asked(&self) -> Vec<Sender<Arc<Snapshot>>> {
+        match self.asked.load(Ordering::Relaxed) && self.asked.swap(false, Ordering::Acquire) {
+            true => std::mem::take(&mut lock(&self.waiting)),
+            false => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_does_not_turn_hangs() {
+        let board = Board::new(Arc::default(), 1_000);
+        assert_eq!(board.hung_us(1_000 + HUNG_US), None);
+        assert_eq!(board.hung_us(1_001 + HUNG_US), Some(HUNG_US + 1));
+        board.turned(2_000 + HUNG_US);
+        assert_eq!(board.hung_us(1_001 + HUNG_US), None);
+    }
+
+    #[test]
+    fn who_gave_up_is_not_answered() {
+        let board = Board::new(Arc::default(), 0);
+        assert!(board.take_asked().is_empty());
+        drop(board.ask());
+        let _kept = board.ask();
+        assert_eq!(board.take_asked().len(), 1);
+        assert!(board.take_asked().is_empty());
+    }
+}

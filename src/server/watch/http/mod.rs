@@ -1,0 +1,144 @@
+//! `/metrics`, `/healthz` and `/readyz`: HTTP on a port and a thread of their own, which never touch
+//! the engine. What they tell stands on the [`Board`].
+
+mod answer;
+
+use crate::server::watch::board::Board;
+use answer::Site;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+/// Connections at a time: scrapers and probes are few. For a further one the oldest that has not asked for
+/// anything is closed, so that those who connect and say little keep no probe out.
+const CONNECTIONS_MAX: usize = 64;
+/// Until a request's head must be there.
+const HEAD_TIME: Duration = Duration::from_secs(5);
+/// Until a connection, which has one request, must be over.
+const CONNECTION_TIME: Duration = Duration::from_secs(30);
+/// Longest head of a request, bytes, and most headers in it.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+const HEADERS_MAX: usize = 64;
+/// After accepting failed, as it does without file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// The running thread; it ends with this.
+#[derive(Debug)]
+pub struct Http {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Http {
+    /// Serves on `listeners`, which do not block.
+    pub fn start(listeners: Vec<TcpListener>, board: Arc<Board>) -> io::Result<Http> {
+        let (stop, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
+            let site = Arc::new(Site::new(board));
+            runtime.block_on(async {
+                for listener in listeners {
+                    tokio::spawn(accept(listener, Arc::clone(&site)));
+                }
+                // An error is the end, too.
+                let _ = stopped.await;
+            });
+        })?;
+        Ok(Http { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic has been logged.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, site: Arc<Site>) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "metrics cannot be served"),
+    };
+    let mut visits = Visits::default();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                visits.begin(stream, &site);
+                // Of many that have come at once, each may say what it wants before the next has its place.
+                tokio::task::yield_now().await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection for metrics can be accepted for a second");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Connections that are served, oldest first.
+#[derive(Debug, Default)]
+struct Visits(VecDeque<Visit>);
+
+#[derive(Debug)]
+struct Visit {
+    task: AbortHandle,
+    /// Its request is here.
+    asked: Arc<AtomicBool>,
+}
+
+impl Visits {
+    fn begin(&mut self, stream: TcpStream, site: &Arc<Site>) {
+        self.0.retain(|visit| !visit.task.is_finished());
+        if self.0.len() >= CONNECTIONS_MAX {
+            self.end_one();
+        }
+        let (site, asked) = (Arc::clone(site), Arc::<AtomicBool>::default());
+        let served = serve(stream, site, Arc::clone(&asked));
+        // A peer that is too slow is no news; neither is one that left.
+        let task = tokio::spawn(async move {
+            let _ = tokio::time::timeout(CONNECTION_TIME, served).await;
+        });
+        self.0.push_back(Visit { task: task.abort_handle(), asked });
+    }
+
+    /// Those that have asked come last: they are being answered, or read their answer slowly.
+    fn end_one(&mut self) {
+        let silent = self.0.iter().position(|visit| !visit.asked.load(Ordering::Relaxed));
+        if let Some(visit) = self.0.remove(silent.unwrap_or(0)) {
+            visit.task.abort();
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, site: Arc<Site>, asked: Arc<AtomicBool>) {
+    let service = service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
+        let site = Arc::clone(&site);
+        async move { site.answer(request).await }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection for metrics broke");
+    }
+}

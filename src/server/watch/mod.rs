@@ -1,0 +1,10 @@
+//! What others see of the server while it runs: the log, probes and metrics, the service manager, and
+//! what the machine gives the process.
+
+pub(super) mod board;
+pub(super) mod eldest;
+pub(super) mod http;
+pub mod logs;
+pub mod machine;
+pub(super) mod resident;
+pub(super) mod supervisor;

@@ -1,0 +1,240 @@
+//! Resident memory stays near what is counted: the allocator keeps what was freed for some seconds, and where
+//! jobs come and go at full speed that is as much again as `maxmemory`, and more where their sizes differ.
+//!
+//! ```text
+//! resident, without what clients hold
+//!   C = maxmemory + a tenth + 32 MiB   what is promised
+//!   refused from, C - 12 MiB - 1/64    requests wait while memory is given back; adding is OOM if that did not help
+//!   given back from, C - 20 MiB - 1/32 the allocator gives back, on a thread of its own, all that it keeps
+//! ```
+//!
+//! What is left between is for what a turn takes, and for what comes while memory is given back. Worked, for 64 MiB:
+//! C is 102 MiB, given back from 80, refused from 89; a server that is full of jobs has about 75. Below, the allocator
+//! keeps pages as long as it likes, which costs less than giving them back and asking again.
+
+use crate::server::connection::wake::Bell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+const MIB: u64 = 1 << 20;
+
+/// What is promised beside `maxmemory` and a tenth of it, bytes.
+const BESIDE_BYTES: u64 = 32 * MIB;
+
+/// By how much less memory is given back, and adding refused, bytes; and a 32nd and a 64th of `maxmemory`.
+const GIVE_BACK_LEFT_BYTES: u64 = 20 * MIB;
+const REFUSE_LEFT_BYTES: u64 = 12 * MIB;
+
+/// Resident memory is looked at when clients have sent and were sent so many bytes, or after so many µs. A look
+/// takes about 2 µs; a turn reads a MiB at most.
+const LOOK_BYTES: u64 = MIB;
+const LOOK_US: u64 = 10_000;
+
+/// Where nothing was to be given back it is tried again after so many µs, or when there is so much more.
+const AGAIN_US: u64 = 100_000;
+const AGAIN_BYTES: u64 = 4 * MIB;
+
+/// Requests wait at most so long for memory that is being given back, µs. 100 MiB take about 20 ms.
+const WAIT_US_MAX: u64 = 250_000;
+
+/// Watches the resident memory of this process.
+#[derive(Debug)]
+pub struct Resident {
+    statm: File,
+    giver: Giver,
+    /// Bytes sent and received, and the time, as of the last look.
+    looked: (u64, u64),
+    /// Giving back was asked for then; monotonic, µs.
+    asked_us: Option<u64>,
+    /// When it was over, and what was resident then.
+    gave: (u64, u64),
+    /// Bytes over what adding is refused from.
+    over: u64,
+    /// Requests wait.
+    waits: bool,
+}
+
+/// What a look is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Monotonic, µs.
+    pub mono_us: u64,
+    /// Bytes that clients have sent and were sent.
+    pub moved_bytes: u64,
+    /// What clients hold, bytes.
+    pub clients_bytes: u64,
+    /// `maxmemory`, bytes; 0 for no limit.
+    pub max: u64,
+}
+
+/// The thread that gives back; it sleeps until it is asked.
+#[derive(Debug)]
+struct Giver {
+    asks: Sender<()>,
+    asked: u64,
+    done: Arc<AtomicU64>,
+}
+
+impl Resident {
+    /// Starts the thread. `give_back` makes the allocator of this program give back what is not in use, and takes as
+    /// long as it needs.
+    ///
+    /// # Errors
+    /// The system does not tell what is resident, or has no thread.
+    pub fn start(give_back: fn(), bell: Arc<Bell>) -> io::Result<Resident> {
+        let statm = File::open("/proc/self/statm")?;
+        let (asks, asked) = channel();
+        let done = Arc::<AtomicU64>::default();
+        let of_thread = Arc::clone(&done);
+        std::thread::Builder::new().name("memory".to_owned()).spawn(move || {
+            while let Ok(()) = asked.recv() {
+                give_back();
+                of_thread.fetch_add(1, Ordering::Release);
+                bell.ring();
+            }
+        })?;
+        let giver = Giver { asks, asked: 0, done };
+        let (looked, gave) = ((0, 0), (0, 0));
+        Ok(Resident { statm, giver, looked, asked_us: None, gave, over: 0, waits: false })
+    }
+
+    /// Looks if it is time, and asks for memory to be given back if it is needed.
+    pub fn look(&mut self, look: Look) {
+        let Look { mono_us, moved_bytes, max, .. } = look;
+        let idle =
+            moved_bytes.abs_diff(self.looked.0) < LOOK_BYTES && mono_us < self.looked.1 + LOOK_US;
+        if max == 0 {
+            (self.over, self.waits) = (0, false);
+        }
+        if max == 0 || (idle && !self.is_tight()) {
+            return;
+        }
+        // A system that told at the start does so later; what it does not tell is not held against anybody.
+        let Some(resident) = self.resident_bytes() else { return };
+        self.looked = (moved_bytes, mono_us);
+        self.decide(look, resident.saturating_sub(look.clients_bytes));
+    }
+
+    /// What follows from so many bytes resident beside what clients hold.
+    fn decide(&mut self, look: Look, used: u64) {
+        let Look { mono_us, max, .. } = look;
+        if self.asked_us.is_some() && self.giver.is_done() {
+            self.asked_us = None;
+            self.gave = (mono_us, used);
+        }
+        let most = max.saturating_add(max / 10).saturating_add(BESIDE_BYTES);
+        let again = used > self.gave.1 + AGAIN_BYTES || mono_us > self.gave.0 + AGAIN_US;
+        if used > most - (GIVE_BACK_LEFT_BYTES + max / 32) && self.asked_us.is_none() && again {
+            self.giver.ask();
+            self.asked_us = Some(mono_us);
+        }
+        self.over = used.saturating_sub(most - (REFUSE_LEFT_BYTES + max / 64));
+        let hopeful = self.asked_us.is_some_and(|asked_us| mono_us < asked_us + WAIT_US_MAX);
+        self.waits = self.over > 0 && hopeful;
+    }
+
+    /// Whether requests are to wait: there is hardly any memory, and more is on its way.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Bytes resident over what there may be, for which adding is refused.
+    pub fn over_bytes(&self) -> u64 {
+        if self.waits { 0 } else { self.over }
+    }
+
+    /// Every turn looks.
+    fn is_tight(&self) -> bool {
+        self.over > 0 || self.asked_us.is_some()
+    }
+
+    fn resident_bytes(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let length = self.statm.read_at(&mut text, 0).ok()?;
+        let text = str::from_utf8(&text[..length]).ok()?;
+        let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+        Some(pages * rustix::param::page_size() as u64)
+    }
+}
+
+impl Giver {
+    fn ask(&mut self) {
+        self.asked += 1;
+        // The thread ends with this.
+        let _ = self.asks.send(());
+    }
+
+    fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire) == self.asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::Receiver;
+
+    /// One that gives back when the test says so.
+    fn resident() -> (Resident, Receiver<()>, Arc<AtomicU64>) {
+        let mut resident = Resident::start(|| {}, Arc::default()).expect("a thread");
+        let (asks, asked) = channel();
+        let done = Arc::<AtomicU64>::default();
+        resident.giver = Giver { asks, asked: 0, done: Arc::clone(&done) };
+        (resident, asked, done)
+    }
+
+    fn at(ms: u64) -> Look {
+        Look { mono_us: ms * 1_000, moved_bytes: 0, clients_bytes: 0, max: 64 * MIB }
+    }
+
+    #[test]
+    fn requests_wait_for_memory_that_is_given_back_and_adding_is_refused_if_that_did_not_help() {
+        let (mut resident, asked, done) = resident();
+        resident.decide(at(1_000), 80 * MIB);
+        assert!(asked.try_recv().is_err(), "a full server has less");
+        resident.decide(at(1_001), 81 * MIB);
+        assert_eq!((asked.try_recv(), resident.waits(), resident.over_bytes()), (Ok(()), false, 0));
+        resident.decide(at(1_002), 95 * MIB);
+        assert!(asked.try_recv().is_err(), "asked once");
+        assert!(resident.waits() && resident.over_bytes() == 0);
+        done.fetch_add(1, Ordering::Release);
+        resident.decide(at(1_020), 70 * MIB);
+        assert!(!resident.waits() && resident.over_bytes() == 0);
+        // Not even a moment later when it has become so much more.
+        resident.decide(at(1_021), 92 * MIB);
+        assert!(asked.try_recv().is_ok() && resident.waits());
+        done.fetch_add(1, Ordering::Release);
+        resident.decide(at(1_040), 92 * MIB);
+        assert!(asked.try_recv().is_err(), "nothing was to be had");
+        assert!(!resident.waits() && resident.over_bytes() > 0);
+        resident.decide(at(1_141), 92 * MIB);
+        assert!(asked.try_recv().is_ok() && resident.waits(), "and again");
+        // The thread does not come to it.
+        resident.decide(at(1_141 + WAIT_US_MAX / 1_000), 92 * MIB);
+        assert!(!resident.waits() && resident.over_bytes() > 0);
+        done.fetch_add(1, Ordering::Release);
+        resident.decide(at(1_500), 60 * MIB);
+        assert!(!resident.waits() && resident.over_bytes() == 0);
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_looked_at() {
+        let (mut resident, asked, _) = resident();
+        resident.over = 1;
+        resident.look(Look { max: 0, ..at(1_000) });
+        assert!(asked.try_recv().is_err() && resident.over_bytes() == 0);
+    }
+
+    #[test]
+    fn the_system_tells_what_is_resident() {
+        let (resident, ..) = resident();
+        let before = resident.resident_bytes().expect("Linux tells");
+        let pages = vec![1_u8; 64 << 20];
+        let with = resident.resident_bytes().expect("Linux tells");
+        assert!(with > before + (32 << 20), "{before}, then {with} with {} bytes", pages.len());
+    }
+}

@@ -1,0 +1,115 @@
+//! Readiness for a service manager: systemd's notification protocol, `Type=notify` and `WatchdogSec`.
+//!
+//! `READY=1` is sent when the journal is loaded, so that what is ordered behind the unit starts when
+//! requests are served. While it loads, the time limit of the start is pushed out. The watchdog is fed
+//! by the turns: a loop that hangs feeds nobody.
+
+use crate::server::watch::board::Standing;
+use sd_notify::NotifyState;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// From one sign of life to the next while loading, µs, and for how long each is good, µs.
+const LOADING_US: u64 = 1_000_000;
+const LOADING_GOOD_US: u32 = 60_000_000;
+/// Messages on their way; beyond it the manager does not listen, and none is added.
+const MESSAGES_MAX: usize = 16;
+
+/// What is to be sent.
+#[derive(Debug)]
+enum Message {
+    Standing(Standing),
+    Alive,
+}
+
+/// See the module. Messages are sent by a thread of their own, so that a manager that does not listen
+/// makes nobody wait.
+#[derive(Debug)]
+pub struct Supervisor {
+    sender: Option<SyncSender<Message>>,
+    thread: Option<JoinHandle<()>>,
+    told: Option<Standing>,
+    told_us: u64,
+    /// From one sign of life to the next, µs; none without a watchdog.
+    alive_us: Option<u64>,
+    alive_at_us: u64,
+}
+
+impl Supervisor {
+    /// For the manager that the environment names, if it does.
+    pub fn from_environment() -> Option<Supervisor> {
+        std::env::var_os("NOTIFY_SOCKET")?;
+        let (sender, receiver) = sync_channel(MESSAGES_MAX);
+        let thread = std::thread::Builder::new().name("notify".to_owned());
+        let thread = match thread.spawn(move || send_all(&receiver)) {
+            Ok(thread) => thread,
+            Err(error) => {
+                tracing::warn!(%error, "the service manager is not notified");
+                return None;
+            }
+        };
+        // Three in the manager's time. The loop turns once a second at least.
+        let alive_us = sd_notify::watchdog_enabled().map(|time| time.as_micros() as u64 / 3);
+        let (sender, thread) = (Some(sender), Some(thread));
+        Some(Supervisor { sender, thread, told: None, told_us: 0, alive_us, alive_at_us: 0 })
+    }
+
+    /// After a turn: how the server stands.
+    pub fn hear(&mut self, standing: &Standing, mono_us: u64) {
+        let changed = self.told.as_ref() != Some(standing);
+        let loading = matches!(standing, Standing::Loading(_));
+        let due = if loading { mono_us >= self.told_us + LOADING_US } else { changed };
+        if (due || self.told.is_none()) && self.send(Message::Standing(standing.clone())) {
+            (self.told, self.told_us) = (Some(standing.clone()), mono_us);
+        }
+        if let Some(alive_us) = self.alive_us
+            && mono_us >= self.alive_at_us
+            && self.send(Message::Alive)
+        {
+            self.alive_at_us = mono_us + alive_us;
+        }
+    }
+
+    fn send(&self, message: Message) -> bool {
+        self.sender.as_ref().is_some_and(|sender| sender.try_send(message).is_ok())
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        drop(self.sender.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic has been logged.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn send_all(messages: &Receiver<Message>) {
+    let mut ready = false;
+    for message in messages {
+        let sent = match message {
+            Message::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
+            Message::Standing(standing) => {
+                let status = standing.to_string();
+                let mut states = vec![NotifyState::Status(&status)];
+                match standing {
+                    Standing::Loading(_) => {
+                        states.push(NotifyState::ExtendTimeoutUsec(LOADING_GOOD_US));
+                    }
+                    // A server whose journal failed answers reads: it has started.
+                    Standing::Serving | Standing::Failed(_) if !ready => {
+                        ready = true;
+                        states.push(NotifyState::Ready);
+                    }
+                    Standing::Serving | Standing::Failed(_) => {}
+                    Standing::Stopping => states.push(NotifyState::Stopping),
+                }
+                sd_notify::notify(&states)
+            }
+        };
+        if let Err(error) = sent {
+            tracing::warn!(%error, "the service manager could not be notified");
+        }
+    }
+}
