@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
-use delayd::engine::reply::{Delivered, Outbox, Reply};
-use delayd::engine::request::{Add, QueueName, Request, Reserve, Wait, When};
+use delayd::engine::model::reply::{Delivered, Outbox, Reply};
+use delayd::engine::model::request::{Add, QueueName, Request, Reserve, Wait, When};
 use delayd::engine::{Engine, Facts, Settings, Turn};
 use delayd::ids::{ClientId, Db, Token};
 use delayd::time::Micros;

@@ -7,7 +7,7 @@ mod desk;
 mod program;
 
 use delayd::engine::Settings;
-use delayd::engine::request::{Direction, Request, Reserve};
+use delayd::engine::model::request::{Direction, Request, Reserve};
 use delayd::ids::{Index, Token};
 use delayd::journal::base::{BaseHead, BaseWriter};
 use delayd::journal::lower::lower;

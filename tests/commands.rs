@@ -4,7 +4,7 @@ use delayd::command::spec::action::{Action, Clients, Connection, Server};
 use delayd::command::spec::argument::{Argument, Kind};
 use delayd::command::spec::{CATEGORIES, Flag, Group, Keys};
 use delayd::command::{self, CommandSpec, table};
-use delayd::engine::request::{Only, Request, State, Taken, Wait, When};
+use delayd::engine::model::request::{Only, Request, State, Taken, Wait, When};
 use delayd::error::Error;
 use delayd::ids::{ClientId, Db, Token};
 

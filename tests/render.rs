@@ -2,9 +2,9 @@
 
 use bytes::BytesMut;
 use delayd::command::show::render::render;
-use delayd::engine::reply::{Delivered, Glimpse, JobView, Reason, Reply};
-use delayd::engine::request::{QueueName, State};
-use delayd::engine::stats::{StatsView, Totals};
+use delayd::engine::model::reply::{Delivered, Glimpse, JobView, Reason, Reply};
+use delayd::engine::model::request::{QueueName, State};
+use delayd::engine::model::stats::{StatsView, Totals};
 use delayd::error::Error;
 use delayd::ids::{Db, Token};
 use delayd::resp::{Encoder, Protocol};

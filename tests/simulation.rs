@@ -31,7 +31,7 @@ mod workload;
 #[path = "simulation/world.rs"]
 mod world;
 
-use delayd::engine::policy::{Policy, Steps};
+use delayd::engine::model::policy::{Policy, Steps};
 use seeds::{Seen, Telltale, run_seeds, seeds_or};
 use world::World;
 

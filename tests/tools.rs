@@ -8,7 +8,7 @@ mod history;
 mod scratch;
 
 use delayd::engine::Settings;
-use delayd::engine::request::Request;
+use delayd::engine::model::request::Request;
 use delayd::ids::Index;
 use delayd::journal::recovery::{Progress, recover};
 use delayd::journal::{Disk, HEADER_BYTES, Lock, segment_number};

@@ -1,63 +1,19 @@
 //! The core: jobs, queues, leases, retries, dead letters, waiters. A plain data structure without
 //! clock, socket, file, thread or chance: what it does depends on what it is told, byte for byte.
 //!
-//! A request is *decided* against the state (the files named after what users do: `produce`, `take`,
-//! `lease`, `change`, `look`, `keyspace`, and `passing` for time) into [`Fact`](fact::Fact)s, which
-//! are *applied* by one function (`apply`), the same that recovery uses.
+//! A request is *decided* against the state (in `decide`, a file for each family; in `handoff` for what
+//! takes jobs, in `advance` for time passing) into [`Fact`](model::fact::Fact)s, which are *applied* by
+//! one function (`store::apply`), the same that recovery uses.
 
-mod ages;
-mod allowance;
-mod apply;
-mod base;
-pub mod census;
-mod change;
-mod configure;
-mod data;
-mod digest;
-mod entries;
-pub mod event;
-pub mod fact;
-pub mod flow;
-mod forecast;
-mod graveyard;
-mod hand;
-mod hash;
-pub mod histogram;
-mod job;
-mod keyspace;
-mod lease;
-mod load;
-mod look;
-mod lower;
-mod moving;
-pub mod number;
-mod numbered;
-mod order;
-mod passing;
-mod policies;
-pub mod policy;
-mod produce;
-pub mod purge;
-mod queue;
-pub mod queue_settings;
-mod redrive;
-pub mod reply;
-pub mod request;
-mod retry;
-mod search;
-mod slice;
-pub mod spread;
-pub mod stats;
+mod advance;
+pub mod decide;
+mod handoff;
+pub mod model;
+pub mod room;
+mod snapshot;
+mod step;
 mod store;
-mod table;
-mod take;
-pub mod tally;
-mod telling;
-mod tidy;
-mod waiters;
 pub mod watch;
-mod weight;
-pub mod whole;
 
 use std::collections::{HashMap, VecDeque};
 
@@ -67,25 +23,25 @@ use smallvec::SmallVec;
 use crate::error::Error;
 use crate::ids::{ClientId, PolicyNo, QueueNo};
 use crate::time::{Micros, Millis};
-use apply::Applied;
-pub(crate) use base::image;
-pub use fact::Facts;
-use fact::{Fact, Malformed};
-use flow::Gate;
-use hand::InHand;
-use job::JobIndex;
-pub use load::Loader;
-use reply::{Outbox, Reply};
-use request::{QueueName, Request};
+use handoff::unsent::InHand;
+use handoff::waiters::Waiters;
+pub use model::fact::Facts;
+use model::fact::{Fact, Malformed};
+use model::reply::{Outbox, Reply};
+use model::request::{QueueName, Request};
+use room::Gate;
+pub use snapshot::load::Loader;
+pub(crate) use snapshot::record;
+use store::apply::Applied;
+use store::jobs::JobIndex;
 use store::{Located, Store};
-use waiters::Waiters;
 
 /// What the engine is told from outside. Consulted when deciding, never when applying.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Seed of the id hash. An input, so that the engine's answers depend on its inputs alone.
     pub hash_seed: u64,
-    /// Tokens and server-made ids are above this; see [`number::floor_at`].
+    /// Tokens and server-made ids are above this; see [`model::token::floor_at`].
     pub token_floor: u64,
     /// `max-delay`, ms.
     pub delay_ms_max: u64,
@@ -174,30 +130,30 @@ pub struct Engine {
     /// Steps of passing time that requests may still do before it passes again.
     slack: u32,
     /// KEYS that are half done.
-    walks: HashMap<ClientId, keyspace::Walk, RandomState>,
+    walks: HashMap<ClientId, decide::keys::Walk, RandomState>,
     /// REDRIVEs that are half done.
-    redrives: HashMap<ClientId, redrive::Progress, RandomState>,
+    redrives: HashMap<ClientId, decide::redrive::Progress, RandomState>,
     /// Searches through ready jobs that are half done.
-    searches: HashMap<ClientId, Box<search::Search>, RandomState>,
+    searches: HashMap<ClientId, Box<decide::list::Search>, RandomState>,
     /// Bytes of jobs handed over since time passed last, which it does once a turn.
     handed_bytes: usize,
     /// What was handed over in replies that have not reached the kernel.
     in_hand: HashMap<ClientId, InHand, RandomState>,
     /// What was in the hands of connections that are gone, and goes back.
-    returning: VecDeque<hand::Returning>,
+    returning: VecDeque<handoff::unsent::Returning>,
     /// The queue asked for last: most requests go where the one before went, and comparing a name is
     /// cheaper than hashing it.
     likely_queue: QueueNo,
     /// The policy of the job added last.
     likely_policy: PolicyNo,
     /// Leases that end with their connection.
-    bound: HashMap<ClientId, lease::Bounds, RandomState>,
+    bound: HashMap<ClientId, decide::lease::Bounds, RandomState>,
     /// Such leases of connections that are gone, still to be ended.
-    unbound: VecDeque<std::vec::IntoIter<lease::Bound>>,
+    unbound: VecDeque<std::vec::IntoIter<decide::lease::Bound>>,
     /// Such leases that an orderly shutdown ends.
-    ending: VecDeque<std::vec::IntoIter<lease::Bound>>,
+    ending: VecDeque<std::vec::IntoIter<decide::lease::Bound>>,
     /// What clients watch that did not exist when they began to.
-    absent: HashMap<ClientId, watch::Absent, RandomState>,
+    absent: HashMap<ClientId, decide::watch::Absent, RandomState>,
     /// A transaction has begun and is not over: no time passes, and what its requests need is there.
     in_transaction: bool,
     /// What the journal allows.
@@ -205,9 +161,9 @@ pub struct Engine {
     /// The monotonic clock in this turn, if the engine was told: deadlines of waiters are instants of it.
     monotonic: Option<Micros>,
     /// What happened to jobs since it was last taken; none while nobody wants to hear of it.
-    events: Option<Box<event::Events>>,
+    events: Option<Box<model::event::Events>>,
     /// What has happened since the start.
-    tally: tally::Tally,
+    tally: watch::tally::Tally,
 }
 
 impl Engine {
@@ -242,7 +198,7 @@ impl Engine {
             gate: Gate::default(),
             monotonic: None,
             events: None,
-            tally: tally::Tally::default(),
+            tally: watch::tally::Tally::default(),
         }
     }
 
@@ -313,7 +269,7 @@ impl Engine {
         bytes: &[u8],
         count: u64,
     ) -> Result<(), Malformed> {
-        let (mut reader, mut applied) = (fact::Reader::new(bytes), 0);
+        let (mut reader, mut applied) = (model::fact::Reader::new(bytes), 0);
         while !reader.is_done() {
             self.store.apply(now, &Fact::decode(&mut reader)?);
             applied += 1;

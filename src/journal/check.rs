@@ -6,8 +6,8 @@
 
 mod ledger;
 
-use crate::engine::fact::{Fact, Reader};
-use crate::engine::image::Image;
+use crate::engine::model::fact::{Fact, Reader};
+use crate::engine::record::Image;
 use crate::engine::{Engine, Loader, Settings};
 use crate::ids::Index;
 use crate::journal::base::{self, BaseReader};

@@ -4,8 +4,8 @@
 mod fields;
 mod value;
 
-use crate::engine::fact::{Fact, Malformed, Reader};
-use crate::engine::image::Image;
+use crate::engine::model::fact::{Fact, Malformed, Reader};
+use crate::engine::record::Image;
 use crate::ids::{Db, Index, QueueNo};
 use crate::journal::entry::Entry;
 use fields::Fields;

@@ -1,7 +1,7 @@
 //! How often each command ran, and for how long.
 
 use crate::command::CommandSpec;
-use crate::engine::histogram::Histogram;
+use crate::engine::model::lateness::Histogram;
 use std::collections::HashMap;
 use std::ptr;
 

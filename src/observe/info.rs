@@ -5,7 +5,7 @@ use super::commands::CommandTotals;
 use super::errors::ErrorCounts;
 use super::persistence::Persistence;
 use super::rates;
-use crate::engine::tally::Tally;
+use crate::engine::watch::tally::Tally;
 use std::fmt::Write;
 
 /// Everything INFO tells, gathered when it is asked for.

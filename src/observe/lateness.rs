@@ -2,8 +2,8 @@
 //! to the kernel, for jobs for which a consumer was waiting when they fell due.
 
 use super::window::Minute;
-use crate::engine::histogram::Histogram;
-use crate::engine::spread::Spread;
+use crate::engine::model::lateness::Histogram;
+use crate::engine::watch::histogram::Spread;
 
 /// Upper bounds of what metrics tell of lateness, µs: half a ms to five minutes.
 pub static LATE_US: [u64; 17] = [

@@ -1,6 +1,6 @@
 //! The latest values of something: a ring of histograms, one for each five seconds of the last minute.
 
-use crate::engine::histogram::Histogram;
+use crate::engine::model::lateness::Histogram;
 
 /// What a slot covers, µs.
 const SLOT_US: u64 = 5_000_000;

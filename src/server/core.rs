@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::config::events::Notify;
 use crate::config::options::Name;
 use crate::config::value::OutputLimit;
-use crate::engine::number::floor_at;
+use crate::engine::model::token::floor_at;
 use crate::engine::{Engine, Facts, Settings, Turn};
 use crate::ids::ClientId;
 use crate::journal::{Disk, Lock};

@@ -28,7 +28,7 @@ use crate::command::spec::action::{Action, Probe, ReplyMode, Transaction};
 use crate::command::table::names::Names;
 use crate::command::{self, CommandSpec, table};
 use crate::engine::Outcome;
-use crate::engine::request::{QueueName, Request};
+use crate::engine::model::request::{QueueName, Request};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::limits::{ARGUMENTS_MAX, CLIENT_NAME_BYTES_FREE};

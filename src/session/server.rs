@@ -1,7 +1,7 @@
 //! What a command asks of the server as a whole.
 
 use crate::command::spec::action::{Fixed, Server, WaitAof};
-use crate::engine::request::Request;
+use crate::engine::model::request::Request;
 use crate::error::Misconf;
 use crate::glob;
 use crate::session::world::{

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::request::QueueName;
-use crate::engine::watch::Stamp;
+use crate::engine::decide::watch::Stamp;
+use crate::engine::model::request::QueueName;
 use crate::ids::Db;
 use crate::limits::WATCHED_MAX;
 use crate::session::world::World;

@@ -4,9 +4,9 @@
 use crate::command::spec::action::Shutdown;
 use crate::command::{self, CommandSpec};
 use crate::engine::Outcome;
-use crate::engine::request::{QueueName, Request};
-use crate::engine::watch::Stamp;
-use crate::engine::whole::{Begun, Whole};
+use crate::engine::decide::watch::Stamp;
+use crate::engine::decide::whole::{Begun, Whole};
+use crate::engine::model::request::{QueueName, Request};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::pubsub::PubSub;

@@ -3,7 +3,7 @@
 use super::args::{Change, Check};
 use super::table::{bytes, count, table};
 use super::{Exit, clock, place, repair};
-use crate::engine::request::State;
+use crate::engine::model::request::State;
 use crate::ids::Index;
 use crate::journal::check::{FileReport, Report, Use, Verdict, check};
 use crate::journal::dump::written;

@@ -2,7 +2,7 @@
 
 use super::check::{examine, exit, say, text};
 use super::{Exit, confirmed};
-use crate::engine::fact::{Fact, Reader};
+use crate::engine::model::fact::{Fact, Reader};
 use crate::ids::Index;
 use crate::journal::base::BaseReader;
 use crate::journal::check::{Spot, Verdict};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use delayd::engine::fact::Fact;
-use delayd::engine::request::{Add, QueueName, Request, State, Taken, When};
+use delayd::engine::model::fact::Fact;
+use delayd::engine::model::request::{Add, QueueName, Request, State, Taken, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db};
 use delayd::time::Micros;

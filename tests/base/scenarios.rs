@@ -1,9 +1,9 @@
 //! What base files and loading promise, one thing at a time.
 
-use delayd::engine::fact::{Destination, Fact};
-use delayd::engine::policy::{Backoff, Steps};
-use delayd::engine::queue_settings::{Pause, Pauses, QueueSettings, Side};
-use delayd::engine::request::{Add, Push, QueueName, Request, Reserve, State, Wait, When};
+use delayd::engine::model::fact::{Destination, Fact};
+use delayd::engine::model::policy::{Backoff, Steps};
+use delayd::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Side};
+use delayd::engine::model::request::{Add, Push, QueueName, Request, Reserve, State, Wait, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, QueueNo};
 use delayd::time::Micros;

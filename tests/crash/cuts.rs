@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use delayd::engine::request::{Add, QueueName, Request, When};
+use delayd::engine::model::request::{Add, QueueName, Request, When};
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, Index};
 use delayd::journal::base::{BaseHead, BaseWriter};

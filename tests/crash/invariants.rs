@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use delayd::engine::flow::{Flow, Room};
+use delayd::engine::room::{Flow, Room};
 use delayd::engine::{Engine, Facts, Loader, Settings};
 use delayd::error::Misconf;
 use delayd::ids::Index;

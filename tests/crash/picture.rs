@@ -1,6 +1,6 @@
 //! All that an engine shows of its queues and jobs, as text.
 
-use delayd::engine::request::{QueueName, Request, State};
+use delayd::engine::model::request::{QueueName, Request, State};
 use delayd::engine::{Engine, Facts, Outcome, Turn};
 use delayd::ids::{ClientId, DATABASES, Db};
 use delayd::time::Micros;

@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::Arc;
 
 use delayd::engine::Facts;
-use delayd::engine::fact::{Fact, FactId};
+use delayd::engine::model::fact::{Fact, FactId};
 use delayd::ids::Index;
 use delayd::journal::base::{BaseHead, BaseWriter};
 use delayd::journal::commit_log::EPOCH;

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use delayd::engine::flow::Flow;
+use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Settings};
 use delayd::ids::Index;
 use delayd::journal::recovery::{Progress, Recovered, recover};

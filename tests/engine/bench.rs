@@ -1,18 +1,18 @@
 //! The engine at a virtual clock, driven by hand. All named scenarios go through it, so that they
 //! say what is asked and what comes back and survive a rewrite.
 
-use delayd::engine::fact::Fact;
-use delayd::engine::flow::Flow;
-use delayd::engine::policy::{Backoff, Steps};
-use delayd::engine::purge::Purge;
-use delayd::engine::queue_settings::QueueSettings;
-use delayd::engine::reply::{Outbox, Reply};
-use delayd::engine::request::{
+use delayd::engine::decide::purge::Purge;
+pub use delayd::engine::decide::whole::{Begun, Needs, Whole};
+use delayd::engine::model::fact::Fact;
+use delayd::engine::model::policy::{Backoff, Steps};
+use delayd::engine::model::queue_settings::QueueSettings;
+use delayd::engine::model::reply::{Outbox, Reply};
+use delayd::engine::model::request::{
     Add, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve, Shape, Side, State,
     Wait, When, Which,
 };
-use delayd::engine::stats::StatsView;
-pub use delayd::engine::whole::{Begun, Needs, Whole};
+use delayd::engine::model::stats::StatsView;
+use delayd::engine::room::Flow;
 use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, QueueNo, Token};
 use delayd::time::Micros;

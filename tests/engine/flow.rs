@@ -1,7 +1,7 @@
 //! What the journal allows: room, hand-offs held back, a full stop.
 
-use delayd::engine::flow::{Flow, PASSING_BYTES_MAX, Room, TAKING_BYTES_MAX};
-use delayd::engine::request::{Add, Push, Request, Side, State, Wait, When};
+use delayd::engine::model::request::{Add, Push, Request, Side, State, Wait, When};
+use delayd::engine::room::{Flow, PASSING_BYTES_MAX, Room, TAKING_BYTES_MAX};
 use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
 use delayd::ids::Token;

@@ -1,7 +1,7 @@
 //! FORECAST: exact for one instant, however many slices the counting takes.
 
 use delayd::engine::Outcome;
-use delayd::engine::request::{Request, When};
+use delayd::engine::model::request::{Request, When};
 
 use crate::bench::*;
 

@@ -1,7 +1,7 @@
 //! Many jobs at once, and time in slices.
 
 use delayd::engine::Outcome;
-use delayd::engine::request::{Request, State, Wait, When};
+use delayd::engine::model::request::{Request, State, Wait, When};
 
 use crate::bench::*;
 

@@ -1,6 +1,6 @@
 //! Ids: taken, kept, freed; and jobs that expire.
 
-use delayd::engine::request::{Request, Taken, Wait};
+use delayd::engine::model::request::{Request, Taken, Wait};
 
 use crate::bench::*;
 
@@ -24,7 +24,7 @@ fn an_id_that_is_taken_is_refused_kept_or_replaced() {
 #[test]
 fn made_ids_sort_by_creation_and_pass_over_those_that_clients_took() {
     let mut bench = Bench::with(|settings| settings.token_floor = 1_000);
-    let taken = delayd::engine::number::written(1_001);
+    let taken = delayd::engine::model::token::written(1_001);
     let mut add = job("q", "", 0);
     add.id = Some(&taken);
     bench.ask(1, Request::Add(add.clone()));

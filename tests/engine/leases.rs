@@ -1,6 +1,6 @@
 //! Leases, tokens, retries, dead letters.
 
-use delayd::engine::request::{Request, State, Wait, When};
+use delayd::engine::model::request::{Request, State, Wait, When};
 use delayd::ids::Token;
 
 use crate::bench::*;
@@ -173,7 +173,7 @@ fn replace_reschedule_cancel_and_del_beside_a_lease() {
     bench.check(9, cancel("q", "a", true), &["9:leased"]);
     bench.ack(1, "a", a);
     let mut add = job("q", "b", 0);
-    add.taken = delayd::engine::request::Taken::Replace;
+    add.taken = delayd::engine::model::request::Taken::Replace;
     bench.ask(9, Request::Add(add));
     bench.ack(1, "b", b);
     bench.told(&["1:0", "9:b", "1:0"]);

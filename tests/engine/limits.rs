@@ -1,7 +1,7 @@
 //! Memory, dead letters, retention.
 
-use delayd::engine::policy::Policy;
-use delayd::engine::request::{Add, Nack, Request, Reserve, Side, State, Wait};
+use delayd::engine::model::policy::Policy;
+use delayd::engine::model::request::{Add, Nack, Request, Reserve, Side, State, Wait};
 use delayd::ids::Token;
 
 use crate::bench::*;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use delayd::engine::Outcome;
-use delayd::engine::queue_settings::QueueSettings;
-use delayd::engine::request::{
+use delayd::engine::model::queue_settings::QueueSettings;
+use delayd::engine::model::request::{
     Add, Find, ListPop, Move, Push, QueueName, Request, Shape, Side, State, Wait,
 };
 use delayd::ids::Db;

@@ -1,9 +1,11 @@
 //! What is set for a queue: policies of new jobs, limits, rates, pauses.
 
-use delayd::engine::fact::Fact;
-use delayd::engine::flow::{Flow, Room};
-use delayd::engine::queue_settings::QueueSettings;
-use delayd::engine::request::{Add, Direction, Nack, Request, Reserve, State, Taken, Wait, When};
+use delayd::engine::model::fact::Fact;
+use delayd::engine::model::queue_settings::QueueSettings;
+use delayd::engine::model::request::{
+    Add, Direction, Nack, Request, Reserve, State, Taken, Wait, When,
+};
+use delayd::engine::room::{Flow, Room};
 use delayd::engine::{Facts, Loader, Outcome};
 use delayd::ids::{Db, QueueNo, Token};
 use delayd::limits::DROPPED_PER_TURN;
@@ -220,7 +222,7 @@ fn a_bound_lease_that_ends_and_one_that_never_left_free_their_places() {
     bench.check(9, set(|to| to.max_leased = Some(1)), &["9:ok"]);
     bench.add(Add { attempts: Some(1), ..job("q", "a", 0) });
     bench.add(job("q", "b", 0));
-    let bound = Request::Reserve(delayd::engine::request::Reserve {
+    let bound = Request::Reserve(delayd::engine::model::request::Reserve {
         bound: true,
         ..reserve(Q, Wait::No, 9)
     });

@@ -1,6 +1,6 @@
 //! PURGE: gone at once, with one fact; freed in slices.
 
-use delayd::engine::request::{Request, State, Wait, When};
+use delayd::engine::model::request::{Request, State, Wait, When};
 use delayd::engine::{Loader, Outcome, Settings};
 
 use crate::bench::*;

@@ -1,8 +1,8 @@
 //! REDRIVE: dead jobs get another chance, in the order of death, in slices.
 
 use delayd::engine::Outcome;
-use delayd::engine::flow::{Flow, PASSING_BYTES_MAX, REDRIVEN_BYTES_MAX, Room};
-use delayd::engine::request::{Nack, Redrive, Request, State, Wait, When, Which};
+use delayd::engine::model::request::{Nack, Redrive, Request, State, Wait, When, Which};
+use delayd::engine::room::{Flow, PASSING_BYTES_MAX, REDRIVEN_BYTES_MAX, Room};
 use delayd::ids::ClientId;
 
 use crate::bench::*;

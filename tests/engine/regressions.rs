@@ -1,7 +1,7 @@
 //! What was wrong once, each with its story.
 
 use delayd::engine::Outcome;
-use delayd::engine::request::{Request, Side, State, Wait};
+use delayd::engine::model::request::{Request, Side, State, Wait};
 use delayd::ids::Db;
 
 use crate::bench::*;

@@ -1,6 +1,6 @@
 //! RENAME: everything of a queue goes with it.
 
-use delayd::engine::request::{Request, State, Wait};
+use delayd::engine::model::request::{Request, State, Wait};
 use delayd::ids::Db;
 
 use crate::bench::*;

@@ -1,7 +1,7 @@
 //! A process that stood still, and waiting by a clock that goes on evenly.
 
 use delayd::engine::Outcome;
-use delayd::engine::request::{Request, Reserve, Side, State, Wait};
+use delayd::engine::model::request::{Request, Reserve, Side, State, Wait};
 use delayd::time::Micros;
 
 use crate::bench::*;

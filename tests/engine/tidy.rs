@@ -1,8 +1,8 @@
 //! Jobs that are moved together while everything else goes on: nobody can see it but in the memory that is held.
 
-use delayd::engine::purge::Purge;
-use delayd::engine::reply::{Outbox, Reply};
-use delayd::engine::request::{
+use delayd::engine::decide::purge::Purge;
+use delayd::engine::model::reply::{Outbox, Reply};
+use delayd::engine::model::request::{
     Add, Nack, Push, QueueName, Redrive, Request, Reserve, Side, Wait, When, Which,
 };
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};

@@ -1,8 +1,8 @@
 //! Transactions: at one instant, to the end or not at all.
 
-use delayd::engine::flow::{Flow, Room, TAKING_BYTES_MAX};
-use delayd::engine::queue_settings::{QueueSettings, Side};
-use delayd::engine::request::{Direction, Push, Request, State, Taken, Wait, When, Which};
+use delayd::engine::model::queue_settings::{QueueSettings, Side};
+use delayd::engine::model::request::{Direction, Push, Request, State, Taken, Wait, When, Which};
+use delayd::engine::room::{Flow, Room, TAKING_BYTES_MAX};
 use delayd::limits::{TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX};
 
 use crate::bench::*;
@@ -154,7 +154,8 @@ fn an_id_that_is_taken_takes_no_place() {
     bench.ask(9, set("q", full(1)));
     bench.add(job("q", "a", 0));
     bench.take_told();
-    let of = |taken| Request::Add(delayd::engine::request::Add { taken, ..job("q", "a", 0) });
+    let of =
+        |taken| Request::Add(delayd::engine::model::request::Add { taken, ..job("q", "a", 0) });
     bench.transact(1, &[of(Taken::Keep), of(Taken::Refuse), of(Taken::Replace)]);
     bench.told(&["1:nil", "1:EXISTS", "1:a"]);
     assert!(
@@ -381,7 +382,7 @@ fn what_redrive_and_nack_bring_counts_for_what_is_read() {
         bench.nack(1, id, |nack| nack.bury = true);
     }
     bench.take_told();
-    let nack = Request::Nack(delayd::engine::request::Nack {
+    let nack = Request::Nack(delayd::engine::model::request::Nack {
         queue: queue("q"),
         id: b"a",
         token,
@@ -434,7 +435,8 @@ fn waiters_are_served_behind_it() {
     let pushx = Push { queue: queue("none"), bodies: &[b"x"], side: LEFT, only_existing: true };
     bench.transact(1, &[Request::Push(pushx), rename("none", "other"), reschedule("q", "b", 5)]);
     bench.told(&["1:0", "1:ERR", "1:0"]);
-    let far = delayd::engine::request::Add { when: When::In(u64::MAX), ..job("q", "far", 0) };
+    let far =
+        delayd::engine::model::request::Add { when: When::In(u64::MAX), ..job("q", "far", 0) };
     bench.transact(1, &[Request::Add(far)]);
     bench.told(&["1:ERR"]);
 }

@@ -1,8 +1,8 @@
 //! Leases that ended while nobody looked: in a downtime, in a step of the wall clock, while the
 //! process stood still.
 
-use delayd::engine::queue_settings::QueueSettings;
-use delayd::engine::request::{Request, State, Wait};
+use delayd::engine::model::queue_settings::QueueSettings;
+use delayd::engine::model::request::{Request, State, Wait};
 
 use crate::bench::*;
 
@@ -41,7 +41,7 @@ fn death_and_its_retention_count_from_the_end_of_the_lease() {
     let kept = |ms| QueueSettings { dead_retention_ms: Some(ms), ..QueueSettings::default() };
     bench.configure("q", kept(10 * MINUTE_MS));
     for id in ["a", "b"] {
-        bench.add(delayd::engine::request::Add { attempts: Some(1), ..job("q", id, 0) });
+        bench.add(delayd::engine::model::request::Add { attempts: Some(1), ..job("q", id, 0) });
         take(&mut bench, 1);
         bench.at(bench.at_ms + MINUTE_MS);
     }
@@ -60,7 +60,7 @@ fn what_was_kept_long_enough_before_anybody_noticed_is_gone() {
     let mut bench = Bench::new();
     let settings = QueueSettings { dead_retention_ms: Some(500), ..QueueSettings::default() };
     bench.configure("q", settings);
-    bench.add(delayd::engine::request::Add { attempts: Some(1), ..job("q", "a", 0) });
+    bench.add(delayd::engine::model::request::Add { attempts: Some(1), ..job("q", "a", 0) });
     take(&mut bench, 1);
     bench.at(MINUTE_MS);
     bench.check(2, get("q", "a"), &["2:nil"]);
@@ -72,7 +72,7 @@ fn what_was_kept_long_enough_before_anybody_noticed_is_gone() {
 fn a_bound_lease_that_had_ended_before_its_connection_was_missed_counts_from_its_end() {
     let mut bench = Bench::new();
     once_over(&mut bench, "a");
-    let bound = delayd::engine::request::Reserve { bound: true, ..reserve(Q, Wait::No, 1) };
+    let bound = delayd::engine::model::request::Reserve { bound: true, ..reserve(Q, Wait::No, 1) };
     bench.ask(1, Request::Reserve(bound));
     bench.take_told();
     bench.sent(1);
@@ -81,7 +81,7 @@ fn a_bound_lease_that_had_ended_before_its_connection_was_missed_counts_from_its
     bench.closed(1);
     bench.check(2, get("q", "a"), &["2:delayed due 1200 attempt 2"]);
     // Before its end, from when the connection was gone.
-    let bound = delayd::engine::request::Reserve { bound: true, ..reserve(Q, Wait::No, 1) };
+    let bound = delayd::engine::model::request::Reserve { bound: true, ..reserve(Q, Wait::No, 1) };
     bench.at(1_200);
     bench.ask(1, Request::Reserve(bound));
     bench.take_told();

@@ -1,6 +1,6 @@
 //! Who waits gets it, in order.
 
-use delayd::engine::request::{Request, State, Wait};
+use delayd::engine::model::request::{Request, State, Wait};
 use delayd::ids::Db;
 
 use crate::bench::*;
@@ -148,7 +148,7 @@ fn a_pop_that_never_left_goes_back_to_its_old_place() {
     bench.check(2, pop(Q, Wait::No), &["2:a"]);
     // Its id was used again, or the queue is another: then the pop stands.
     let mut again = job("q", "a", 0);
-    again.taken = delayd::engine::request::Taken::Replace;
+    again.taken = delayd::engine::model::request::Taken::Replace;
     bench.add(again);
     bench.unsent(2);
     bench.check(3, peek("q", 9), &["3:b c a"]);

@@ -1,7 +1,7 @@
 //! What whoever watches the server sees of all queues together.
 
-use delayd::engine::census::{Oldest, Walk};
-use delayd::engine::request::{Request, Wait};
+use delayd::engine::model::request::{Request, Wait};
+use delayd::engine::watch::survey::{Oldest, Walk};
 
 use crate::bench::*;
 

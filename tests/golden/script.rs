@@ -28,7 +28,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use delayd::engine::flow::{Flow, Room};
+use delayd::engine::room::{Flow, Room};
 use delayd::error::Misconf;
 use delayd::time::Micros;
 

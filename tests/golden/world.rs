@@ -9,12 +9,13 @@ use delayd::command::CommandSpec;
 use delayd::command::spec::action;
 use delayd::command::spec::action::Shutdown;
 use delayd::config::{Config, Refused};
-use delayd::engine::flow::Flow;
-use delayd::engine::reply::{Outbox, Reply};
-use delayd::engine::request::{QueueName, Request};
-use delayd::engine::watch::Stamp;
-use delayd::engine::whole::{Begun, Whole};
-use delayd::engine::{Engine, Outcome, Settings, Turn, number};
+use delayd::engine::decide::watch::Stamp;
+use delayd::engine::decide::whole::{Begun, Whole};
+use delayd::engine::model::reply::{Outbox, Reply};
+use delayd::engine::model::request::{QueueName, Request};
+use delayd::engine::model::token;
+use delayd::engine::room::Flow;
+use delayd::engine::{Engine, Outcome, Settings, Turn};
 use delayd::error::Error;
 use delayd::ids::{ClientId, Db};
 use delayd::limits::ADVANCE_STEPS_PER_TURN;
@@ -87,7 +88,7 @@ impl Server {
         let now = Millis(START_MS).start();
         let settings = Settings {
             hash_seed: 7,
-            token_floor: number::floor_at(START_MS),
+            token_floor: token::floor_at(START_MS),
             ..core.engine.settings().clone()
         };
         core.engine = Engine::new(settings);

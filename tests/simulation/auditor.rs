@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use delayd::engine::fact::{Fact, Facts, Image};
-use delayd::engine::queue_settings::{Pauses, QueueSettings};
-use delayd::engine::request::{Add, Request, State};
+use delayd::engine::model::fact::{Fact, Facts, Image};
+use delayd::engine::model::queue_settings::{Pauses, QueueSettings};
+use delayd::engine::model::request::{Add, Request, State};
 use delayd::engine::{Advanced, Engine, Outcome, Settings};
 use delayd::ids::{ClientId, Db, QueueNo};
 use delayd::limits::SLACK_STEPS_PER_TURN;

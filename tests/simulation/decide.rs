@@ -1,8 +1,10 @@
 //! What a request must do and answer, from the model alone.
 
-use delayd::engine::fact::{Destination, Fact};
-use delayd::engine::reply::Reason;
-use delayd::engine::request::{ListPop, Nack, Only, QueueName, Request, State, Taken, Wait, When};
+use delayd::engine::model::fact::{Destination, Fact};
+use delayd::engine::model::reply::Reason;
+use delayd::engine::model::request::{
+    ListPop, Nack, Only, QueueName, Request, State, Taken, Wait, When,
+};
 use delayd::ids::{QueueNo, Token};
 use delayd::time::Millis;
 

@@ -1,10 +1,10 @@
 //! Each fact: whether it is allowed, and the model after it.
 
-use delayd::engine::fact::{Destination, Fact, FactId};
-use delayd::engine::number;
-use delayd::engine::policy::Policy;
-use delayd::engine::reply::Reason;
-use delayd::engine::request::State;
+use delayd::engine::model::fact::{Destination, Fact, FactId};
+use delayd::engine::model::policy::Policy;
+use delayd::engine::model::reply::Reason;
+use delayd::engine::model::request::State;
+use delayd::engine::model::token;
 use delayd::ids::QueueNo;
 use delayd::time::Millis;
 
@@ -224,7 +224,7 @@ impl Check<'_> {
             FactId::Made(number) => {
                 assert!(number > self.model().newest_token, "numbers only grow");
                 self.model().newest_token = number;
-                keep(&number::written(number))
+                keep(&token::written(number))
             }
         };
         assert!(add.id.is_none_or(|wanted| wanted == id), "the id asked for");

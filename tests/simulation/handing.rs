@@ -1,6 +1,6 @@
 //! Hand-offs: the right job to the right client, and time-outs only for who could not be served.
 
-use delayd::engine::request::{Side, State};
+use delayd::engine::model::request::{Side, State};
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 

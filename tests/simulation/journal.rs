@@ -1,9 +1,9 @@
 //! The journal as the auditor sees it: what it allows, what was made of its room, and when no lease
 //! could end.
 
-use delayd::engine::fact::{Fact, Facts};
-use delayd::engine::flow::{Flow, PASSING_BYTES_MAX, Room};
-use delayd::engine::request::{Redrive, Request, Which};
+use delayd::engine::model::fact::{Fact, Facts};
+use delayd::engine::model::request::{Redrive, Request, Which};
+use delayd::engine::room::{Flow, PASSING_BYTES_MAX, Room};
 use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
 use delayd::time::{Micros, Millis};

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use delayd::engine::Engine;
-use delayd::engine::fact::{Fact, FactId};
-use delayd::engine::flow::deleting_bytes;
-use delayd::engine::number;
-use delayd::engine::policy::Policy;
-use delayd::engine::request::{Find, Push, Request, Side, State};
+use delayd::engine::model::fact::{Fact, FactId};
+use delayd::engine::model::policy::Policy;
+use delayd::engine::model::request::{Find, Push, Request, Side, State};
+use delayd::engine::model::token;
+use delayd::engine::room::deleting_bytes;
 use delayd::ids::QueueNo;
 use delayd::limits::COUNT_MAX;
 use delayd::time::Millis;
@@ -80,7 +80,7 @@ impl Check<'_> {
         let FactId::Made(made) = id else { panic!("{fact:?} has an id of its own") };
         assert!(made > self.model().newest_token, "numbers only grow");
         self.model().newest_token = made;
-        let id = keep(&number::written(made));
+        let id = keep(&token::written(made));
         let body = keep(body);
         assert_eq!(entering.bodies.pop_front(), Some(body), "the body");
         assert!(!absolute && ready && left == (entering.side == Side::Left) && due == now);
@@ -187,7 +187,7 @@ impl Check<'_> {
             let queue = check.auditor.model.queues.get(&key).unwrap_or(&none);
             queue.ready.iter().map(|entry| (entry.2, queue.jobs[entry.2].body)).collect::<Vec<_>>()
         };
-        let of = |name: delayd::engine::request::QueueName<'static>| (name.db.0, name.name);
+        let of = |name: delayd::engine::model::request::QueueName<'static>| (name.db.0, name.name);
         let said = match *request {
             Request::Range { queue: name, start, stop } => {
                 let jobs = queue(self, of(name));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use delayd::engine::request::State;
+use delayd::engine::model::request::State;
 use delayd::ids::{ClientId, Db};
 use delayd::limits::REPLY_BYTES_MAX;
 use delayd::time::Millis;

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use delayd::engine::policy::Policy;
-use delayd::engine::reply::Reason;
-use delayd::engine::request::{Shape, Side, State};
-use delayd::engine::stats::Totals;
+use delayd::engine::model::policy::Policy;
+use delayd::engine::model::reply::Reason;
+use delayd::engine::model::request::{Shape, Side, State};
+use delayd::engine::model::stats::Totals;
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 

@@ -1,8 +1,8 @@
 //! What moves or removes many jobs at once: REDRIVE, PURGE, RENAME.
 
-use delayd::engine::fact::Fact;
-use delayd::engine::purge::Purge;
-use delayd::engine::request::{Redrive, Request, State, Which};
+use delayd::engine::decide::purge::Purge;
+use delayd::engine::model::fact::Fact;
+use delayd::engine::model::request::{Redrive, Request, State, Which};
 use delayd::ids::{ClientId, QueueNo};
 use delayd::time::Micros;
 

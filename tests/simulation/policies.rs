@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use delayd::engine::fact::Fact;
-use delayd::engine::queue_settings::{Pause, Pauses, QueueSettings, Setting};
-use delayd::engine::request::{Direction, Request, State};
+use delayd::engine::model::fact::Fact;
+use delayd::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
+use delayd::engine::model::request::{Direction, Request, State};
 use delayd::ids::QueueNo;
 use delayd::limits::{DEAD_COUNT_DEFAULT, DEAD_RETENTION_MS_DEFAULT};
 use delayd::time::{Micros, Millis};

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 
-use delayd::engine::queue_settings::Setting;
-use delayd::engine::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
-use delayd::engine::request::{Shape, State};
-use delayd::engine::stats::StatsView;
+use delayd::engine::model::queue_settings::Setting;
+use delayd::engine::model::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
+use delayd::engine::model::request::{Shape, State};
+use delayd::engine::model::stats::StatsView;
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 

@@ -1,10 +1,10 @@
 //! What clients ask for: random requests, drawn by the options of the run. Knows nothing of the
 //! model; all it remembers are tokens that replies told.
 
-use delayd::engine::policy::{Backoff, Steps};
-use delayd::engine::purge::Purge;
-use delayd::engine::queue_settings::{QueueSettings, Setting};
-use delayd::engine::request::{
+use delayd::engine::decide::purge::Purge;
+use delayd::engine::model::policy::{Backoff, Steps};
+use delayd::engine::model::queue_settings::{QueueSettings, Setting};
+use delayd::engine::model::request::{
     Add, Direction, Find, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve,
     Shape, Side, State, Taken, Wait, When, Which,
 };

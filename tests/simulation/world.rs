@@ -3,11 +3,11 @@
 
 use bytes::BytesMut;
 use delayd::command::show::render::render;
-use delayd::engine::fact::Fact;
-use delayd::engine::flow::Flow;
-use delayd::engine::reply::{Outbox, Reply};
-use delayd::engine::request::{QueueName, Request};
-use delayd::engine::whole::{Begun, Needs, Whole};
+use delayd::engine::decide::whole::{Begun, Needs, Whole};
+use delayd::engine::model::fact::Fact;
+use delayd::engine::model::reply::{Outbox, Reply};
+use delayd::engine::model::request::{QueueName, Request};
+use delayd::engine::room::Flow;
 use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
 use delayd::error::Error;
 use delayd::ids::{ClientId, Db};
@@ -292,7 +292,7 @@ impl World {
                 let mut add = self.workload.add(now_ms);
                 add.id = None;
                 for _ in 0..self.workload.rng.random_range(1..=self.workload.options.herd_max) {
-                    add.taken = delayd::engine::request::Taken::Refuse;
+                    add.taken = delayd::engine::model::request::Taken::Refuse;
                     add.unique_ms = 0;
                     self.ask(at, Request::Add(add.clone()));
                 }

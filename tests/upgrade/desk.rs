@@ -1,7 +1,7 @@
 //! An engine with a journal, without a server: the same calls give the same facts.
 
-use delayd::engine::reply::{Outbox, Reply};
-use delayd::engine::request::{Add, QueueName, Request, Reserve, Wait, When};
+use delayd::engine::model::reply::{Outbox, Reply};
+use delayd::engine::model::request::{Add, QueueName, Request, Reserve, Wait, When};
 use delayd::engine::{Engine, Facts, Settings, Turn};
 use delayd::ids::{ClientId, Db, Index, Token};
 use delayd::journal::base::{BaseHead, BaseWriter};

@@ -2,10 +2,10 @@
 
 use crate::desk::{Desk, add, name, reserve};
 use delayd::engine::Facts;
-use delayd::engine::fact::Fact;
-use delayd::engine::policy::{Backoff, Steps};
-use delayd::engine::queue_settings::{QueueSettings, Side};
-use delayd::engine::request::{
+use delayd::engine::model::fact::Fact;
+use delayd::engine::model::policy::{Backoff, Steps};
+use delayd::engine::model::queue_settings::{QueueSettings, Side};
+use delayd::engine::model::request::{
     Add, Direction, Nack, Only, QueueName, Request, Reserve, Wait, When,
 };
 use delayd::ids::{ClientId, Db, PolicyNo};

@@ -6,8 +6,8 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Keys};
-use crate::engine::purge::Purge;
-use crate::engine::request::{Redrive, Request, When, Which};
+use crate::engine::decide::purge::Purge;
+use crate::engine::model::request::{Redrive, Request, When, Which};
 use crate::error::Error;
 
 const KEY: Keys = Keys::Range { first: 1, last: 1 };

@@ -5,7 +5,7 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Keys};
-use crate::engine::request::{Nack, Request, Reserve};
+use crate::engine::model::request::{Nack, Request, Reserve};
 use crate::error::Error;
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 

@@ -6,7 +6,7 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Keys};
-use crate::engine::request::{Only, Request};
+use crate::engine::model::request::{Only, Request};
 use crate::error::Error;
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[

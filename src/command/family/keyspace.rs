@@ -7,7 +7,7 @@ use crate::command::spec::action::{Action, Probe, Server};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
-use crate::engine::request::Request;
+use crate::engine::model::request::Request;
 use crate::error::Error;
 
 const KEY: Keys = Keys::Range { first: 1, last: 1 };

@@ -6,7 +6,7 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
-use crate::engine::request::{Find, ListPop, Move, Push, Request, Shape, Side, State, Wait};
+use crate::engine::model::request::{Find, ListPop, Move, Push, Request, Shape, Side, State, Wait};
 use crate::error::Error;
 use crate::limits::COUNT_MAX;
 

@@ -8,7 +8,7 @@ use crate::command::spec::action::{Action, Fixed, Server};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
-use crate::engine::request::Request;
+use crate::engine::model::request::Request;
 use crate::error::Error;
 
 const MEMORY_DOCTOR: &str = "INFO memory tells what is held; MEMORY USAGE, what for a queue. At maxmemory \

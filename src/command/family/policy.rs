@@ -6,8 +6,8 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
-use crate::engine::queue_settings::{QueueSettings, Setting, Side};
-use crate::engine::request::{Direction, Request};
+use crate::engine::model::queue_settings::{QueueSettings, Setting, Side};
+use crate::engine::model::request::{Direction, Request};
 use crate::error::Error;
 use crate::limits::RATE_MAX;
 

@@ -4,7 +4,7 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Keys};
-use crate::engine::request::{Add, Request, Taken};
+use crate::engine::model::request::{Add, Request, Taken};
 use crate::error::Error;
 
 /// The queue, as almost every command begins.

@@ -5,7 +5,7 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Keys};
-use crate::engine::request::{Request, State};
+use crate::engine::model::request::{Request, State};
 use crate::error::Error;
 
 /// How many jobs PEEK and SCAN look at when no COUNT is given.

@@ -7,7 +7,7 @@ use crate::command::spec::action::{Action, Fixed, Server};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
-use crate::engine::request::{QueueName, Request, State};
+use crate::engine::model::request::{QueueName, Request, State};
 use crate::error::Error;
 use sha2::{Digest, Sha256};
 

@@ -5,7 +5,7 @@ use crate::command::spec::action::{Action, Server, Shutdown};
 use crate::command::spec::args::{Args, check_pattern};
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{CommandSpec, Flag, Group};
-use crate::engine::request::Request;
+use crate::engine::model::request::Request;
 use crate::error::Error;
 use crate::limits::{CONFIG_PATTERNS_MAX, OPTION_PATTERN_BYTES_MAX};
 

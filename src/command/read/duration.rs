@@ -2,7 +2,7 @@
 
 use crate::command::read::number;
 use crate::command::read::number::Whole;
-use crate::engine::policy::{Backoff, Steps};
+use crate::engine::model::policy::{Backoff, Steps};
 use crate::limits::LADDER_STEPS_MAX;
 
 /// Units with their ms. `ms` stands before `m`, which it begins with.

@@ -3,7 +3,7 @@
 use crate::command::read::duration;
 use crate::command::read::number;
 use crate::command::read::number::Whole;
-use crate::engine::request::When;
+use crate::engine::model::request::When;
 use crate::limits::INSTANT_MS_MIN;
 
 /// Why a `when` is refused.

@@ -1,9 +1,9 @@
 //! How the engine's replies look on the wire, in both protocols.
 
-use crate::engine::queue_settings::Setting;
-use crate::engine::reply::{Delivered, Glimpse, JobView, Reply};
-use crate::engine::request::Shape;
-use crate::engine::stats::StatsView;
+use crate::engine::model::queue_settings::Setting;
+use crate::engine::model::reply::{Delivered, Glimpse, JobView, Reply};
+use crate::engine::model::request::Shape;
+use crate::engine::model::stats::StatsView;
 use crate::resp::Encoder;
 
 /// Writes the engine's reply. Ids, names and tokens are bulk strings: clients that keep numbers in

@@ -1,7 +1,7 @@
 //! What a command says, parsed: for the engine, for the connection itself, or for the server. A
 //! parser decides as much as can be decided without any state; what remains is done by the session.
 
-use crate::engine::request::{QueueName, Request};
+use crate::engine::model::request::{QueueName, Request};
 use crate::ids::{ClientId, Db};
 use crate::pubsub::Kind;
 use crate::resp::Protocol;

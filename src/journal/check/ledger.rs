@@ -4,9 +4,9 @@
 //! the policy that it tells of is there, and *dead* once that is gone, or when a base covers it. Costs
 //! about 60 bytes of memory a job, and nothing for what is gone.
 
-use crate::engine::fact::{Fact, FactId};
-use crate::engine::image::Image;
-use crate::engine::number;
+use crate::engine::model::fact::{Fact, FactId};
+use crate::engine::model::token;
+use crate::engine::record::Image;
 use crate::ids::{Db, PolicyNo, QueueNo};
 use crate::time::Millis;
 use smallvec::SmallVec;
@@ -110,7 +110,7 @@ impl Ledger {
             }
             Fact::Added { queue, id: FactId::Given(id), .. } => self.begin(queue, id),
             Fact::Added { queue, id: FactId::Made(number), .. } => {
-                self.begin(queue, &number::written(number));
+                self.begin(queue, &token::written(number));
             }
             Fact::Unpopped { queue, ref image } => self.begin(queue, image.id),
             Fact::Leased { queue, id, .. }
@@ -188,7 +188,7 @@ fn add(told: &mut Told, file: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::policy::{Backoff, Policy};
+    use crate::engine::model::policy::{Backoff, Policy};
 
     #[test]
     fn what_is_gone_is_dead_in_every_file_that_told_of_it() {
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!((ledger.records(0), ledger.live()), (9, vec![4]));
         ledger.begin_file(1);
         ledger.fact(&leased(b"a"));
-        ledger.fact(&leased(&number::written(7)));
+        ledger.fact(&leased(&token::written(7)));
         assert_eq!(ledger.live(), [4, 2]);
         ledger.fact(&Fact::Acked { queue, id: b"a", window_end: Millis(0) });
         assert_eq!(
@@ -237,7 +237,7 @@ mod tests {
             [3, 1],
             "all of the job that is gone, and the fact that ended it"
         );
-        let id = &number::written(7);
+        let id = &token::written(7);
         ledger.fact(&Fact::Acked { queue, id, window_end: Millis(8) });
         assert_eq!(ledger.live(), [3, 2], "the id is still taken");
         ledger.fact(&Fact::Flushed { db: Some(Db(1)) });

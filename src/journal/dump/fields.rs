@@ -2,12 +2,12 @@
 
 use super::Names;
 use super::value::Value;
-use crate::engine::fact::{Destination, Fact, FactId, Image as Popped};
-use crate::engine::image::{Image, JobImage, QueueImage, totals};
-use crate::engine::number;
-use crate::engine::policy::Policy;
-use crate::engine::queue_settings::{Pause, Pauses, QueueSettings, Setting};
-use crate::engine::request::State;
+use crate::engine::model::fact::{Destination, Fact, FactId, Image as Popped};
+use crate::engine::model::policy::Policy;
+use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
+use crate::engine::model::request::State;
+use crate::engine::model::token;
+use crate::engine::record::{Image, JobImage, QueueImage, totals};
 use crate::ids::{PolicyNo, QueueNo};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -63,8 +63,9 @@ impl<'a> Fields<'a> {
                 self.queue(queue);
                 match id {
                     FactId::Given(id) => self.put("id", Bytes(id)),
-                    FactId::Made(made) => self
-                        .text("id", String::from_utf8_lossy(&number::written(made)).into_owned()),
+                    FactId::Made(made) => {
+                        self.text("id", String::from_utf8_lossy(&token::written(made)).into_owned())
+                    }
                 };
                 self.put("made", Flag(matches!(id, FactId::Made(_))));
                 self.put("policy", Count(policy.0.into())).put("priority", Count(priority.into()));
@@ -289,7 +290,7 @@ impl<'a> Fields<'a> {
 pub fn told<'f>(fact: &Fact<'f>) -> Option<(QueueNo, Cow<'f, [u8]>)> {
     match *fact {
         Fact::Added { queue, id: FactId::Made(made), .. } => {
-            Some((queue, number::written(made).to_vec().into()))
+            Some((queue, token::written(made).to_vec().into()))
         }
         Fact::Added { queue, id: FactId::Given(id), .. }
         | Fact::Unpopped { queue, image: Popped { id, .. } }

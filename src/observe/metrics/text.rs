@@ -3,7 +3,7 @@
 use super::Snapshot;
 use super::families::{Family, Kind};
 use super::label::escape_into;
-use crate::engine::spread::Spread;
+use crate::engine::watch::histogram::Spread;
 use std::fmt::Write;
 
 /// Which text.

@@ -1,8 +1,8 @@
 //! Which queues have lines of their own: the largest, so that what is told is bounded however many
 //! queues there are.
 
-use crate::engine::census::QueueView;
-use crate::engine::stats::StatsView;
+use crate::engine::model::stats::StatsView;
+use crate::engine::watch::survey::QueueView;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

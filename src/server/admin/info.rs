@@ -1,7 +1,7 @@
 //! INFO's facts, gathered from all over the server.
 
 use crate::config::options::Name;
-use crate::engine::census::Oldest;
+use crate::engine::watch::survey::Oldest;
 use crate::observe::info::{self, Facts};
 use crate::server::clock::timer;
 use crate::server::core::Core;

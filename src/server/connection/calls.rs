@@ -4,7 +4,7 @@
 
 use crate::command::CommandSpec;
 use crate::command::spec::Flag;
-use crate::engine::reply::Reply;
+use crate::engine::model::reply::Reply;
 use crate::error::Error;
 use crate::ids::ClientId;
 use crate::observe::slowlog;

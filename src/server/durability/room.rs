@@ -1,7 +1,7 @@
 //! The room for what comes: what a turn may decide, when requests wait, when a segment or a base is to
 //! be made.
 
-use crate::engine::flow::{Flow, Room};
+use crate::engine::room::{Flow, Room};
 use crate::error::Misconf;
 use crate::journal::record::HEAD_BYTES;
 use crate::server::durability::Running;

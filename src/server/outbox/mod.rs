@@ -4,7 +4,7 @@
 pub mod held;
 
 use crate::command::show::render::render;
-use crate::engine::reply::{Outbox, Reply};
+use crate::engine::model::reply::{Outbox, Reply};
 use crate::ids::ClientId;
 use crate::observe::errors::ErrorCounts;
 use crate::pubsub::mail::{Letter, Subject};
@@ -578,8 +578,8 @@ impl Outbox for Outputs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::reply::Delivered;
-    use crate::engine::request::QueueName;
+    use crate::engine::model::reply::Delivered;
+    use crate::engine::model::request::QueueName;
     use crate::ids::{Db, Token};
     use crate::pubsub::Kind;
     use crate::time::Millis;

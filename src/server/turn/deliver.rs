@@ -4,7 +4,7 @@
 use crate::command::CommandSpec;
 use crate::command::spec::action;
 use crate::config::events::Notify;
-use crate::engine::event::{Event, Events, Told};
+use crate::engine::model::event::{Event, Events, Told};
 use crate::ids::Db;
 use crate::limits::{
     DELIVERIES_PER_TURN, DELIVERY_BYTES_PER_TURN, EVENT_BYTES_MAX, MAIL_BYTES_MAX,

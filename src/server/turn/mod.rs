@@ -11,7 +11,7 @@ pub mod standstill;
 
 use super::clock::{Compared, Comparison};
 use super::core::Core;
-use crate::engine::tally::Tally;
+use crate::engine::watch::tally::Tally;
 use crate::limits::ADVANCE_STEPS_PER_TURN;
 use crate::observe::{Counters, rates};
 use crate::server::clock::timer;

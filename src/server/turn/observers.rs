@@ -2,8 +2,8 @@
 //! what a scrape wants is collected in slices, some queues a turn.
 
 use crate::config::options::Name;
-use crate::engine::census::Walk;
-use crate::engine::spread::Spread;
+use crate::engine::watch::histogram::Spread;
+use crate::engine::watch::survey::Walk;
 use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{SYNC_US, Snapshot, TURN_US};
 use crate::server::clock::timer;

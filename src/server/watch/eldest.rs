@@ -5,7 +5,7 @@
 //! queues it is up to two minutes old.
 
 use crate::engine::Engine;
-use crate::engine::census::Walk;
+use crate::engine::watch::survey::Walk;
 use crate::time::Millis;
 
 /// Queues that are looked at in one go.

@@ -5,7 +5,7 @@
 
 use super::Parsed;
 use crate::command::spec::action::{Action, Clients, Connection, PubSub, Server, Users};
-use crate::engine::whole::Needs;
+use crate::engine::decide::whole::Needs;
 use crate::error::Error;
 use crate::limits::{CHANNEL_BYTES_MAX, CONFIG_PATTERN_COST, INFO_COST, REWRITE_COST};
 use crate::session::world::World;

@@ -1,6 +1,6 @@
 //! What the turn, the writer and the keeper share.
 
-use crate::engine::spread::Spread;
+use crate::engine::watch::histogram::Spread;
 use crate::ids::Index;
 use crate::journal::commit_log::EPOCH;
 use crate::journal::{Disk, Entry, Log, Spare};

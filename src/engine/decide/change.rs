@@ -1,0 +1,79 @@
+//! Removing and moving single jobs.
+
+use crate::engine::model::fact::Fact;
+use crate::engine::model::reply::Reply;
+use crate::engine::model::request::{Only, QueueName, Side, State, When};
+use crate::engine::store::jobs::Stage;
+use crate::engine::{Outcome, Step};
+
+impl Step<'_, '_> {
+    pub(in crate::engine) fn delete(&mut self, name: QueueName<'_>, ids: &[&[u8]]) -> Outcome {
+        let mut removed = 0;
+        if let Some(queue) = self.queue(name) {
+            for id in ids {
+                let at = self.engine.store.locate(queue, id);
+                let Some(index) = at.index else { continue };
+                match self.engine.store.jobs.get(index).stage {
+                    Stage::Leased => continue,
+                    // Only the id was taken; it is free again, but no job was removed.
+                    Stage::Window => {}
+                    _ => removed += 1,
+                }
+                self.commit(&Fact::Deleted { queue, id }, at);
+            }
+        }
+        self.reply(Reply::Integer(removed))
+    }
+
+    pub(in crate::engine) fn cancel(
+        &mut self,
+        name: QueueName<'_>,
+        id: &[u8],
+        force: bool,
+    ) -> Outcome {
+        let Some((queue, at, index)) = self.find(name, id) else {
+            return self.reply(Reply::Nil);
+        };
+        let state = self.engine.store.jobs.get(index).stage.state();
+        if state != Some(State::Leased) || force {
+            self.commit(&Fact::Deleted { queue, id }, at);
+            self.engine.note_place_free(queue);
+        }
+        self.reply(state.map_or(Reply::Nil, Reply::State))
+    }
+
+    pub(in crate::engine) fn reschedule(
+        &mut self,
+        name: QueueName<'_>,
+        id: &[u8],
+        when: When,
+        only: Only,
+    ) -> Outcome {
+        let due = match self.resolve(when) {
+            Ok(due) => due,
+            Err(error) => return self.refuse(&error),
+        };
+        let Some((queue, at, index)) = self.find(name, id) else {
+            return self.reply(Reply::Integer(0));
+        };
+        let store = &self.engine.store;
+        let old = store.due(index);
+        let moves = matches!(store.jobs.get(index).stage, Stage::Delayed | Stage::Ready)
+            && match only {
+                Only::Any => true,
+                Only::Later => due > old,
+                Only::Earlier => due < old,
+            };
+        if !moves {
+            return self.reply(Reply::Integer(0));
+        }
+        let (ready, absolute) = (self.ready_at_once(queue, due), matches!(when, When::At(_)));
+        let left = ready && self.engine.store.queue(queue).due_enters() == Side::Left;
+        self.commit(&Fact::Rescheduled { queue, id, absolute, ready, left, due }, at);
+        if ready {
+            let place = self.engine.store.jobs.get(index).order;
+            self.engine.touch(queue, Some(place));
+        }
+        self.reply(Reply::Integer(1))
+    }
+}

@@ -1,0 +1,215 @@
+//! What users set for a queue: its settings, and its pauses.
+
+use crate::engine::model::fact::Fact;
+use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
+use crate::engine::model::reply::Reply;
+use crate::engine::model::request::{Direction, QueueName, State};
+use crate::engine::store::Located;
+use crate::engine::store::queue::QUEUE_BYTES;
+use crate::engine::{Engine, Outcome, Step};
+use crate::error::Error;
+use crate::ids::QueueNo;
+use crate::limits;
+
+/// No job is meant.
+const NOTHING: Located = Located { hash: 0, index: None };
+
+impl Step<'_, '_> {
+    pub(in crate::engine) fn show_settings(
+        &mut self,
+        name: QueueName<'_>,
+        only: Option<Setting>,
+    ) -> Outcome {
+        let number = self.queue(name);
+        let engine = &*self.engine;
+        let queue = number.map(|number| engine.store.queue(number));
+        let unset = QueueSettings::default();
+        let set = queue.and_then(|queue| queue.settings.as_deref()).unwrap_or(&unset);
+        let defaults = engine.defaults();
+        let values: Vec<(Setting, String, bool)> = Setting::ALL
+            .into_iter()
+            .filter(|setting| only.is_none_or(|only| only == *setting))
+            .filter_map(|setting| {
+                let own = setting.written(set);
+                let is_set = own.is_some();
+                Some((setting, own.or_else(|| setting.written(&defaults))?, is_set))
+            })
+            .collect();
+        self.reply(Reply::Settings { values: &values, all: only.is_none() })
+    }
+
+    pub(in crate::engine) fn configure(
+        &mut self,
+        name: QueueName<'_>,
+        changes: &QueueSettings,
+    ) -> Outcome {
+        match self.decide_settings(name, changes) {
+            Ok(true) => self.reply(Reply::Ok),
+            Ok(false) => Outcome::Again,
+            Err(error) => self.refuse(&error),
+        }
+    }
+
+    /// False if a slice of what comes before is done.
+    fn decide_settings(
+        &mut self,
+        name: QueueName<'_>,
+        changes: &QueueSettings,
+    ) -> Result<bool, Error> {
+        if let Some(lease_ms) = changes.lease_ms {
+            self.check_lease(lease_ms)?;
+        }
+        let number = self.queue(name);
+        let queue = number.map(|number| self.engine.store.queue(number));
+        let set = queue.and_then(|queue| queue.settings.as_deref());
+        let before = set.map_or(0, QueueSettings::memory_bytes);
+        let unset = QueueSettings::default();
+        let set = set.unwrap_or(&unset);
+        let settings = set.merged(changes);
+        if settings == *set {
+            return Ok(true);
+        }
+        let more = settings.memory_bytes().saturating_sub(before);
+        self.check_own_memory(name, number, more)?;
+        let number = self.bound(name, number);
+        if !self.drop_beyond(number, settings.dead_max)? {
+            return Ok(false);
+        }
+        self.put_settings(number, settings);
+        Ok(true)
+    }
+
+    /// Drops the oldest dead letters beyond a new `dead-max` before it is set, in slices: so at no time
+    /// are there more than it says. Those of earlier slices stay dropped if the client goes away, or if
+    /// there is no more room for their facts. False if there are more of them.
+    fn drop_beyond(&mut self, queue: QueueNo, dead_max: Option<u64>) -> Result<bool, Error> {
+        let max = dead_max.unwrap_or(limits::DEAD_COUNT_DEFAULT);
+        // A transaction cannot be interrupted; what it may drop is bounded before.
+        let mut steps = if self.alone { limits::DROPPED_PER_TURN } else { u32::MAX };
+        while self.engine.store.queue(queue).count(State::Dead) > max {
+            if steps == 0 {
+                return Ok(false);
+            }
+            // The last one and what is set were promised their room.
+            if !self.engine.gate.has_room(0) {
+                return Err(self.engine.gate.shortage().into());
+            }
+            self.engine.drop_oldest_dead(queue, self.now, self.turn);
+            steps -= 1;
+        }
+        Ok(true)
+    }
+
+    pub(in crate::engine) fn unconfigure(&mut self, name: QueueName<'_>) -> Outcome {
+        if let Some(number) = self.queue(name)
+            && self.engine.store.queue(number).settings.is_some()
+        {
+            match self.drop_beyond(number, None) {
+                Ok(true) => self.put_settings(number, QueueSettings::default()),
+                Ok(false) => return Outcome::Again,
+                Err(error) => return self.refuse(&error),
+            }
+        }
+        self.reply(Reply::Ok)
+    }
+
+    fn bound(&mut self, name: QueueName<'_>, number: Option<QueueNo>) -> QueueNo {
+        number.unwrap_or_else(|| self.engine.bind_queue(name, self.now, self.turn))
+    }
+
+    fn put_settings(&mut self, queue: QueueNo, settings: QueueSettings) {
+        let rate = |step: &Self| {
+            step.engine.store.queue(queue).settings.as_ref().and_then(|settings| settings.rate)
+        };
+        let before = rate(self);
+        self.commit(&Fact::Configured { queue, settings: Box::new(settings) }, NOTHING);
+        if rate(self) != before {
+            // What the old rate has used up says nothing about the new one.
+            self.engine.store.queue_mut(queue).pace = Default::default();
+        }
+        // A limit may have gone up: for whoever waits.
+        self.engine.touch(queue, None);
+    }
+
+    pub(in crate::engine) fn pause(
+        &mut self,
+        name: QueueName<'_>,
+        direction: Direction,
+        for_ms: Option<u64>,
+    ) -> Outcome {
+        let max_ms = self.engine.settings.delay_ms_max;
+        let pause = match for_ms {
+            Some(asked_ms) if asked_ms > max_ms => {
+                return self.refuse(&Error::PauseTooLong { asked_ms, max_ms });
+            }
+            Some(ms) => Pause::Until(self.now.ceil().plus(ms)),
+            None => Pause::Endless,
+        };
+        let number = self.queue(name);
+        if let Err(error) = self.check_own_memory(name, number, 0) {
+            return self.refuse(&error);
+        }
+        let queue = self.bound(name, number);
+        self.put_pause(queue, direction, pause);
+        self.reply(Reply::Ok)
+    }
+
+    pub(in crate::engine) fn resume(
+        &mut self,
+        name: QueueName<'_>,
+        direction: Direction,
+    ) -> Outcome {
+        if let Some(queue) = self.queue(name) {
+            self.put_pause(queue, direction, Pause::None);
+        }
+        self.reply(Reply::Ok)
+    }
+
+    fn put_pause(&mut self, queue: QueueNo, direction: Direction, pause: Pause) {
+        let before = self.engine.store.queue(queue).pauses;
+        let pauses = match direction {
+            Direction::In => Pauses { into: pause, ..before },
+            Direction::Out => Pauses { out: pause, ..before },
+            Direction::All => Pauses { into: pause, out: pause },
+        };
+        if pauses != before {
+            self.commit(&Fact::Paused { queue, pauses }, NOTHING);
+            self.engine.touch(queue, None);
+        }
+    }
+
+    /// Whether there is memory for so many bytes more of a queue, and for the queue if it is new.
+    fn check_own_memory(
+        &self,
+        name: QueueName<'_>,
+        number: Option<QueueNo>,
+        bytes: u64,
+    ) -> Result<(), Error> {
+        let queue = if number.is_none() { QUEUE_BYTES + name.name.len() as u64 } else { 0 };
+        let more = queue + bytes;
+        // What a transaction adds was looked at before it began.
+        if more == 0 || self.engine.in_transaction {
+            return Ok(());
+        }
+        self.engine.check_room_for(more)
+    }
+}
+
+impl Engine {
+    /// What holds for a queue for which nothing is set.
+    fn defaults(&self) -> QueueSettings {
+        QueueSettings {
+            attempts: Some(limits::ATTEMPTS_DEFAULT),
+            backoff: Some(Default::default()),
+            lease_ms: Some(self.settings.lease_ms_default),
+            priority: Some(limits::PRIORITY_DEFAULT),
+            ttl_ms: Some(0),
+            max_jobs: Some(0),
+            max_leased: Some(0),
+            rate: Some(0),
+            dead_retention_ms: Some(limits::DEAD_RETENTION_MS_DEFAULT),
+            dead_max: Some(limits::DEAD_COUNT_DEFAULT),
+            due_enters: Some(Default::default()),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Queues as keys: EXISTS, DEL, RENAME, FLUSH, KEYS, SCAN.
+
+use crate::engine::model::fact::Fact;
+use crate::engine::model::reply::Reply;
+use crate::engine::model::request::{QueueName, State};
+use crate::engine::step::slice::Slice;
+use crate::engine::store::Located;
+use crate::engine::store::queue::{Queue, Stale};
+use crate::engine::{Outcome, Step};
+use crate::error::Error;
+use crate::glob;
+use crate::ids::{Db, QueueNo};
+use crate::limits;
+use smallvec::SmallVec;
+
+/// Bytes counted for a name in a reply of KEYS beside its own.
+const NAME_COST: usize = 24;
+
+/// Queues RANDOMKEY looks at before it looks whether one of them will do.
+const RANDOM_STEP: usize = 64;
+
+/// How far a KEYS has come that takes several turns.
+#[derive(Debug, Default)]
+pub struct Walk {
+    cursor: u64,
+    names: Vec<Box<[u8]>>,
+    bytes: usize,
+}
+
+/// No job is meant.
+const NOTHING: Located = Located { hash: 0, index: None };
+
+impl Step<'_, '_> {
+    pub(in crate::engine) fn exists(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
+        // What is due in all of them comes before any of them is counted: who waits for a job of the one may
+        // move it to another.
+        let numbers: SmallVec<[Option<QueueNo>; 4]> =
+            queues.iter().map(|name| self.queue(QueueName { db, name })).collect();
+        let store = &self.engine.store;
+        let exists = |(name, found): (&&[u8], Option<QueueNo>)| {
+            let number = found.or_else(|| store.queue_no(db, name));
+            number.is_some_and(|number| store.queue(number).exists())
+        };
+        let count = queues.iter().zip(numbers).map(exists).filter(|exists| *exists).count();
+        self.reply(Reply::Integer(count as i64))
+    }
+
+    pub(in crate::engine) fn remove(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
+        let mut count = 0;
+        for name in queues {
+            // A queue without jobs is no key, but its totals and windows go with DEL all the same.
+            let Some(queue) = self.engine.store.queue_no(db, name) else { continue };
+            count += i64::from(self.engine.store.queue(queue).exists());
+            self.commit(&Fact::QueueRemoved { queue }, NOTHING);
+        }
+        self.reply(Reply::Integer(count))
+    }
+
+    pub(in crate::engine) fn rename(
+        &mut self,
+        db: Db,
+        from: &[u8],
+        name: &[u8],
+        only_new: bool,
+    ) -> Outcome {
+        let exists = |step: &Self, number: &QueueNo| step.engine.store.queue(*number).exists();
+        // This one first: who waits for its jobs may take the last of the other.
+        let over = self.queue(QueueName { db, name });
+        let queue = self.queue(QueueName { db, name: from });
+        let Some(queue) = queue.filter(|number| exists(self, number)) else {
+            return self.refuse(&Error::text("ERR no such key"));
+        };
+        let renamed = if only_new { Reply::Integer(1) } else { Reply::Ok };
+        if only_new && over.is_some_and(|over| exists(self, &over)) {
+            return self.reply(Reply::Integer(0));
+        }
+        if from == name {
+            return self.reply(renamed);
+        }
+        self.commit(&Fact::Renamed { queue, name, over }, NOTHING);
+        let line = self.engine.waiters.line(db, name);
+        let queue_ref = self.engine.store.queue_mut(queue);
+        queue_ref.line = line;
+        // Nobody waited under this name when they became ready.
+        queue_ref.stale = Stale::ALL;
+        if queue_ref.count(State::Ready) > 0 {
+            self.engine.touch(queue, None);
+        }
+        self.reply(renamed)
+    }
+
+    pub(in crate::engine) fn flush(&mut self, db: Option<Db>) -> Outcome {
+        self.commit(&Fact::Flushed { db }, NOTHING);
+        self.reply(Reply::Ok)
+    }
+
+    pub(in crate::engine) fn keys(&mut self, db: Db, pattern: &[u8]) -> Outcome {
+        let mut walk = self.engine.walks.remove(&self.client).unwrap_or_default();
+        // A transaction cannot be interrupted; what it may look at is bounded before.
+        let mut slice = match self.alone {
+            true => Slice::new(walk.cursor, limits::KEYS_PER_TURN, Some(pattern)),
+            false => Slice::whole(walk.cursor),
+        };
+        while let Some(count) = slice.next() {
+            let mut steps = 0;
+            let cursor = self.engine.store.scan_queues(db, slice.cursor(), count, |queue| {
+                if queue.exists() && glob::matches_counted(pattern, &queue.name, &mut steps) {
+                    walk.bytes += queue.name.len() + NAME_COST;
+                    walk.names.push(queue.name.clone());
+                }
+            });
+            slice.looked(cursor, count, steps);
+        }
+        walk.cursor = slice.cursor();
+        if walk.bytes > limits::REPLY_BYTES_MAX * 4 {
+            return self.refuse(&Error::text(format!(
+                "ERR KEYS would answer with more than {} bytes; use SCAN",
+                limits::REPLY_BYTES_MAX * 4
+            )));
+        }
+        if walk.cursor > 0 {
+            self.engine.walks.insert(self.client, walk);
+            return Outcome::Again;
+        }
+        let names: Vec<&[u8]> = walk.names.iter().map(|name| &**name).collect();
+        self.reply(Reply::Names(&names))
+    }
+
+    pub(in crate::engine) fn scan_queues(
+        &mut self,
+        db: Db,
+        cursor: u64,
+        pattern: Option<&[u8]>,
+        count: u64,
+    ) -> Outcome {
+        let (store, mut names) = (&self.engine.store, Vec::new());
+        // COUNT is a hint: who asks for more gets the rest with the next cursor.
+        let mut slice = Slice::new(cursor, count.min(limits::COUNT_MAX) as usize, pattern);
+        while let Some(count) = slice.next() {
+            let mut steps = 0;
+            let cursor = store.scan_queues(db, slice.cursor(), count, |queue| {
+                let mut fits = |pattern| glob::matches_counted(pattern, &queue.name, &mut steps);
+                if queue.exists() && pattern.is_none_or(&mut fits) {
+                    names.push(&*queue.name);
+                }
+            });
+            slice.looked(cursor, count, steps);
+        }
+        self.turn.outbox.reply(self.client, Reply::ScannedNames(slice.cursor(), &names));
+        Outcome::Replied
+    }
+
+    pub(in crate::engine) fn random_queue(&mut self, db: Db, draw: u64) -> Outcome {
+        let store = &self.engine.store;
+        if store.database(db).existing == 0 {
+            return self.reply(Reply::Nil);
+        }
+        // From a random point of the hash order on, and from its beginning if nothing follows.
+        let mut cursor = draw >> 7;
+        let mut found: Option<&Queue> = None;
+        loop {
+            // Many at once: there may be one queue with jobs among 100,000 that have none.
+            cursor = store.scan_queues(db, cursor, RANDOM_STEP, |queue| {
+                if queue.exists() && found.is_none() {
+                    found = Some(queue);
+                }
+            });
+            if let Some(queue) = found {
+                self.turn.outbox.reply(self.client, Reply::Id(&queue.name));
+                return Outcome::Replied;
+            }
+        }
+    }
+
+    pub(in crate::engine) fn memory(&mut self, name: QueueName<'_>) -> Outcome {
+        let Some(number) = self.queue(name) else { return self.reply(Reply::Nil) };
+        let queue = self.engine.store.queue(number);
+        if !queue.exists() {
+            return self.reply(Reply::Nil);
+        }
+        self.reply(Reply::Integer((queue.bytes + queue.own_bytes()) as i64))
+    }
+}

@@ -1,0 +1,218 @@
+//! What reading commands of a transaction may look at and answer.
+
+use crate::engine::decide::list::{BODIES_BYTES_MAX, BODY_COST};
+use crate::engine::decide::whole::account::DELIVERED_BYTES;
+use crate::engine::decide::whole::plan::Plan;
+use crate::engine::model::policy::{Backoff, Steps};
+use crate::engine::model::request::{Find, QueueName, Request, State};
+use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
+use crate::engine::store::jobs::{Job, JobIndex};
+use crate::error::Error;
+use crate::glob;
+use crate::ids::Db;
+use crate::limits::{
+    COUNT_MAX, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, REPLY_BYTES_MAX,
+};
+
+/// A number with its type, sign and line end.
+const NUMBER_BYTES: u64 = 24;
+/// A name or an id, of any length, with what frames it.
+const NAME_REPLY_BYTES: u64 = NAME_BYTES_MAX as u64 + NUMBER_BYTES;
+/// GET's names and numbers.
+const VIEW_BYTES: u64 = 1024;
+/// A step of a ladder as it is written.
+const STEP_BYTES: u64 = NUMBER_BYTES;
+/// DELAY.CONFIG GET's and STATS's names and numbers, and the longest backoff.
+const SHEET_BYTES: u64 = 2048 + STEP_BYTES * LADDER_STEPS_MAX as u64;
+/// What a scan may visit beyond its COUNT: a table of the index.
+const SCAN_MORE: u64 = TABLE_ENTRIES_MAX as u64;
+
+impl<'e, 'r> Plan<'e, 'r> {
+    /// Counts what a reading command may look at and answer.
+    pub(super) fn look(&mut self, request: &Request<'r>) -> Result<(), Error> {
+        match *request {
+            Request::Range { queue, start, stop } => return self.range(queue, start, stop),
+            Request::At { queue, place } => return self.range(queue, place, place),
+            Request::Find(ref find) => self.find(find),
+            Request::Get { queue, id } => self.get(queue, id),
+            Request::Peek { queue, state, count } => self.peek(queue, state, u64::from(count)),
+            Request::Stats { queue } => {
+                self.order(queue, None, 1);
+                self.answer(1, SHEET_BYTES);
+            }
+            Request::Settings { .. } => self.answer(1, SHEET_BYTES),
+            Request::Forecast { queue, count, .. } => {
+                let account = self.account(queue);
+                let jobs = account.queues.iter().map(|queue| queue.table.len() as u64);
+                let jobs = jobs.sum::<u64>() + account.came;
+                let count = u64::from(count);
+                self.answer(1 + jobs + count, count * NUMBER_BYTES);
+            }
+            Request::Scan { queue, count, pattern, .. } => {
+                let account = self.account(queue);
+                let jobs = account.queues.iter().map(|queue| queue.table.len() as u64);
+                let jobs = jobs.sum::<u64>() + account.came;
+                let shown = jobs.min(u64::from(count) + SCAN_MORE);
+                let entries = 1 + u64::from(count) * matching_cost(pattern);
+                self.answer(entries, shown * (NAME_REPLY_BYTES + 3 * NUMBER_BYTES));
+            }
+            Request::Keys { db, pattern } => self.keys(db, pattern),
+            Request::ScanQueues { db, count, pattern, .. } => {
+                let count = count.min(COUNT_MAX);
+                let names = self.name_count(db).min(count + SCAN_MORE);
+                self.answer(1 + count * matching_cost(pattern), names * NAME_REPLY_BYTES);
+            }
+            Request::RandomQueue { db, .. } => {
+                self.answer(1 + self.name_count(db), NAME_REPLY_BYTES)
+            }
+            Request::Exists { queues, .. } => self.answer(1 + queues.len() as u64, 0),
+            _ => self.answer(1, 0),
+        }
+        Ok(())
+    }
+
+    /// Queues of a database, those that the transaction may make included.
+    fn name_count(&self, db: Db) -> u64 {
+        (self.engine().store.name_count(db) + self.new_names(db).count()) as u64
+    }
+
+    fn keys(&mut self, db: Db, pattern: &[u8]) {
+        let (store, names) = (&self.engine().store, self.name_count(db));
+        let (entries, mut bytes) = (1 + names * matching_cost(Some(pattern)), 0);
+        let mut add = |name: &[u8]| {
+            if glob::matches(pattern, name) {
+                bytes += name.len() as u64 + NUMBER_BYTES;
+            }
+        };
+        self.new_names(db).for_each(&mut add);
+        if self.needs.entries + entries <= crate::limits::TRANSACTION_COST_MAX {
+            store.scan_queues(db, 0, usize::MAX, |queue| add(&queue.name));
+        }
+        self.answer(entries, bytes);
+    }
+
+    /// The places of a range as they are now may differ, by what the transaction does before.
+    fn range(&mut self, name: QueueName<'r>, start: i64, stop: i64) -> Result<(), Error> {
+        let engine = self.engine();
+        let room = crate::limits::TRANSACTION_COST_MAX.saturating_sub(self.needs.entries);
+        let account = self.account(name);
+        let count = account.only().map_or(account.ready.1, |queue| queue.count(State::Ready));
+        // From an end that has moved, to a job that has moved.
+        let shift = account.shift().saturating_mul(2).min(i64::MAX as u64) as i64;
+        let from_left =
+            |place: i64| if place < 0 { place.saturating_add(count as i64) } else { place };
+        let lo = from_left(start).saturating_sub(shift).max(0) as u64;
+        let hi = from_left(stop).saturating_add(shift).min(count as i64 - 1);
+        let single = start == stop;
+        let (mut bytes, mut largest, mut entries) = (account.came_bytes, account.came_largest, 1);
+        if hi >= 0 && lo <= hi as u64 {
+            let hi = hi as u64;
+            let looked = hi - lo + 1 + lo.min(count - 1 - hi);
+            entries += looked.div_ceil(4);
+            let mut visit = |job: &Job| {
+                let size = job.body_bytes() as u64 + BODY_COST as u64;
+                (bytes, largest) = (bytes + size, largest.max(size));
+                single || bytes <= BODIES_BYTES_MAX as u64
+            };
+            // Not walked if it is too much anyway.
+            if entries <= room && !account.look(engine, lo, hi, &mut visit) {
+                bytes = account.bytes_in(&[State::Ready]);
+                largest = bytes;
+            }
+        }
+        let bytes = if single { largest } else { bytes };
+        self.answer(entries, bytes);
+        let max = BODIES_BYTES_MAX as u64;
+        if !single && bytes > max && self.needs.check().is_ok() {
+            return Err(Error::TransactionRange { max });
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, find: &Find<'r>) {
+        let ready = self.account(find.queue).ready.1;
+        let looked = if find.looked_at_max > 0 { ready.min(find.looked_at_max) } else { ready };
+        let places = match find.count {
+            None => 1,
+            Some(0) => looked.min(COUNT_MAX),
+            Some(count) => looked.min(count).min(COUNT_MAX),
+        };
+        let entries = 1 + self.comparing(find.queue, looked, find.body);
+        self.answer(entries, places * NUMBER_BYTES);
+    }
+
+    fn get(&mut self, name: QueueName<'r>, id: &[u8]) {
+        let (bytes, store) = (self.size_of(name, id), &self.engine().store);
+        let account = self.account(name);
+        let came = account.came > 0;
+        let of = |queue: &&crate::engine::store::queue::Queue| {
+            let index = store.locate(queue.number, id).index?;
+            let error = store.jobs.history(index).and_then(|history| history.error.as_ref());
+            let backoff = backoff_bytes(&store.policy(index).backoff);
+            Some(backoff + error.map_or(0, |error| error.len() as u64))
+        };
+        let more = account.queues.iter().filter_map(of).max().unwrap_or(0);
+        // What came may have any backoff and any error.
+        let any = STEP_BYTES * LADDER_STEPS_MAX as u64 + ERROR_TEXT_BYTES_MAX as u64;
+        let more = if came { any } else { more };
+        self.answer(1, if bytes == 0 { 0 } else { bytes + more + VIEW_BYTES });
+    }
+
+    fn peek(&mut self, name: QueueName<'r>, state: Option<State>, count: u64) {
+        let (engine, entries) = (self.engine(), 1 + count);
+        let states = match state {
+            None => &[State::Ready, State::Delayed][..],
+            Some(ref state) => std::slice::from_ref(state),
+        };
+        self.order(name, state, count);
+        let account = self.account(name);
+        let most = (count + account.shift()) as usize;
+        let (mut bytes, mut largest) = (account.came_bytes, account.came_largest);
+        let Some(queue) = account.only() else {
+            let bytes = account.bytes_in(states) + count * DELIVERED_BYTES;
+            return self.answer(entries, bytes);
+        };
+        let store = &engine.store;
+        let mut show = |jobs: &mut dyn Iterator<Item = JobIndex>| {
+            for index in jobs.take(most) {
+                let size = store.jobs.get(index).data_bytes() as u64 + DELIVERED_BYTES;
+                (bytes, largest) = (bytes + size, largest.max(size));
+            }
+        };
+        for state in states {
+            match state {
+                State::Ready => {
+                    for side in account.sides(None) {
+                        show(&mut queue.ready.iter(*side, &store.jobs, &store.chunks));
+                    }
+                }
+                State::Dead => show(&mut queue.dead.iter(&store.chunks)),
+                State::Delayed => show(&mut queue.delayed.iter_front(&store.timers)),
+                State::Leased => show(&mut queue.leases.iter_front(&store.timers)),
+            }
+        }
+        let cap = REPLY_BYTES_MAX as u64 + largest + count * DELIVERED_BYTES;
+        self.answer(entries + (most as u64 - count) / 4, bytes.min(cap));
+    }
+
+    /// Sees to it that the first `count` timers of a queue can be told in order, whatever goes before.
+    fn order(&mut self, name: QueueName<'r>, state: Option<State>, count: u64) {
+        let account = self.account(name);
+        let count = count + account.shift();
+        let queues: Vec<_> = account.queues.iter().map(|queue| queue.number).collect();
+        self.unordered.extend(queues.into_iter().map(|number| (number, state, count)));
+    }
+}
+
+fn backoff_bytes(backoff: &Backoff) -> u64 {
+    match &backoff.steps {
+        Steps::Ladder(steps) => steps.len() as u64 * STEP_BYTES,
+        Steps::Exponential { .. } => 4 * STEP_BYTES,
+    }
+}
+
+/// Entries that looking at a name and comparing it with a pattern counts as: one more for each 16 bytes of
+/// the pattern, which at the worst are 8,192 bytes compared with the longest name, some µs.
+fn matching_cost(pattern: Option<&[u8]>) -> u64 {
+    1 + pattern.map_or(0, |pattern| pattern.len() as u64 / 16)
+}

@@ -1,0 +1,192 @@
+//! A transaction, which runs to its end at one instant, or not at all.
+//!
+//! Before its first command everything is known that could keep one of them from running: what all of
+//! them may look at and answer, the journal's room and the memory that they need, and whether a queue
+//! takes the jobs that they add. So nothing in between is refused for want of any of that, nothing is
+//! cut into slices, and no time passes: what is due in the queues they name has fallen due before, as
+//! far as it does before a command, and what is left of it waits until the transaction is over.
+//!
+//! What is counted is the most that may be: a place in a full queue is free for a later command only
+//! if an earlier one frees it for sure. So a transaction may be refused that would have gone well by
+//! chance; none is refused half-way.
+
+mod account;
+mod answer;
+mod plan;
+
+use crate::engine::decide::inspect;
+use crate::engine::decide::watch::{Stamp, Watched};
+use crate::engine::model::request::{QueueName, Request, State};
+use crate::engine::room::Bound;
+use crate::engine::{Engine, Step, Turn};
+use crate::error::Error;
+use crate::ids::{ClientId, QueueNo};
+use crate::time::Micros;
+use plan::Plan;
+use std::borrow::Cow;
+
+pub use plan::Needs;
+
+/// What is to happen as one.
+#[derive(Debug)]
+pub struct Whole<'r> {
+    /// What the engine is asked, in order.
+    pub requests: &'r [Cow<'r, Request<'r>>],
+    /// Queues that must not have changed since.
+    pub watched: &'r [(QueueName<'r>, Stamp)],
+    /// What its other commands may look at and answer.
+    pub beside: Needs,
+    /// What its client may come to hold for it: replies, and jobs in hand. Bytes.
+    pub held_bytes_max: u64,
+}
+
+/// What became of a transaction that was to begin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Begun {
+    /// It has, and needs no more than this: all its requests follow in this turn, and then
+    /// [`Engine::end_transaction`].
+    Begun(Needs),
+    /// A slice of what it needs before is done: ask the same in the next turn.
+    Again,
+    /// What it watched has changed.
+    Changed,
+    /// It may not run, and nothing of it is done.
+    Refused(Error),
+}
+
+impl Engine {
+    /// Begins a transaction. Cost: about that of running it.
+    pub fn begin_transaction(
+        &mut self,
+        now: Micros,
+        client: ClientId,
+        whole: &Whole<'_>,
+        turn: &mut Turn<'_>,
+    ) -> Begun {
+        self.hand_off(now, turn);
+        if self.gate.is_short() {
+            // What passes of time before must not use up what it needs.
+            let mut plan = Plan::new(self, now, whole.beside);
+            let added = whole.requests.iter().try_for_each(|request| plan.add(request));
+            let facts = if added.is_ok() { plan.facts } else { Bound::default() };
+            drop(plan);
+            self.gate.promise(facts);
+        }
+        for request in whole.requests {
+            self.catch_up_named(now, client, request, turn);
+        }
+        if self.gate.defers() && whole.requests.iter().any(|request| self.overtakes(request)) {
+            self.gate.release();
+            return Begun::Again;
+        }
+        let watched = match whole.watched {
+            [] => Watched::Unchanged,
+            queues => self.compare(now, client, queues.iter().copied(), turn),
+        };
+        self.gate.release();
+        match watched {
+            Watched::Unchanged => self.begin_planned(now, whole),
+            Watched::Changed => Begun::Changed,
+            Watched::Again => Begun::Again,
+        }
+    }
+
+    fn begin_planned(&mut self, now: Micros, whole: &Whole<'_>) -> Begun {
+        let (facts, needs) = loop {
+            let mut plan = Plan::new(self, now, whole.beside);
+            let added = whole.requests.iter().try_for_each(|request| plan.add(request));
+            if let Err(refused) = added.and_then(|()| plan.check_room()) {
+                return Begun::Refused(refused);
+            }
+            let (facts, needs) = (plan.facts, plan.needs);
+            if let Err(refused) = needs.check_held(whole.held_bytes_max) {
+                return Begun::Refused(refused);
+            }
+            let unordered = std::mem::take(&mut plan.unordered);
+            drop(plan);
+            match self.bring_into_order(&unordered) {
+                Ordered::Already => break (facts, needs),
+                // What comes first in them is known only now.
+                Ordered::Now => {}
+                Ordered::Not => return Begun::Again,
+            }
+        };
+        self.gate.begin_whole(facts);
+        self.in_transaction = true;
+        Begun::Begun(needs)
+    }
+
+    /// All requests of the transaction have been decided: whoever waits for what they left is served.
+    pub fn end_transaction(&mut self, now: Micros, turn: &mut Turn<'_>) {
+        self.in_transaction = false;
+        self.gate.end_whole();
+        self.hand_off(now, turn);
+    }
+
+    /// Whether a request that is to be part of a transaction would be refused now, for want of memory,
+    /// of the journal's room, or by its queue; the last only if `limits`, as commands before it may
+    /// change that.
+    pub fn check_queued(
+        &self,
+        now: Micros,
+        request: &Request<'_>,
+        limits: bool,
+    ) -> Result<(), Error> {
+        let mut plan = Plan::new(self, now, Needs::default());
+        match plan.add(request) {
+            Err(error @ (Error::Full { .. } | Error::Paused { .. })) if limits => Err(error),
+            // What it costs is looked at when all is known.
+            Err(_) => Ok(()),
+            Ok(()) => plan.check_room(),
+        }
+    }
+
+    /// Lets what is due fall due in the queues that a request names, as before it is decided alone.
+    fn catch_up_named(
+        &mut self,
+        now: Micros,
+        client: ClientId,
+        request: &Request<'_>,
+        turn: &mut Turn<'_>,
+    ) {
+        let mut step = Step { engine: self, now, client, turn, alone: true };
+        request.for_each_queue(|queue| {
+            step.queue(queue);
+        });
+    }
+
+    /// Whether a request would take what clients that are served later wait for.
+    fn overtakes(&self, request: &Request<'_>) -> bool {
+        let mut overtakes = false;
+        if request.takes() {
+            request.for_each_queue(|queue| {
+                let number = self.store.queue_no(queue.db, queue.name);
+                overtakes |= number.is_some_and(|number| self.is_behind_its_line(number));
+            });
+        }
+        overtakes
+    }
+
+    /// A slice of bringing timers into order.
+    fn bring_into_order(&mut self, unordered: &[(QueueNo, Option<State>, u64)]) -> Ordered {
+        let mut ordered = Ordered::Already;
+        for (queue, state, count) in unordered {
+            let count = u32::try_from(*count).unwrap_or(u32::MAX);
+            let mut steps = inspect::OPEN_STEPS;
+            if !self.open(*queue, *state, count, &mut steps) {
+                return Ordered::Not;
+            }
+            if steps < inspect::OPEN_STEPS {
+                ordered = Ordered::Now;
+            }
+        }
+        ordered
+    }
+}
+
+/// Whether timers are in order.
+enum Ordered {
+    Already,
+    Now,
+    Not,
+}

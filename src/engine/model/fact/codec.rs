@@ -1,0 +1,647 @@
+//! The bytes of facts: little-endian, one fact after the other, each a tag byte and then its fields in
+//! the order of their declaration. Byte strings carry a u32 length.
+//!
+//! A tag is never given another layout: a changed fact gets a new tag beside the old one, which stays
+//! readable for ever.
+
+use crate::engine::decide::purge::Purge;
+use crate::engine::model::fact::{Destination, Fact, FactId, Image};
+use crate::engine::model::policy::{Backoff, Policy, Steps};
+use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting, Side};
+use crate::engine::model::reply::Reason;
+use crate::ids::{Db, PolicyNo, QueueNo, Token};
+use crate::time::Millis;
+
+/// Bytes that are no fact, or no image of a base file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("malformed at byte {at}")]
+pub struct Malformed {
+    /// Offset at which reading stopped.
+    pub at: usize,
+}
+
+macro_rules! tags {
+    ($($name:ident = $value:literal),* $(,)?) => { $(const $name: u8 = $value;)* };
+}
+tags! {
+    QUEUE_BOUND = 1, QUEUE_REMOVED = 2, QUEUE_FORGOTTEN = 3, POLICY_BOUND = 4, ADDED = 5, ADDED_MADE = 6,
+    DUE = 7, LEASED = 8, POPPED = 9, UNLEASED = 10, UNPOPPED = 11, ACKED = 12, NACKED = 13, EXTENDED = 14,
+    LEASE_OVER = 15, DELETED = 16, EXPIRED = 17, DROPPED = 18, RESCHEDULED = 19, WINDOW_OVER = 20, POLICY_FORGOTTEN = 21, FLUSHED = 22,
+    CONFIGURED = 23, PAUSED = 24, DUE_LEFT = 25, PURGED = 26, RENAMED = 27, REDRIVEN = 28,
+}
+
+// The database of a FLUSHED that names none.
+const ALL_DATABASES: u8 = u8::MAX;
+
+// The flag of PURGED behind those of the states, a bit each in their order.
+const WINDOWS: u8 = 16;
+
+// The queue that a RENAMED removes, if there is none.
+const NO_QUEUE: u32 = u32::MAX;
+
+// Flags of ADDED and RESCHEDULED.
+const ABSOLUTE: u8 = 1;
+const READY: u8 = 2;
+const LEFT: u8 = 4;
+// Flag of REDRIVEN beside these.
+const KEEP_ATTEMPTS: u8 = 8;
+
+fn flags(absolute: bool, ready: bool, left: bool) -> u8 {
+    (u8::from(absolute) * ABSOLUTE) | (u8::from(ready) * READY) | (u8::from(left) * LEFT)
+}
+
+impl<'a> Fact<'a> {
+    /// Appends the encoded fact. Cost: one copy of id and body.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let w = &mut Writer(out);
+        match *self {
+            Fact::QueueBound { queue, db, name } => w.head(QUEUE_BOUND, queue).u8(db.0).bytes(name),
+            Fact::QueueRemoved { queue } => w.head(QUEUE_REMOVED, queue),
+            Fact::QueueForgotten { queue } => w.head(QUEUE_FORGOTTEN, queue),
+            Fact::PolicyBound { number, ref policy } => {
+                w.u8(POLICY_BOUND).u32(number.0).policy(policy)
+            }
+            Fact::PolicyForgotten { number } => w.u8(POLICY_FORGOTTEN).u32(number.0),
+            Fact::Flushed { db } => w.u8(FLUSHED).u8(db.map_or(ALL_DATABASES, |db| db.0)),
+            Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body } => {
+                let tag = if matches!(id, FactId::Made(_)) { ADDED_MADE } else { ADDED };
+                let flags = flags(absolute, ready, left);
+                w.head(tag, queue);
+                match id {
+                    FactId::Given(id) => w.bytes(id),
+                    FactId::Made(number) => w.u64(number),
+                };
+                w.u32(policy.0).u8(priority).u8(flags).u64(due.0).bytes(body)
+            }
+            Fact::Due { queue, place, count, left } => {
+                let tag = if left { DUE_LEFT } else { DUE };
+                w.head(tag, queue).u64(place as u64).u32(count)
+            }
+            Fact::Leased { queue, id, token, lease_end, bound, prompt } => {
+                let flags = u8::from(bound) | (u8::from(prompt) << 1);
+                w.head(LEASED, queue).bytes(id).u64(token.0).u64(lease_end.0).u8(flags)
+            }
+            Fact::Popped { queue, id, window_end, prompt } => {
+                w.head(POPPED, queue).bytes(id).u64(window_end.0).u8(prompt.into())
+            }
+            Fact::Unleased { queue, id } => w.head(UNLEASED, queue).bytes(id),
+            Fact::Unpopped { queue, image } => w.head(UNPOPPED, queue).image(&image),
+            Fact::Acked { queue, id, window_end } => {
+                w.head(ACKED, queue).bytes(id).u64(window_end.0)
+            }
+            Fact::Nacked { queue, id, counted, priority, error, to } => {
+                w.head(NACKED, queue).bytes(id).u8(counted.into()).u8(priority);
+                w.u8(error.is_some().into()).bytes(error.unwrap_or_default()).destination(to)
+            }
+            Fact::Extended { queue, id, lease_end } => {
+                w.head(EXTENDED, queue).bytes(id).u64(lease_end.0)
+            }
+            Fact::LeaseOver { queue, id, lost, counted, to } => {
+                let flags = u8::from(lost) | (u8::from(counted) << 1);
+                w.head(LEASE_OVER, queue).bytes(id).u8(flags).destination(to)
+            }
+            Fact::Deleted { queue, id } => w.head(DELETED, queue).bytes(id),
+            Fact::Expired { queue, id, window_end } => {
+                w.head(EXPIRED, queue).bytes(id).u64(window_end.0)
+            }
+            Fact::Dropped { queue, id } => w.head(DROPPED, queue).bytes(id),
+            Fact::Rescheduled { queue, id, absolute, ready, left, due } => {
+                let flags = flags(absolute, ready, left);
+                w.head(RESCHEDULED, queue).bytes(id).u8(flags).u64(due.0)
+            }
+            Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due } => {
+                let kept = u8::from(keep_attempts) * KEEP_ATTEMPTS;
+                let flags = flags(absolute, ready, left) | kept;
+                w.head(REDRIVEN, queue).bytes(id).u8(flags).u64(due.0)
+            }
+            Fact::Purged { queue, purge: Purge { states, windows }, count } => {
+                let states = (0..4).map(|at| u8::from(states[at]) << at).sum::<u8>();
+                w.head(PURGED, queue).u8(states | (u8::from(windows) * WINDOWS)).u64(count)
+            }
+            Fact::Renamed { queue, name, over } => {
+                w.head(RENAMED, queue).bytes(name).u32(over.map_or(NO_QUEUE, |over| over.0))
+            }
+            Fact::WindowOver { queue, id } => w.head(WINDOW_OVER, queue).bytes(id),
+            Fact::Configured { queue, ref settings } => {
+                w.head(CONFIGURED, queue).settings(settings)
+            }
+            Fact::Paused { queue, pauses } => w.head(PAUSED, queue).pauses(pauses),
+        };
+    }
+
+    /// Reads the next fact.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Fact<'a>, Malformed> {
+        let tag = r.u8()?;
+        match tag {
+            POLICY_BOUND => {
+                return Ok(Fact::PolicyBound { number: PolicyNo(r.u32()?), policy: r.policy()? });
+            }
+            POLICY_FORGOTTEN => return Ok(Fact::PolicyForgotten { number: PolicyNo(r.u32()?) }),
+            FLUSHED => {
+                let db = r.u8()?;
+                return Ok(Fact::Flushed { db: (db != ALL_DATABASES).then_some(Db(db)) });
+            }
+            _ => {}
+        }
+        let queue = QueueNo(r.u32()?);
+        Ok(match tag {
+            QUEUE_BOUND => Fact::QueueBound { queue, db: Db(r.u8()?), name: r.bytes()? },
+            QUEUE_REMOVED => Fact::QueueRemoved { queue },
+            QUEUE_FORGOTTEN => Fact::QueueForgotten { queue },
+            ADDED | ADDED_MADE => {
+                let id = match tag {
+                    ADDED => FactId::Given(r.bytes()?),
+                    _ => FactId::Made(r.u64()?),
+                };
+                let (policy, priority, flags) = (PolicyNo(r.u32()?), r.u8()?, r.u8()?);
+                let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
+                let left = flags & LEFT != 0;
+                let (due, body) = (r.millis()?, r.bytes()?);
+                Fact::Added { queue, id, policy, priority, absolute, ready, left, due, body }
+            }
+            DUE | DUE_LEFT => {
+                let (place, count) = (r.u64()? as i64, r.u32()?);
+                Fact::Due { queue, place, count, left: tag == DUE_LEFT }
+            }
+            LEASED => {
+                let (id, token, lease_end) = (r.bytes()?, Token(r.u64()?), r.millis()?);
+                let flags = r.u8()?;
+                let (bound, prompt) = (flags & 1 != 0, flags & 2 != 0);
+                Fact::Leased { queue, id, token, lease_end, bound, prompt }
+            }
+            POPPED => {
+                let (id, window_end, prompt) = (r.bytes()?, r.millis()?, r.flag()?);
+                Fact::Popped { queue, id, window_end, prompt }
+            }
+            UNLEASED => Fact::Unleased { queue, id: r.bytes()? },
+            UNPOPPED => Fact::Unpopped { queue, image: r.image()? },
+            ACKED => Fact::Acked { queue, id: r.bytes()?, window_end: r.millis()? },
+            NACKED => {
+                let (id, counted, priority) = (r.bytes()?, r.flag()?, r.u8()?);
+                let (said, text) = (r.flag()?, r.bytes()?);
+                let (error, to) = (said.then_some(text), r.destination()?);
+                Fact::Nacked { queue, id, counted, priority, error, to }
+            }
+            EXTENDED => Fact::Extended { queue, id: r.bytes()?, lease_end: r.millis()? },
+            LEASE_OVER => {
+                let (id, flags, to) = (r.bytes()?, r.u8()?, r.destination()?);
+                let (lost, counted) = (flags & 1 != 0, flags & 2 != 0);
+                Fact::LeaseOver { queue, id, lost, counted, to }
+            }
+            DELETED => Fact::Deleted { queue, id: r.bytes()? },
+            EXPIRED => Fact::Expired { queue, id: r.bytes()?, window_end: r.millis()? },
+            DROPPED => Fact::Dropped { queue, id: r.bytes()? },
+            RESCHEDULED => {
+                let (id, flags, due) = (r.bytes()?, r.u8()?, r.millis()?);
+                let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
+                Fact::Rescheduled { queue, id, absolute, ready, left: flags & LEFT != 0, due }
+            }
+            REDRIVEN => {
+                let (id, flags, due) = (r.bytes()?, r.u8()?, r.millis()?);
+                let (absolute, ready) = (flags & ABSOLUTE != 0, flags & READY != 0);
+                let (left, keep_attempts) = (flags & LEFT != 0, flags & KEEP_ATTEMPTS != 0);
+                Fact::Redriven { queue, id, absolute, ready, left, keep_attempts, due }
+            }
+            PURGED => {
+                let flags = r.u8()?;
+                if flags >= 2 * WINDOWS {
+                    return Err(r.malformed());
+                }
+                let states = std::array::from_fn(|at| flags & (1 << at) != 0);
+                let purge = Purge { states, windows: flags & WINDOWS != 0 };
+                Fact::Purged { queue, purge, count: r.u64()? }
+            }
+            RENAMED => {
+                let (name, over) = (r.bytes()?, r.u32()?);
+                let over = (over != NO_QUEUE).then_some(QueueNo(over));
+                Fact::Renamed { queue, name, over }
+            }
+            WINDOW_OVER => Fact::WindowOver { queue, id: r.bytes()? },
+            CONFIGURED => Fact::Configured { queue, settings: Box::new(r.settings()?) },
+            PAUSED => Fact::Paused { queue, pauses: r.pauses()? },
+            _ => return Err(r.malformed()),
+        })
+    }
+}
+
+/// Appends fields.
+pub(in crate::engine) struct Writer<'w>(pub(in crate::engine) &'w mut Vec<u8>);
+
+impl Writer<'_> {
+    pub(in crate::engine) fn head(&mut self, tag: u8, queue: QueueNo) -> &mut Self {
+        let mut head = [tag, 0, 0, 0, 0];
+        head[1..].copy_from_slice(&queue.0.to_le_bytes());
+        self.0.extend_from_slice(&head);
+        self
+    }
+
+    pub(in crate::engine) fn u8(&mut self, value: u8) -> &mut Self {
+        self.0.push(value);
+        self
+    }
+
+    fn u16(&mut self, value: u16) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    pub(in crate::engine) fn u32(&mut self, value: u32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    pub(in crate::engine) fn u64(&mut self, value: u64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    pub(in crate::engine) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        // Ids are at most 512 bytes and bodies at most 512 MiB, so the length fits.
+        self.u32(bytes.len() as u32);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn destination(&mut self, to: Destination) -> &mut Self {
+        match to {
+            Destination::Ready => self.u8(0),
+            Destination::Delayed { due } => self.u8(1).u64(due.0),
+            Destination::Dead { reason, kept_until } => {
+                self.u8(2).u8(reason as u8).u64(kept_until.0)
+            }
+        }
+    }
+
+    fn image(&mut self, image: &Image<'_>) -> &mut Self {
+        self.bytes(image.id).bytes(image.body).u32(image.policy.0).u8(image.priority);
+        self.u64(image.added.0).u64(image.due.0).u64(image.place as u64);
+        self.u8(image.history.is_some().into());
+        for count in image.history.unwrap_or_default() {
+            self.u32(count);
+        }
+        self.u8(image.error.is_some().into()).bytes(image.error.unwrap_or_default())
+    }
+
+    pub(in crate::engine) fn policy(&mut self, policy: &Policy) -> &mut Self {
+        self.u32(policy.attempts).u64(policy.lease_ms).u64(policy.ttl_ms).u64(policy.unique_ms);
+        self.backoff(&policy.backoff)
+    }
+
+    /// A bit for each setting that is there, then those settings in the order of their bits. A later
+    /// version gives its settings the next bits.
+    pub(in crate::engine) fn settings(&mut self, settings: &QueueSettings) -> &mut Self {
+        let bits = Setting::ALL.into_iter().enumerate();
+        self.u16(bits.map(|(bit, setting)| u16::from(setting.is_set(settings)) << bit).sum());
+        let QueueSettings { attempts, backoff, lease_ms, priority, ttl_ms, .. } = settings;
+        let QueueSettings { max_jobs, max_leased, rate, dead_retention_ms, dead_max, .. } =
+            settings;
+        self.optional(*attempts, Self::u32).optional(backoff.as_ref(), Self::backoff);
+        self.optional(*lease_ms, Self::u64).optional(*priority, Self::u8);
+        self.optional(*ttl_ms, Self::u64).optional(*max_jobs, Self::u64);
+        self.optional(*max_leased, Self::u64).optional(*rate, Self::u32);
+        self.optional(*dead_retention_ms, Self::u64).optional(*dead_max, Self::u64);
+        self.optional(settings.due_enters.map(|side| side as u8), Self::u8)
+    }
+
+    fn optional<T>(
+        &mut self,
+        value: Option<T>,
+        write: impl for<'s> FnOnce(&'s mut Self, T) -> &'s mut Self,
+    ) -> &mut Self {
+        match value {
+            Some(value) => write(self, value),
+            None => self,
+        }
+    }
+
+    pub(in crate::engine) fn pauses(&mut self, pauses: Pauses) -> &mut Self {
+        self.u64(pauses.into.number()).u64(pauses.out.number())
+    }
+
+    fn backoff(&mut self, backoff: &Backoff) -> &mut Self {
+        self.u8(backoff.jitter.into());
+        match &backoff.steps {
+            Steps::Ladder(steps) => {
+                self.u8(0).u32(steps.len() as u32);
+                for step in steps {
+                    self.u64(*step);
+                }
+                self
+            }
+            Steps::Exponential { first, max, factor } => {
+                self.u8(1).u64(*first).u64(*max).u32(*factor)
+            }
+        }
+    }
+}
+
+/// Reads encoded facts.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Begins at the first byte.
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes, at: 0 }
+    }
+
+    /// Whether all was read.
+    pub fn is_done(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    /// The offset of the next byte.
+    pub(in crate::engine) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(in crate::engine) fn malformed(&mut self) -> Malformed {
+        // Nothing after a malformed fact can be trusted: an iterator over the facts ends here.
+        let at = std::mem::replace(&mut self.at, self.bytes.len());
+        Malformed { at }
+    }
+
+    pub(in crate::engine) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        match self.bytes[self.at..].get(..length) {
+            Some(taken) => {
+                self.at += length;
+                Ok(taken)
+            }
+            None => Err(self.malformed()),
+        }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    pub(in crate::engine) fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(in crate::engine) fn flag(&mut self) -> Result<bool, Malformed> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.malformed()),
+        }
+    }
+
+    pub(in crate::engine) fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(in crate::engine) fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    pub(in crate::engine) fn millis(&mut self) -> Result<Millis, Malformed> {
+        Ok(Millis(self.u64()?))
+    }
+
+    pub(in crate::engine) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.u32()? as usize;
+        self.take(length)
+    }
+
+    fn destination(&mut self) -> Result<Destination, Malformed> {
+        Ok(match self.u8()? {
+            0 => Destination::Ready,
+            1 => Destination::Delayed { due: self.millis()? },
+            2 => {
+                let reason = Reason::from_byte(self.u8()?).ok_or_else(|| self.malformed())?;
+                Destination::Dead { reason, kept_until: self.millis()? }
+            }
+            _ => return Err(self.malformed()),
+        })
+    }
+
+    fn image(&mut self) -> Result<Image<'a>, Malformed> {
+        let (id, body, policy) = (self.bytes()?, self.bytes()?, PolicyNo(self.u32()?));
+        let (priority, added, due) = (self.u8()?, self.millis()?, self.millis()?);
+        let (place, present) = (self.u64()? as i64, self.flag()?);
+        let mut counts = [0; 6];
+        for count in &mut counts {
+            *count = self.u32()?;
+        }
+        let history = present.then_some(counts);
+        let (present, error) = (self.flag()?, self.bytes()?);
+        let error = present.then_some(error);
+        Ok(Image { id, body, policy, priority, added, due, place, history, error })
+    }
+
+    pub(in crate::engine) fn policy(&mut self) -> Result<Policy, Malformed> {
+        let (attempts, lease_ms, ttl_ms) = (self.u32()?, self.u64()?, self.u64()?);
+        let (unique_ms, backoff) = (self.u64()?, self.backoff()?);
+        Ok(Policy { attempts, backoff, lease_ms, ttl_ms, unique_ms })
+    }
+
+    pub(in crate::engine) fn settings(&mut self) -> Result<QueueSettings, Malformed> {
+        let mask = u16::from_le_bytes(self.array()?);
+        if mask >> Setting::ALL.len() != 0 {
+            return Err(self.malformed());
+        }
+        let has = |bit: u32| mask & (1 << bit) != 0;
+        let settings = QueueSettings {
+            attempts: has(0).then(|| self.u32()).transpose()?,
+            backoff: has(1).then(|| self.backoff()).transpose()?,
+            lease_ms: has(2).then(|| self.u64()).transpose()?,
+            priority: has(3).then(|| self.u8()).transpose()?,
+            ttl_ms: has(4).then(|| self.u64()).transpose()?,
+            max_jobs: has(5).then(|| self.u64()).transpose()?,
+            max_leased: has(6).then(|| self.u64()).transpose()?,
+            rate: has(7).then(|| self.u32()).transpose()?,
+            dead_retention_ms: has(8).then(|| self.u64()).transpose()?,
+            dead_max: has(9).then(|| self.u64()).transpose()?,
+            due_enters: has(10)
+                .then(|| self.flag())
+                .transpose()?
+                .map(|left| if left { Side::Left } else { Side::Right }),
+        };
+        Ok(settings)
+    }
+
+    pub(in crate::engine) fn pauses(&mut self) -> Result<Pauses, Malformed> {
+        let (into, out) = (Pause::of_number(self.u64()?), Pause::of_number(self.u64()?));
+        Ok(Pauses { into, out })
+    }
+
+    fn backoff(&mut self) -> Result<Backoff, Malformed> {
+        let jitter = self.flag()?;
+        let steps = match self.u8()? {
+            0 => {
+                let length = self.u32()? as usize;
+                if length == 0 || length > crate::limits::LADDER_STEPS_MAX {
+                    return Err(self.malformed());
+                }
+                let steps: Result<Vec<u64>, Malformed> = (0..length).map(|_| self.u64()).collect();
+                Steps::Ladder(steps?.into())
+            }
+            1 => Steps::Exponential { first: self.u64()?, max: self.u64()?, factor: self.u32()? },
+            _ => return Err(self.malformed()),
+        };
+        Ok(Backoff { steps, jitter })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Facts;
+    use rand::{Rng, SeedableRng, rngs::SmallRng};
+
+    /// All that can be set.
+    fn settings() -> QueueSettings {
+        QueueSettings {
+            attempts: Some(2),
+            backoff: Some(Backoff { steps: Steps::Ladder([1, 5].into()), jitter: true }),
+            lease_ms: Some(3),
+            priority: Some(4),
+            ttl_ms: Some(5),
+            max_jobs: Some(6),
+            max_leased: Some(7),
+            rate: Some(8),
+            dead_retention_ms: Some(9),
+            dead_max: Some(10),
+            due_enters: Some(Side::Left),
+        }
+    }
+
+    /// One of each, with fields that differ from each other and from zero.
+    fn one_of_each() -> Vec<Fact<'static>> {
+        let (queue, id, due) = (QueueNo(7), &b"order:7"[..], Millis(1 << 41));
+        let (number, window_end, lease_end) = (PolicyNo(9), Millis(77), Millis(88));
+        let ladder = Backoff { steps: Steps::Ladder([1, 5, 10].into()), jitter: true };
+        let policy =
+            |backoff| Policy { attempts: 3, backoff, lease_ms: 4, ttl_ms: 5, unique_ms: 6 };
+        let image = Image {
+            id,
+            body: b"body",
+            policy: number,
+            priority: 2,
+            added: Millis(3),
+            due,
+            place: -4,
+            history: Some([1, 2, 3, 4, 5, 6]),
+            error: Some(b"why"),
+        };
+        let added = |id, absolute, ready, left| Fact::Added {
+            queue,
+            id,
+            policy: number,
+            priority: 9,
+            absolute,
+            ready,
+            left,
+            due,
+            body: b"\r\n\0",
+        };
+        let nacked = |error, to| Fact::Nacked { queue, id, counted: true, priority: 1, error, to };
+        let dead = |reason| Destination::Dead { reason, kept_until: Millis(5) };
+        let redriven = |absolute, ready, left, keep_attempts| Fact::Redriven {
+            queue,
+            id,
+            absolute,
+            ready,
+            left,
+            keep_attempts,
+            due,
+        };
+        vec![
+            Fact::QueueBound { queue, db: Db(15), name: b"q" },
+            Fact::QueueRemoved { queue },
+            Fact::QueueForgotten { queue },
+            Fact::PolicyBound { number, policy: policy(ladder) },
+            Fact::PolicyBound { number, policy: policy(Backoff::default()) },
+            Fact::PolicyForgotten { number },
+            Fact::Flushed { db: None },
+            Fact::Flushed { db: Some(Db(0)) },
+            added(FactId::Given(id), true, false, false),
+            added(FactId::Made(u64::MAX), false, true, false),
+            added(FactId::Made(7), false, true, true),
+            Fact::Due { queue, place: i64::MAX, count: 1_000, left: false },
+            Fact::Due { queue, place: i64::MIN, count: 1_000, left: true },
+            Fact::Leased { queue, id, token: Token(5), lease_end, bound: true, prompt: false },
+            Fact::Leased { queue, id, token: Token(5), lease_end, bound: false, prompt: true },
+            Fact::Popped { queue, id, window_end, prompt: true },
+            Fact::Unleased { queue, id },
+            Fact::Unpopped { queue, image },
+            Fact::Unpopped { queue, image: Image { history: None, error: None, ..image } },
+            Fact::Acked { queue, id, window_end },
+            nacked(Some(b""), Destination::Ready),
+            nacked(None, Destination::Delayed { due }),
+            nacked(None, dead(Reason::Attempts)),
+            nacked(None, dead(Reason::Buried)),
+            Fact::Extended { queue, id, lease_end },
+            Fact::LeaseOver { queue, id, lost: true, counted: true, to: dead(Reason::Lost) },
+            Fact::LeaseOver { queue, id, lost: false, counted: true, to: dead(Reason::Timeout) },
+            Fact::LeaseOver { queue, id, lost: true, counted: false, to: Destination::Ready },
+            Fact::Deleted { queue, id },
+            Fact::Expired { queue, id, window_end },
+            Fact::Dropped { queue, id },
+            Fact::Rescheduled { queue, id, absolute: true, ready: false, left: false, due },
+            Fact::Rescheduled { queue, id, absolute: false, ready: true, left: false, due },
+            Fact::Rescheduled { queue, id, absolute: false, ready: true, left: true, due },
+            redriven(true, false, false, true),
+            redriven(false, true, false, false),
+            redriven(false, true, true, false),
+            Fact::Purged { queue, purge: Purge::DEFAULT, count: 3 },
+            Fact::Purged {
+                queue,
+                purge: Purge { states: [false, false, true, false], windows: false },
+                count: 1 << 40,
+            },
+            Fact::Renamed { queue, name: b"new", over: None },
+            Fact::Renamed { queue, name: b"new", over: Some(QueueNo(9)) },
+            Fact::WindowOver { queue, id },
+            Fact::Configured { queue, settings: Box::default() },
+            Fact::Configured { queue, settings: Box::new(settings()) },
+            Fact::Paused { queue, pauses: Pauses::default() },
+            Fact::Paused { queue, pauses: Pauses { into: Pause::Until(due), out: Pause::Endless } },
+        ]
+    }
+
+    #[test]
+    fn every_fact_is_read_back_as_it_was_written() {
+        let written = one_of_each();
+        let mut facts = Facts::default();
+        written.iter().for_each(|fact| facts.push(fact));
+        let read: Result<Vec<Fact<'_>>, Malformed> = facts.iter().collect();
+        assert_eq!(read.as_ref(), Ok(&written));
+        assert_eq!(facts.count, written.len() as u64);
+    }
+
+    #[test]
+    fn a_cut_fact_is_malformed_and_nothing_follows_it() {
+        for fact in one_of_each() {
+            let mut bytes = Vec::new();
+            fact.encode(&mut bytes);
+            for cut in 1..bytes.len() {
+                let facts = Facts { bytes: bytes[..cut].to_vec(), count: 1 };
+                let mut read = facts.iter();
+                assert!(matches!(read.next(), Some(Err(_))), "{fact:?} cut at {cut}");
+                assert_eq!(read.next(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn changed_bytes_are_another_fact_or_malformed_but_no_panic() {
+        let mut rng = SmallRng::seed_from_u64(11);
+        for fact in one_of_each() {
+            let mut bytes = Vec::new();
+            fact.encode(&mut bytes);
+            for _ in 0..2_000 {
+                let mut changed = Facts { bytes: bytes.clone(), count: 1 };
+                let at = rng.random_range(0..bytes.len());
+                changed.bytes[at] = rng.random();
+                assert!(changed.iter().count() <= bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! What was decided, with nothing left open. Facts are all that [`apply`](crate::engine::Engine::apply)
+//! reads: no clock, setting or client stands behind them, so that replaying them gives the same state
+//! in every later version.
+
+mod codec;
+
+use crate::engine::decide::purge::Purge;
+use crate::engine::model::policy::Policy;
+use crate::engine::model::queue_settings::{Pauses, QueueSettings};
+use crate::engine::model::reply::Reason;
+use crate::ids::{Db, PolicyNo, QueueNo, Token};
+use crate::time::Millis;
+pub(in crate::engine) use codec::Writer;
+pub use codec::{Malformed, Reader};
+
+/// A job's id as a fact carries it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FactId<'a> {
+    /// The client's.
+    Given(&'a [u8]),
+    /// Made by the engine from this number.
+    Made(u64),
+}
+
+/// Where a job goes when its delivery ended without success.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// Ready at its old place.
+    Ready,
+    /// Delayed until `due`.
+    Delayed {
+        /// The next due time.
+        due: Millis,
+    },
+    /// Dead.
+    Dead {
+        /// Why.
+        reason: Reason,
+        /// When it is dropped.
+        kept_until: Millis,
+    },
+}
+
+/// All of a job that had been taken at most once, to put it back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Image<'a> {
+    /// The job.
+    pub id: &'a [u8],
+    /// Its body.
+    pub body: &'a [u8],
+    /// Its policy.
+    pub policy: PolicyNo,
+    /// 0 to 9.
+    pub priority: u8,
+    /// When it was added.
+    pub added: Millis,
+    /// Its due time.
+    pub due: Millis,
+    /// Its place among the ready jobs.
+    pub place: i64,
+    /// Deliveries so far: counted attempts, all, nacks, timeouts, lost, unanswered in a row; none of
+    /// them if absent.
+    pub history: Option<[u32; 6]>,
+    /// The text of the last `NACK … ERROR`.
+    pub error: Option<&'a [u8]>,
+}
+
+/// One fact.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fact<'a> {
+    /// Binds a number to a name; later facts use the number.
+    QueueBound {
+        /// The number.
+        queue: QueueNo,
+        /// The database.
+        db: Db,
+        /// The name.
+        name: &'a [u8],
+    },
+    /// The queue is gone with all jobs, windows and totals.
+    QueueRemoved {
+        /// The queue.
+        queue: QueueNo,
+    },
+    /// Nothing of the queue was used for so long that its totals go.
+    QueueForgotten {
+        /// The queue.
+        queue: QueueNo,
+    },
+    /// Binds a number to a policy; later facts use the number.
+    PolicyBound {
+        /// The number.
+        number: PolicyNo,
+        /// The policy.
+        policy: Policy,
+    },
+    /// No job uses the policy; its number is free.
+    PolicyForgotten {
+        /// The number.
+        number: PolicyNo,
+    },
+    /// All queues of a database, or of all databases, are gone.
+    Flushed {
+        /// The database; all if absent.
+        db: Option<Db>,
+    },
+    /// A new job.
+    Added {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: FactId<'a>,
+        /// Its policy.
+        policy: PolicyNo,
+        /// 0 to 9.
+        priority: u8,
+        /// The client named an absolute time.
+        absolute: bool,
+        /// Ready at once, at the tail of its priority; otherwise delayed.
+        ready: bool,
+        /// Ready, but at the head of its priority.
+        left: bool,
+        /// When it falls due.
+        due: Millis,
+        /// The body.
+        body: &'a [u8],
+    },
+    /// The next `count` delayed jobs in (due, sequence) order became ready.
+    Due {
+        /// The queue.
+        queue: QueueNo,
+        /// The place of the first; the others follow, each one more or, at the head, one less.
+        place: i64,
+        /// How many.
+        count: u32,
+        /// At the head of their priorities, not at the tail.
+        left: bool,
+    },
+    /// Delivered with a lease.
+    Leased {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+        /// The lease's token.
+        token: Token,
+        /// The lease's end.
+        lease_end: Millis,
+        /// It ends with its connection.
+        bound: bool,
+        /// A consumer was waiting when the job fell due: it counts for the lateness.
+        prompt: bool,
+    },
+    /// Delivered at most once: the job is gone.
+    Popped {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+        /// The id stays taken until then; 0 not at all.
+        window_end: Millis,
+        /// As in `Leased`.
+        prompt: bool,
+    },
+    /// A lease that never left the server: back to its old place, uncounted.
+    Unleased {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+    },
+    /// A popped job that never left the server: back to its old place.
+    Unpopped {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        image: Image<'a>,
+    },
+    /// Acknowledged.
+    Acked {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+        /// The id stays taken until then; 0 not at all.
+        window_end: Millis,
+    },
+    /// Given back by its consumer.
+    Nacked {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+        /// The attempt counts.
+        counted: bool,
+        /// From now on.
+        priority: u8,
+        /// What the consumer said.
+        error: Option<&'a [u8]>,
+        /// Where it goes.
+        to: Destination,
+    },
+    /// The lease ends later (or earlier).
+    Extended {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+        /// The new end.
+        lease_end: Millis,
+    },
+    /// The lease ran out, or its connection closed, or the server shut down.
+    LeaseOver {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+        /// The connection closed.
+        lost: bool,
+        /// The attempt counts; not in an orderly shutdown.
+        counted: bool,
+        /// Where it goes.
+        to: Destination,
+    },
+    /// Removed by a client; a window on the id goes too.
+    Deleted {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+    },
+    /// Its TTL passed.
+    Expired {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+        /// The id stays taken until then; 0 not at all.
+        window_end: Millis,
+    },
+    /// A dead letter left by age or number.
+    Dropped {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+    },
+    /// A delayed or ready job has a new due time and a new place.
+    Rescheduled {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+        /// The client named an absolute time.
+        absolute: bool,
+        /// Ready at once, at the tail of its priority; otherwise delayed.
+        ready: bool,
+        /// Ready, but at the head of its priority.
+        left: bool,
+        /// When it falls due.
+        due: Millis,
+    },
+    /// A dead job is delayed or ready again, with a new place and a void token.
+    Redriven {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        id: &'a [u8],
+        /// The client named an absolute time.
+        absolute: bool,
+        /// Ready at once, at the tail of its priority; otherwise delayed.
+        ready: bool,
+        /// Ready, but at the head of its priority.
+        left: bool,
+        /// Attempts stay; otherwise they count from 0.
+        keep_attempts: bool,
+        /// When it falls due.
+        due: Millis,
+    },
+    /// All jobs of some states are gone.
+    Purged {
+        /// The queue.
+        queue: QueueNo,
+        /// Which ones.
+        purge: Purge,
+        /// How many there were, windows not counted.
+        count: u64,
+    },
+    /// The queue has another name.
+    Renamed {
+        /// The queue.
+        queue: QueueNo,
+        /// The new name.
+        name: &'a [u8],
+        /// The queue that had it and is gone, with all jobs, windows and totals.
+        over: Option<QueueNo>,
+    },
+    /// An id is free again.
+    WindowOver {
+        /// The queue.
+        queue: QueueNo,
+        /// The id.
+        id: &'a [u8],
+    },
+    /// What is set for the queue from now on, all of it. Jobs keep what they were added with.
+    Configured {
+        /// The queue.
+        queue: QueueNo,
+        /// All that is set.
+        settings: Box<QueueSettings>,
+    },
+    /// Which directions of the queue are closed from now on: it was paused or resumed, or a pause
+    /// ended by itself.
+    Paused {
+        /// The queue.
+        queue: QueueNo,
+        /// Both directions.
+        pauses: Pauses,
+    },
+}
+
+/// The facts of a turn, encoded, in order.
+#[derive(Default, Debug)]
+pub struct Facts {
+    /// The encoded facts.
+    pub bytes: Vec<u8>,
+    /// How many.
+    pub count: u64,
+}
+
+impl Facts {
+    /// Forgets all of them; keeps the memory up to 1 MiB.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(1 << 20);
+        self.count = 0;
+    }
+
+    /// Appends one.
+    pub fn push(&mut self, fact: &Fact<'_>) {
+        fact.encode(&mut self.bytes);
+        self.count += 1;
+    }
+
+    /// Reads them back, in order. The error says at which byte reading stopped.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Fact<'_>, Malformed>> {
+        let mut reader = Reader::new(&self.bytes);
+        std::iter::from_fn(move || (!reader.is_done()).then(|| Fact::decode(&mut reader)))
+    }
+}

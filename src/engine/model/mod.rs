@@ -1,0 +1,11 @@
+//! What goes into the engine, what comes out, and what is recorded: values that know no engine.
+
+pub mod event;
+pub mod fact;
+pub mod lateness;
+pub mod policy;
+pub mod queue_settings;
+pub mod reply;
+pub mod request;
+pub mod stats;
+pub mod token;

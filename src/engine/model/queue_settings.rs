@@ -1,0 +1,270 @@
+//! What is set for one queue: its policies and limits, and whether it is paused.
+
+use std::mem::size_of;
+
+use crate::engine::model::policy::{Backoff, Steps};
+use crate::time::{Micros, Millis, Written};
+
+/// The policies and limits that are set for a queue; none stands for the server's default.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
+pub struct QueueSettings {
+    /// Deliveries before a new job is dead; 0 no limit.
+    pub attempts: Option<u32>,
+    /// What a failed delivery of a new job waits.
+    pub backoff: Option<Backoff>,
+    /// The lease of a delivery for which neither the call nor the job names one, ms, at least 1.
+    pub lease_ms: Option<u64>,
+    /// The priority of a new job, 0 to 9.
+    pub priority: Option<u8>,
+    /// A new job expires this long after its due time, ms; 0 never.
+    pub ttl_ms: Option<u64>,
+    /// Most delayed, ready and leased jobs together; 0 no limit.
+    pub max_jobs: Option<u64>,
+    /// Most leases that run at once; 0 no limit.
+    pub max_leased: Option<u64>,
+    /// Most deliveries in any 1,000 ms, up to 1,000,000; 0 no limit.
+    pub rate: Option<u32>,
+    /// How long a job that dies is kept, ms, at least 1.
+    pub dead_retention_ms: Option<u64>,
+    /// How many dead jobs are kept; the oldest leave first.
+    pub dead_max: Option<u64>,
+    /// Where jobs that fall due enter the order of the ready ones.
+    pub due_enters: Option<Side>,
+}
+
+/// One of the settings, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// `attempts`
+    Attempts,
+    /// `backoff`
+    Backoff,
+    /// `lease`
+    Lease,
+    /// `priority`
+    Priority,
+    /// `ttl`
+    Ttl,
+    /// `max-jobs`
+    MaxJobs,
+    /// `max-leased`
+    MaxLeased,
+    /// `rate`
+    Rate,
+    /// `dead-retention`
+    DeadRetention,
+    /// `dead-max`
+    DeadMax,
+    /// `due-enters`
+    DueEnters,
+}
+
+impl Setting {
+    /// All of them, in the order in which they are shown; each one's place here is its bit in facts
+    /// and images, so a new one comes last.
+    pub const ALL: [Setting; 11] = [
+        Setting::Attempts,
+        Setting::Backoff,
+        Setting::Lease,
+        Setting::Priority,
+        Setting::Ttl,
+        Setting::MaxJobs,
+        Setting::MaxLeased,
+        Setting::Rate,
+        Setting::DeadRetention,
+        Setting::DeadMax,
+        Setting::DueEnters,
+    ];
+
+    /// The word users see and write.
+    pub fn word(self) -> &'static str {
+        match self {
+            Setting::Attempts => "attempts",
+            Setting::Backoff => "backoff",
+            Setting::Lease => "lease",
+            Setting::Priority => "priority",
+            Setting::Ttl => "ttl",
+            Setting::MaxJobs => "max-jobs",
+            Setting::MaxLeased => "max-leased",
+            Setting::Rate => "rate",
+            Setting::DeadRetention => "dead-retention",
+            Setting::DeadMax => "dead-max",
+            Setting::DueEnters => "due-enters",
+        }
+    }
+
+    /// Its value, as users write it; none if it is not set.
+    pub fn written(self, of: &QueueSettings) -> Option<String> {
+        let span = |ms: Option<u64>| ms.map(|ms| Written(ms).to_string());
+        let count = |count: Option<u64>| count.map(|count| count.to_string());
+        match self {
+            Setting::Attempts => count(of.attempts.map(u64::from)),
+            Setting::Backoff => of.backoff.as_ref().map(Backoff::to_string),
+            Setting::Lease => span(of.lease_ms),
+            Setting::Priority => count(of.priority.map(u64::from)),
+            Setting::Ttl => span(of.ttl_ms),
+            Setting::MaxJobs => count(of.max_jobs),
+            Setting::MaxLeased => count(of.max_leased),
+            Setting::Rate => count(of.rate.map(u64::from)),
+            Setting::DeadRetention => span(of.dead_retention_ms),
+            Setting::DeadMax => count(of.dead_max),
+            Setting::DueEnters => of.due_enters.map(|side| side.word().to_string()),
+        }
+    }
+
+    /// Whether it is set.
+    pub(in crate::engine) fn is_set(self, of: &QueueSettings) -> bool {
+        match self {
+            Setting::Attempts => of.attempts.is_some(),
+            Setting::Backoff => of.backoff.is_some(),
+            Setting::Lease => of.lease_ms.is_some(),
+            Setting::Priority => of.priority.is_some(),
+            Setting::Ttl => of.ttl_ms.is_some(),
+            Setting::MaxJobs => of.max_jobs.is_some(),
+            Setting::MaxLeased => of.max_leased.is_some(),
+            Setting::Rate => of.rate.is_some(),
+            Setting::DeadRetention => of.dead_retention_ms.is_some(),
+            Setting::DeadMax => of.dead_max.is_some(),
+            Setting::DueEnters => of.due_enters.is_some(),
+        }
+    }
+}
+
+/// An end of the order of a queue's ready jobs.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+pub enum Side {
+    /// The tail: POP and RESERVE take from the left.
+    #[default]
+    Right,
+    /// The head: POP and RESERVE take from the right.
+    Left,
+}
+
+impl Side {
+    /// The word users see and write.
+    pub fn word(self) -> &'static str {
+        match self {
+            Side::Right => "right",
+            Side::Left => "left",
+        }
+    }
+}
+
+impl QueueSettings {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == QueueSettings::default()
+    }
+
+    /// What both set together, `newer` where both set the same.
+    pub fn merged(&self, newer: &QueueSettings) -> QueueSettings {
+        QueueSettings {
+            attempts: newer.attempts.or(self.attempts),
+            backoff: newer.backoff.clone().or_else(|| self.backoff.clone()),
+            lease_ms: newer.lease_ms.or(self.lease_ms),
+            priority: newer.priority.or(self.priority),
+            ttl_ms: newer.ttl_ms.or(self.ttl_ms),
+            max_jobs: newer.max_jobs.or(self.max_jobs),
+            max_leased: newer.max_leased.or(self.max_leased),
+            rate: newer.rate.or(self.rate),
+            dead_retention_ms: newer.dead_retention_ms.or(self.dead_retention_ms),
+            dead_max: newer.dead_max.or(self.dead_max),
+            due_enters: newer.due_enters.or(self.due_enters),
+        }
+    }
+
+    /// Bytes counted for them as memory.
+    pub fn memory_bytes(&self) -> u64 {
+        let steps = match self.backoff.as_ref().map(|backoff| &backoff.steps) {
+            Some(Steps::Ladder(steps)) => 16 + 8 * steps.len(),
+            Some(Steps::Exponential { .. }) | None => 0,
+        };
+        (size_of::<QueueSettings>() + 16 + steps) as u64
+    }
+}
+
+/// Whether, and until when, one direction of a queue is closed.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+pub enum Pause {
+    /// It is open.
+    #[default]
+    None,
+    /// Until this millisecond begins; a fact tells that it ended.
+    Until(Millis),
+    /// Until it is resumed.
+    Endless,
+}
+
+impl Pause {
+    /// Whether it holds at `now`. One that is over may not have been ended by its fact yet.
+    pub fn holds(self, now: Micros) -> bool {
+        match self {
+            Pause::None => false,
+            Pause::Until(end) => end > now.floor(),
+            Pause::Endless => true,
+        }
+    }
+
+    /// When it ends by itself.
+    pub fn end(self) -> Option<Millis> {
+        match self {
+            Pause::Until(end) => Some(end),
+            Pause::None | Pause::Endless => None,
+        }
+    }
+
+    /// As a number: 0 none, the greatest endless, otherwise the end.
+    pub(in crate::engine) fn number(self) -> u64 {
+        match self {
+            Pause::None => 0,
+            Pause::Until(end) => end.0,
+            Pause::Endless => u64::MAX,
+        }
+    }
+
+    /// The pause behind its number.
+    pub(in crate::engine) fn of_number(number: u64) -> Pause {
+        match number {
+            0 => Pause::None,
+            u64::MAX => Pause::Endless,
+            end => Pause::Until(Millis(end)),
+        }
+    }
+}
+
+/// Both directions of a queue.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+pub struct Pauses {
+    /// Adding.
+    pub into: Pause,
+    /// Taking.
+    pub out: Pause,
+}
+
+impl Pauses {
+    /// Whether one is noted, be it over by now.
+    pub fn any(self) -> bool {
+        self != Pauses::default()
+    }
+
+    /// When the next of them ends by itself.
+    pub fn next_end(self) -> Option<Millis> {
+        [self.into, self.out].into_iter().filter_map(Pause::end).min()
+    }
+
+    /// Without those that are over at `now`.
+    pub fn still(self, now: Micros) -> Pauses {
+        let still = |pause: Pause| if pause.holds(now) { pause } else { Pause::None };
+        Pauses { into: still(self.into), out: still(self.out) }
+    }
+
+    /// What STATS says of them: `no`, `in`, `out` or `all`.
+    pub fn word(self, now: Micros) -> &'static str {
+        match (self.into.holds(now), self.out.holds(now)) {
+            (false, false) => "no",
+            (true, false) => "in",
+            (false, true) => "out",
+            (true, true) => "all",
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What the engine answers. Values borrow from the engine, so that a body is copied once: from the
+//! job into the connection's output. How a reply looks on the wire is not known here.
+
+use crate::engine::model::queue_settings::Setting;
+use crate::engine::model::request::{QueueName, Shape, State};
+use crate::engine::model::stats::StatsView;
+use crate::error::Error;
+use crate::ids::{ClientId, Token};
+use crate::time::Millis;
+
+/// Where replies go. Called in the order in which replies are decided; a client that asked once is
+/// answered once, at once or (a waiter) in a later step.
+pub trait Outbox {
+    /// Takes the reply to `client`'s request.
+    fn reply(&mut self, client: ClientId, reply: Reply<'_>);
+
+    /// The reply that comes next hands `client` jobs for which it was waiting when they fell due, at
+    /// these times: how late they are shows when it leaves.
+    fn prompt(&mut self, _client: ClientId, _due: &[Millis]) {}
+}
+
+/// One delivered job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivered<'a> {
+    /// The queue it was taken from.
+    pub queue: QueueName<'a>,
+    /// The job's id.
+    pub id: &'a [u8],
+    /// The job's body.
+    pub body: &'a [u8],
+    /// The fencing token; none when it was taken at most once.
+    pub token: Option<Token>,
+    /// Which delivery this is, from 1.
+    pub attempt: u32,
+    /// The due time.
+    pub due: Millis,
+    /// When the lease ends; 0 when there is none.
+    pub lease_end: Millis,
+}
+
+/// A job as PEEK and SCAN show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Glimpse<'a> {
+    /// The job's id.
+    pub id: &'a [u8],
+    /// Its state.
+    pub state: State,
+    /// Its due time.
+    pub due: Millis,
+    /// Its body.
+    pub body: &'a [u8],
+}
+
+/// Why a job is dead.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reason {
+    /// Nacked at its last attempt.
+    Attempts,
+    /// The last attempt's lease ran out.
+    Timeout,
+    /// The last attempt's connection closed (`BOUND`).
+    Lost,
+    /// `NACK … BURY`.
+    Buried,
+}
+
+impl Reason {
+    /// The reason behind its number in facts and images.
+    pub(in crate::engine) fn from_byte(byte: u8) -> Option<Reason> {
+        let all = [Reason::Attempts, Reason::Timeout, Reason::Lost, Reason::Buried];
+        all.into_iter().find(|reason| *reason as u8 == byte)
+    }
+
+    /// The word users see.
+    pub fn word(self) -> &'static str {
+        match self {
+            Reason::Attempts => "attempts",
+            Reason::Timeout => "timeout",
+            Reason::Lost => "lost",
+            Reason::Buried => "buried",
+        }
+    }
+}
+
+/// All of a job, as `DELAY.GET` shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobView<'a> {
+    /// The job's id.
+    pub id: &'a [u8],
+    /// Its state.
+    pub state: State,
+    /// Its body.
+    pub body: &'a [u8],
+    /// Its due time.
+    pub due: Millis,
+    /// When it was added.
+    pub added: Millis,
+    /// 0 (first) to 9.
+    pub priority: u8,
+    /// Deliveries that count, so far.
+    pub attempt: u32,
+    /// Deliveries before it is dead; 0 no limit.
+    pub attempts_max: u32,
+    /// All deliveries.
+    pub deliveries: u32,
+    /// Deliveries that ended with a NACK.
+    pub nacks: u32,
+    /// Deliveries whose lease ran out.
+    pub timeouts: u32,
+    /// Deliveries whose connection closed.
+    pub lost: u32,
+    /// The backoff as ADD would write it.
+    pub backoff: String,
+    /// The job's own lease in ms; 0 when ADD named none.
+    pub lease_ms: u64,
+    /// TTL in ms; 0 never expires.
+    pub ttl_ms: u64,
+    /// When it expires; 0 never, or no longer.
+    pub expires: Millis,
+    /// UNIQUE in ms.
+    pub unique_ms: u64,
+    /// Leased: the token, the lease's end, and whether it ends with the connection.
+    pub lease: Option<(Token, Millis, bool)>,
+    /// Dead: why and since when.
+    pub death: Option<(Reason, Millis)>,
+    /// The text of the last `NACK … ERROR`.
+    pub error: Option<&'a [u8]>,
+}
+
+/// A reply.
+#[derive(Clone, Debug)]
+pub enum Reply<'a> {
+    /// Done, nothing to say.
+    Ok,
+    /// There is none (a single value).
+    Nil,
+    /// There is none (where else an array or a map stands).
+    NilArray,
+    /// A count or an instant.
+    Integer(i64),
+    /// FORECAST.
+    Counts(&'a [u64]),
+    /// An id or a name.
+    Id(&'a [u8]),
+    /// The state a job was in.
+    State(State),
+    /// One job taken by POP.
+    Popped(Delivered<'a>),
+    /// Jobs taken by RESERVE, at least one.
+    Reserved(&'a [Delivered<'a>]),
+    /// Jobs taken by a list pop, at least one.
+    Listed(Shape, &'a [Delivered<'a>]),
+    /// A body that was looked at, or moved.
+    Body(&'a [u8]),
+    /// Bodies in order.
+    Bodies(&'a [&'a [u8]]),
+    /// Places in a list.
+    Places(&'a [i64]),
+    /// All of a job.
+    Job(&'a JobView<'a>),
+    /// What holds for a queue: each setting, its value as users write it, and whether it is set for
+    /// the queue. `all` of them, or the one that was asked for.
+    Settings {
+        /// In the order of [`Setting::ALL`].
+        values: &'a [(Setting, String, bool)],
+        /// All of them.
+        all: bool,
+    },
+    /// A queue's statistics.
+    Stats(&'a StatsView),
+    /// Jobs in order.
+    Peeked(&'a [Glimpse<'a>]),
+    /// SCAN's next cursor (0: done) and the jobs.
+    Scanned(u64, &'a [Glimpse<'a>]),
+    /// KEYS.
+    Names(&'a [&'a [u8]]),
+    /// SCAN's next cursor (0: done) and queue names.
+    ScannedNames(u64, &'a [&'a [u8]]),
+    /// Refused; nothing changed.
+    Error(&'a Error),
+}
+
+impl Reply<'_> {
+    /// Whether it hands jobs over, which go back if it never leaves.
+    pub fn hands_over(&self) -> bool {
+        matches!(self, Reply::Popped(_) | Reply::Reserved(_) | Reply::Listed(..))
+    }
+
+    /// About how many bytes it is on the wire, if it may be large; never less then.
+    pub fn large_bytes(&self) -> usize {
+        // Names, ids and bodies; a token, numbers, and what stands around all of them.
+        const AROUND: usize = 160;
+        let delivered = |jobs: &[Delivered<'_>]| -> usize {
+            let job = |job: &Delivered<'_>| job.queue.name.len() + job.id.len() + job.body.len();
+            jobs.iter().map(|one| job(one) + AROUND).sum()
+        };
+        let texts = |texts: &[&[u8]]| texts.iter().map(|text| text.len() + 16).sum::<usize>();
+        match *self {
+            Reply::Popped(ref job) => delivered(std::slice::from_ref(job)),
+            Reply::Reserved(jobs) | Reply::Listed(_, jobs) => delivered(jobs),
+            Reply::Body(body) => body.len() + AROUND,
+            Reply::Bodies(all) | Reply::Names(all) => texts(all) + AROUND,
+            Reply::Peeked(jobs) => {
+                jobs.iter().map(|job| job.id.len() + job.body.len() + AROUND).sum()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether it tells a client that waited of something that was changed for it.
+    pub fn tells_of_change(&self) -> bool {
+        self.hands_over() || matches!(self, Reply::Body(_))
+    }
+}

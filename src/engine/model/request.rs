@@ -1,0 +1,625 @@
+//! What a client asks of the engine, already parsed: no text of the protocol is left in it, and
+//! nothing in it depends on the state. Slices borrow from the connection's read buffer.
+
+use crate::engine::decide::purge::Purge;
+use crate::engine::model::policy::Backoff;
+pub use crate::engine::model::queue_settings::Side;
+use crate::engine::model::queue_settings::{QueueSettings, Setting};
+use crate::ids::{Db, Token};
+
+/// A queue as a client names it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct QueueName<'a> {
+    /// The connection's database.
+    pub db: Db,
+    /// 1 to 512 bytes.
+    pub name: &'a [u8],
+}
+
+/// When a job is to fall due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// So many ms after the receipt of the request.
+    In(u64),
+    /// At this unix ms.
+    At(u64),
+}
+
+/// How long a taking request waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Answer at once.
+    No,
+    /// Until there is a job.
+    Forever,
+    /// For so many ms, at least 1.
+    For(u64),
+}
+
+/// What ADD does when the id is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// Answer the error class `EXISTS`.
+    Refuse,
+    /// `NX`: answer nil, change nothing.
+    Keep,
+    /// `REPLACE`: the new job takes the old one's place.
+    Replace,
+}
+
+/// `DELAY.ADD`.
+#[derive(Clone, Debug)]
+pub struct Add<'a> {
+    /// The queue.
+    pub queue: QueueName<'a>,
+    /// When the job falls due.
+    pub when: When,
+    /// 0 bytes to `max-body-size`.
+    pub body: &'a [u8],
+    /// The client's id; without one the engine makes one.
+    pub id: Option<&'a [u8]>,
+    /// `NX`, `REPLACE` or neither.
+    pub taken: Taken,
+    /// 0 (first) to 9; the queue's default if absent.
+    pub priority: Option<u8>,
+    /// Deliveries before the job is dead, 0 for no limit.
+    pub attempts: Option<u32>,
+    /// What a failed delivery waits.
+    pub backoff: Option<Backoff>,
+    /// Lease in ms, at least 1 and at most `max-lease`.
+    pub lease_ms: Option<u64>,
+    /// The job expires this long after its due time, 0 never.
+    pub ttl_ms: Option<u64>,
+    /// The id stays taken this long after the job was acked, popped or expired; 0 not at all.
+    pub unique_ms: u64,
+}
+
+impl<'a> Add<'a> {
+    /// As ADD without options: refused if the id is taken, everything else by the queue's defaults.
+    pub fn new(queue: QueueName<'a>, when: When, body: &'a [u8]) -> Add<'a> {
+        Add {
+            queue,
+            when,
+            body,
+            id: None,
+            taken: Taken::Refuse,
+            priority: None,
+            attempts: None,
+            backoff: None,
+            lease_ms: None,
+            ttl_ms: None,
+            unique_ms: 0,
+        }
+    }
+}
+
+/// `DELAY.RESERVE`.
+#[derive(Clone, Copy, Debug)]
+pub struct Reserve<'a> {
+    /// The connection's database.
+    pub db: Db,
+    /// Queues in the order in which they are looked at.
+    pub queues: &'a [&'a [u8]],
+    /// How long to wait for the first job.
+    pub wait: Wait,
+    /// Most jobs to take, 1 to 10,000.
+    pub count: u32,
+    /// Lease in ms, at least 1.
+    pub lease_ms: Option<u64>,
+    /// At most once: no lease, the job is gone.
+    pub no_ack: bool,
+    /// The leases end when the connection closes.
+    pub bound: bool,
+}
+
+/// Which dead jobs `DELAY.REDRIVE` moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which<'a> {
+    /// Those that died first, at most so many (1 to 10,000); all if absent.
+    Oldest(Option<u32>),
+    /// These.
+    Ids(&'a [&'a [u8]]),
+}
+
+/// `DELAY.REDRIVE`.
+#[derive(Clone, Copy, Debug)]
+pub struct Redrive<'a> {
+    /// The queue.
+    pub queue: QueueName<'a>,
+    /// Which ones.
+    pub which: Which<'a>,
+    /// When they are to fall due.
+    pub when: When,
+    /// Attempts go on from where they were, which leaves at least one.
+    pub keep_attempts: bool,
+}
+
+/// `LPUSH` and its kin: new jobs, ready at once, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Push<'a> {
+    /// The queue.
+    pub queue: QueueName<'a>,
+    /// At least one.
+    pub bodies: &'a [&'a [u8]],
+    /// The side of its priority at which each enters.
+    pub side: Side,
+    /// Only if the queue exists.
+    pub only_existing: bool,
+}
+
+/// How the reply to a list pop looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// `LPOP`: the body.
+    Value,
+    /// `LPOP` with a count: bodies.
+    Values,
+    /// `BLPOP`: the queue and the body.
+    Named,
+    /// `LMPOP`: the queue and bodies.
+    NamedValues,
+}
+
+/// `LPOP` and its kin: jobs of the first queue that has any, at most once.
+#[derive(Clone, Copy, Debug)]
+pub struct ListPop<'a> {
+    /// The connection's database.
+    pub db: Db,
+    /// Queues in the order in which they are looked at.
+    pub queues: &'a [&'a [u8]],
+    /// From which side.
+    pub side: Side,
+    /// Most jobs to take, up to 10,000.
+    pub count: u32,
+    /// How they are shown.
+    pub shape: Shape,
+    /// How long to wait for the first job.
+    pub wait: Wait,
+}
+
+/// `LMOVE` and its kin: a job is taken from one queue, and its body added to another, in one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Move<'a> {
+    /// The connection's database.
+    pub db: Db,
+    /// The queue it is taken from.
+    pub from: &'a [u8],
+    /// The queue it goes to; it may be the same.
+    pub to: &'a [u8],
+    /// From which side.
+    pub take: Side,
+    /// The side at which it enters.
+    pub put: Side,
+    /// How long to wait for a job.
+    pub wait: Wait,
+}
+
+/// `LPOS`.
+#[derive(Clone, Copy, Debug)]
+pub struct Find<'a> {
+    /// The queue.
+    pub queue: QueueName<'a>,
+    /// What is looked for.
+    pub body: &'a [u8],
+    /// From which side, and after how many that are equal.
+    pub from: Side,
+    /// How many that are equal are passed over.
+    pub skipped: u64,
+    /// How many are wanted, 0 for all; without it one, and no array is answered.
+    pub count: Option<u64>,
+    /// How many jobs are looked at, 0 for all.
+    pub looked_at_max: u64,
+}
+
+/// `DELAY.NACK`.
+#[derive(Clone, Copy, Debug)]
+pub struct Nack<'a> {
+    /// The queue.
+    pub queue: QueueName<'a>,
+    /// The job.
+    pub id: &'a [u8],
+    /// The lease's token.
+    pub token: Token,
+    /// When it is to be tried again; without it the backoff decides.
+    pub when: Option<When>,
+    /// Dead now.
+    pub bury: bool,
+    /// The attempt is given back.
+    pub uncounted: bool,
+    /// A new priority.
+    pub priority: Option<u8>,
+    /// Kept with the job, at most 1 KiB.
+    pub error: Option<&'a [u8]>,
+}
+
+/// A job's state as users name it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum State {
+    /// Its time has not come.
+    Delayed,
+    /// Due, waiting for a consumer.
+    Ready,
+    /// With a consumer, its lease is running.
+    Leased,
+    /// Attempts used up, or buried.
+    Dead,
+}
+
+impl State {
+    /// All states, in the order of a job's life.
+    pub const ALL: [State; 4] = [State::Delayed, State::Ready, State::Leased, State::Dead];
+
+    /// The word users see and write, lower case.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Delayed => "delayed",
+            State::Ready => "ready",
+            State::Leased => "leased",
+            State::Dead => "dead",
+        }
+    }
+}
+
+/// `DELAY.RESCHEDULE`'s condition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Only {
+    /// No condition.
+    Any,
+    /// `GT`: only to a later time.
+    Later,
+    /// `LT`: only to an earlier time.
+    Earlier,
+}
+
+/// What PAUSE closes and RESUME opens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Adding.
+    In,
+    /// Taking.
+    Out,
+    /// Both.
+    All,
+}
+
+/// A request to the engine.
+#[derive(Clone, Debug)]
+pub enum Request<'a> {
+    /// `DELAY.ADD` → [`Reply::Id`](crate::engine::model::reply::Reply::Id), nil or an error.
+    Add(Add<'a>),
+    /// `DELAY.POP` → one popped job or a nil array.
+    Pop {
+        /// The connection's database.
+        db: Db,
+        /// Queues in the order in which they are looked at.
+        queues: &'a [&'a [u8]],
+        /// How long to wait.
+        wait: Wait,
+    },
+    /// `DELAY.RESERVE` → jobs or a nil array.
+    Reserve(Reserve<'a>),
+    /// `DELAY.ACK` → count.
+    Ack {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// Ids with their tokens.
+        jobs: Vec<(&'a [u8], Token)>,
+    },
+    /// `DELAY.NACK` → 1 or 0.
+    Nack(Nack<'a>),
+    /// `DELAY.EXTEND` → the new lease end or nil.
+    Extend {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The job.
+        id: &'a [u8],
+        /// The lease's token.
+        token: Token,
+        /// From now, 1 ms to `max-lease`.
+        lease_ms: u64,
+    },
+    /// `DELAY.DEL` → count.
+    Delete {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The jobs.
+        ids: &'a [&'a [u8]],
+    },
+    /// `DELAY.CANCEL` → the state it was in, or nil.
+    Cancel {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The job.
+        id: &'a [u8],
+        /// Removes a leased job too.
+        force: bool,
+    },
+    /// `DELAY.RESCHEDULE` → 1 or 0.
+    Reschedule {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The job.
+        id: &'a [u8],
+        /// The new due time.
+        when: When,
+        /// `GT`, `LT` or neither.
+        only: Only,
+    },
+    /// `DELAY.REDRIVE` → count.
+    Redrive(Redrive<'a>),
+    /// `DELAY.PURGE` → count.
+    Purge {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// Which jobs.
+        purge: Purge,
+    },
+    /// `DELAY.GET` → a job's view or a nil array.
+    Get {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The job.
+        id: &'a [u8],
+    },
+    /// `DELAY.STATS` → statistics or a nil array.
+    Stats {
+        /// The queue.
+        queue: QueueName<'a>,
+    },
+    /// `DELAY.FORECAST` → how many jobs fall due in each of the next spans.
+    Forecast {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The length of a span, ms, at least 1.
+        span_ms: u64,
+        /// How many spans, 1 to 10,000.
+        count: u32,
+    },
+    /// `DELAY.CONFIG GET` → settings.
+    Settings {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// One of them, or all.
+        only: Option<Setting>,
+    },
+    /// `DELAY.CONFIG SET` → ok.
+    Configure {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// What is set; the rest stays.
+        changes: Box<QueueSettings>,
+    },
+    /// `DELAY.CONFIG RESET` → ok.
+    Unconfigure {
+        /// The queue.
+        queue: QueueName<'a>,
+    },
+    /// `DELAY.PAUSE` → ok.
+    Pause {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// What is closed.
+        direction: Direction,
+        /// For so many ms, at least 1; otherwise until it is resumed.
+        for_ms: Option<u64>,
+    },
+    /// `DELAY.RESUME` → ok.
+    Resume {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// What is opened.
+        direction: Direction,
+    },
+    /// `DELAY.LEN` → count.
+    Len {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// One state, or all together.
+        state: Option<State>,
+    },
+    /// `DELAY.PEEK` → jobs in order.
+    Peek {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// One state; without it ready, then delayed.
+        state: Option<State>,
+        /// 1 to 10,000.
+        count: u32,
+    },
+    /// `DELAY.SCAN` → a cursor and jobs.
+    Scan {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// 0 to begin; then what the last reply named.
+        cursor: u64,
+        /// Only jobs in this state.
+        state: Option<State>,
+        /// Only jobs whose id matches this glob.
+        pattern: Option<&'a [u8]>,
+        /// How many jobs to look at, 1 to 10,000.
+        count: u32,
+    },
+    /// `LPUSH` and its kin → how many jobs are ready then.
+    Push(Push<'a>),
+    /// `LPOP` and its kin → bodies, or nil.
+    ListPop(ListPop<'a>),
+    /// `LMOVE` and its kin → the body, or nil.
+    Move(Move<'a>),
+    /// `LRANGE` → bodies.
+    Range {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The first place, from 0; negative ones count from the right, −1 being the last.
+        start: i64,
+        /// The last place.
+        stop: i64,
+    },
+    /// `LINDEX` → a body, or nil.
+    At {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The place, from 0; negative ones count from the right.
+        place: i64,
+    },
+    /// `LPOS` → places, or nil.
+    Find(Find<'a>),
+    /// `LREM` → how many jobs were removed.
+    DeleteEqual {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The body.
+        body: &'a [u8],
+        /// The side from which they are looked for.
+        from: Side,
+        /// The most that are removed; 0 for all.
+        count: u64,
+    },
+    /// `DEL`, `UNLINK` → how many queues were removed.
+    Remove {
+        /// The connection's database.
+        db: Db,
+        /// Queues.
+        queues: &'a [&'a [u8]],
+    },
+    /// `RENAME` → ok; `RENAMENX` → 1 or 0.
+    Rename {
+        /// The connection's database.
+        db: Db,
+        /// The queue.
+        queue: &'a [u8],
+        /// Its new name.
+        to: &'a [u8],
+        /// `RENAMENX`: not onto a queue that exists.
+        only_new: bool,
+    },
+    /// `EXISTS`, `TOUCH` → how many exist, repeated ones counted again.
+    Exists {
+        /// The connection's database.
+        db: Db,
+        /// Queues.
+        queues: &'a [&'a [u8]],
+    },
+    /// `FLUSHDB`, `FLUSHALL` → ok.
+    Flush {
+        /// One database, or all.
+        db: Option<Db>,
+    },
+    /// `KEYS` → names.
+    Keys {
+        /// The connection's database.
+        db: Db,
+        /// A glob.
+        pattern: &'a [u8],
+    },
+    /// `SCAN` → a cursor and names.
+    ScanQueues {
+        /// The connection's database.
+        db: Db,
+        /// 0 to begin; then what the last reply named.
+        cursor: u64,
+        /// Only names that match this glob.
+        pattern: Option<&'a [u8]>,
+        /// How many queues to look at, at least 1.
+        count: u64,
+    },
+    /// `RANDOMKEY` → a name or nil. The caller brings the randomness.
+    RandomQueue {
+        /// The connection's database.
+        db: Db,
+        /// Any number.
+        draw: u64,
+    },
+    /// `DBSIZE` → how many queues exist.
+    QueueCount {
+        /// The connection's database.
+        db: Db,
+    },
+    /// `MEMORY USAGE` → bytes held for the queue or nil.
+    Memory {
+        /// The queue.
+        queue: QueueName<'a>,
+    },
+}
+
+impl<'a> Request<'a> {
+    /// Calls `visit` with each queue that it names.
+    pub fn for_each_queue(&self, mut visit: impl FnMut(QueueName<'a>)) {
+        let mut all = |db: Db, queues: &'a [&'a [u8]]| {
+            queues.iter().for_each(|name| visit(QueueName { db, name }));
+        };
+        match *self {
+            Request::Pop { db, queues, .. }
+            | Request::Remove { db, queues }
+            | Request::Exists { db, queues } => all(db, queues),
+            Request::Reserve(Reserve { db, queues, .. })
+            | Request::ListPop(ListPop { db, queues, .. }) => all(db, queues),
+            Request::Move(Move { db, from, to, .. }) => {
+                [from, to].into_iter().for_each(|name| visit(QueueName { db, name }));
+            }
+            Request::Rename { db, queue, to, .. } => {
+                [to, queue].into_iter().for_each(|name| visit(QueueName { db, name }));
+            }
+            Request::Add(Add { queue, .. })
+            | Request::Push(Push { queue, .. })
+            | Request::Nack(Nack { queue, .. })
+            | Request::Redrive(Redrive { queue, .. })
+            | Request::Find(Find { queue, .. })
+            | Request::Ack { queue, .. }
+            | Request::Extend { queue, .. }
+            | Request::Delete { queue, .. }
+            | Request::Cancel { queue, .. }
+            | Request::Reschedule { queue, .. }
+            | Request::Purge { queue, .. }
+            | Request::Get { queue, .. }
+            | Request::Stats { queue }
+            | Request::Forecast { queue, .. }
+            | Request::Settings { queue, .. }
+            | Request::Configure { queue, .. }
+            | Request::Unconfigure { queue }
+            | Request::Pause { queue, .. }
+            | Request::Resume { queue, .. }
+            | Request::Len { queue, .. }
+            | Request::Peek { queue, .. }
+            | Request::Scan { queue, .. }
+            | Request::Range { queue, .. }
+            | Request::At { queue, .. }
+            | Request::DeleteEqual { queue, .. }
+            | Request::Memory { queue } => visit(queue),
+            Request::Flush { .. }
+            | Request::Keys { .. }
+            | Request::ScanQueues { .. }
+            | Request::RandomQueue { .. }
+            | Request::QueueCount { .. } => {}
+        }
+    }
+
+    /// Whether it takes ready jobs, as who waits for them would.
+    pub fn takes(&self) -> bool {
+        matches!(
+            self,
+            Request::Pop { .. } | Request::ListPop(_) | Request::Reserve(_) | Request::Move(_)
+        )
+    }
+
+    /// Whether it may make room in a full queue that it names, or open one that is paused.
+    pub fn may_open(&self) -> bool {
+        !matches!(
+            self,
+            Request::Add(_)
+                | Request::Push(_)
+                | Request::Extend { .. }
+                | Request::Get { .. }
+                | Request::Settings { .. }
+                | Request::Stats { .. }
+                | Request::Forecast { .. }
+                | Request::Len { .. }
+                | Request::Peek { .. }
+                | Request::Scan { .. }
+                | Request::Range { .. }
+                | Request::At { .. }
+                | Request::Find(_)
+                | Request::Exists { .. }
+                | Request::Memory { .. }
+        )
+    }
+}

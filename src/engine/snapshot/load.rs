@@ -1,0 +1,424 @@
+//! Loading a base file: images in, an engine out.
+//!
+//! Jobs are stored and indexed as they come. Where they stand (wheels, ready order, dead) is set up
+//! at the end, queue by queue, in the order that their images tell: the wheels and lists keep the
+//! order in which they are filled.
+//!
+//! Images come from a disk. Those that fit no state are refused; nothing is allocated by a length
+//! that they only announce.
+
+use std::mem;
+
+use crate::engine::model::fact::{Malformed, Reader};
+use crate::engine::model::lateness::Histogram;
+use crate::engine::model::policy::Policy;
+use crate::engine::snapshot::record;
+use crate::engine::snapshot::record::{Counts, Image, JobImage, QueueImage, QueueMore};
+use crate::engine::store::jobs::hash::wide;
+use crate::engine::store::jobs::{Job, JobIndex, Jobs, Stage};
+use crate::engine::store::memory::{Weight, Weights};
+use crate::engine::store::queue::Queue;
+use crate::engine::store::ready::TAIL_PLACE_MIN;
+use crate::engine::store::{Store, place_of};
+use crate::engine::{Engine, Settings};
+use crate::ids::{DATABASES, Db, PolicyNo, QueueNo};
+use crate::limits::{PRIORITY_MAX, RATE_MAX};
+use crate::time::{Micros, Millis};
+use crate::wheel::{Timers, Wheel};
+
+/// Bound of all that only counts up: far beyond what is ever counted, and far from overflowing.
+const COUNTED_MAX: u64 = 1 << 62;
+
+/// Bound of a job's own counts, which have 32 bits.
+const DELIVERIES_MAX: u32 = 1 << 31;
+
+/// The number of a policy shares 32 bits with a mark.
+const POLICIES_MAX: u32 = 1 << 31;
+
+/// Takes the images of a base file in the order in which they were written.
+#[derive(Debug)]
+pub struct Loader {
+    engine: Engine,
+    counts: Counts,
+    begun: bool,
+    ended: bool,
+    /// Bytes of images read before those at hand.
+    read: usize,
+    /// Where the jobs of each queue are to stand, by the queue's birth from 1.
+    standings: Vec<Standing>,
+    /// The queue of the job before, which most jobs share.
+    likely: Option<(QueueNo, usize)>,
+}
+
+/// Where a queue's jobs are to stand: the key of the order, and the job.
+#[derive(Debug)]
+struct Standing {
+    queue: QueueNo,
+    sequence: i64,
+    last_place: i64,
+    first_place: i64,
+    weight: Weight,
+    weights: Weights,
+    delayed: Vec<(i64, JobIndex)>,
+    ready: Vec<(i64, JobIndex)>,
+    leased: Vec<(i64, JobIndex)>,
+    dead: Vec<(i64, JobIndex)>,
+    /// Expiries, retentions and ends of windows, in no order.
+    ends: Vec<(Millis, JobIndex)>,
+    windows: u64,
+    earliest: [Millis; 3],
+}
+
+/// What is wrong with an image that could be read, if anything.
+type Fits = Option<()>;
+
+fn when(fits: bool) -> Fits {
+    fits.then_some(())
+}
+
+impl Loader {
+    /// Nothing loaded.
+    pub fn new(settings: Settings) -> Loader {
+        Loader {
+            engine: Engine::new(settings),
+            counts: Counts::default(),
+            begun: false,
+            ended: false,
+            read: 0,
+            standings: Vec::new(),
+            likely: None,
+        }
+    }
+
+    /// Takes images, whole ones. The error tells the byte, counted over all that was given.
+    pub fn images(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        let mut reader = Reader::new(bytes);
+        while !reader.is_done() {
+            let at = reader.at();
+            let image = Image::read(&mut reader);
+            let image = image.map_err(|Malformed { at }| Malformed { at: self.read + at })?;
+            self.image(image).ok_or(Malformed { at: self.read + at })?;
+        }
+        self.read += bytes.len();
+        Ok(())
+    }
+
+    /// The engine as it was when the base file was begun. Facts that came later are applied to it
+    /// next, then [`Engine::recovered`] is called.
+    pub fn finish(mut self) -> Result<Engine, Malformed> {
+        let malformed = Malformed { at: self.read };
+        if !self.ended {
+            return Err(malformed);
+        }
+        let store = &mut self.engine.store;
+        let mut idle: Vec<(Millis, QueueNo)> = Vec::new();
+        for standing in mem::take(&mut self.standings) {
+            let number = standing.queue;
+            standing.settle(store).ok_or(malformed)?;
+            let queue = store.queue(number);
+            if queue.exists() || queue.windows > 0 {
+                store.rearm(number, Millis(0));
+            } else {
+                idle.push((queue.used, number));
+            }
+        }
+        idle.sort_unstable();
+        idle.into_iter().for_each(|(used, number)| store.note_idle(number, used));
+        store.policies.settle_unused();
+        Ok(self.engine)
+    }
+
+    fn image(&mut self, image: Image<'_>) -> Fits {
+        when(self.begun != matches!(image, Image::Begin { .. }) && !self.ended)?;
+        match image {
+            Image::Begin { number } => {
+                self.begun = true;
+                self.engine.store.number = number;
+                when(number <= COUNTED_MAX * 2)
+            }
+            Image::Policy { number, policy } => self.policy(number, policy),
+            Image::Queue(image) => self.queue(*image),
+            Image::QueueMore(image) => self.queue_more(*image),
+            Image::Job(image) => self.job(image),
+            Image::Window { queue, id, policy, end } => self.window(queue, id, policy, end),
+            Image::End(counts) => {
+                self.ended = true;
+                when(counts == self.counts)
+            }
+        }
+    }
+
+    fn policy(&mut self, number: PolicyNo, policy: Policy) -> Fits {
+        let policies = &self.engine.store.policies;
+        let known = policies.find(number).is_some() || policies.number(&policy, number).is_some();
+        when(number.0 < POLICIES_MAX && !known)?;
+        self.counts.policies += 1;
+        self.engine.store.bind_policy(number, policy);
+        Some(())
+    }
+
+    fn queue(&mut self, image: QueueImage<'_>) -> Fits {
+        let QueueImage { number, db, name, totals, sequence, last_place, used, .. } = image;
+        let counted = |value: i64| value.unsigned_abs() <= COUNTED_MAX;
+        when(db.0 < DATABASES && place_of(number).0 == usize::from(db.0))?;
+        when(counted(sequence) && sequence >= 0 && counted(last_place))?;
+        when(record::totals(&totals).iter().all(|total| *total <= COUNTED_MAX))?;
+        let store = &mut self.engine.store;
+        when(store.bound_queue(number).is_none() && store.queue_no(db, name).is_none())?;
+        self.counts.queues += 1;
+        store.bind_queue(number, db, name);
+        store.restore_lateness(number, image.lateness);
+        let queue = store.queue_mut(number);
+        (queue.totals, queue.sequence, queue.last_place) = (totals, sequence, last_place);
+        (queue.used, queue.lookalikes) = (used, image.lookalikes);
+        self.standings.push(Standing::new(queue));
+        Some(())
+    }
+
+    fn queue_more(&mut self, image: QueueMore) -> Fits {
+        let QueueMore { number, settings, pauses, first_place } = image;
+        // It stands right behind its queue, so none of the queue's jobs has been seen.
+        let standing = self.standings.last_mut().filter(|last| last.queue == number)?;
+        standing.first_place = first_place;
+        let store = &mut self.engine.store;
+        let queue = store.queue(number);
+        when(record::more_bytes(queue) == 0 && queue.table.iter().next().is_none())?;
+        when(settings.priority.is_none_or(|priority| priority <= PRIORITY_MAX))?;
+        when(settings.rate.is_none_or(|rate| rate <= RATE_MAX))?;
+        when(first_place <= 1 && first_place.unsigned_abs() <= COUNTED_MAX)?;
+        store.change_own(number, |queue| {
+            queue.settings = (!settings.is_empty()).then(|| Box::new(settings));
+            (queue.pauses, queue.first_place) = (pauses, first_place);
+        });
+        // Counted with its jobs when they stand where they are to stand.
+        let existing = u64::from(store.queue(number).exists());
+        store.database_mut(Db((number.0 % u32::from(DATABASES)) as u8)).existing -= existing;
+        when(record::more_bytes(store.queue(number)) > 0)
+    }
+
+    /// The number of the queue's standing.
+    fn standing_of(&mut self, queue: QueueNo) -> Option<usize> {
+        if let Some((likely, at)) = self.likely
+            && likely == queue
+        {
+            return Some(at);
+        }
+        let at = self.engine.store.bound_queue(queue)?.born as usize - 1;
+        self.likely = Some((queue, at));
+        Some(at)
+    }
+
+    fn job(&mut self, image: JobImage<'_>) -> Fits {
+        let at = self.standing_of(image.queue)?;
+        let standing = &mut self.standings[at];
+        standing.check(&image)?;
+        let JobImage { queue, stage, timer, order, .. } = image;
+        let store = &mut self.engine.store;
+        let ttl_ms = store.policies.find(image.policy)?.ttl_ms;
+        let mut job = store.jobs.make(image.id, image.body, image.policy);
+        (job.priority, job.added, job.order, job.stage) =
+            (image.priority, image.added, order, stage);
+        let index = store.enter(queue, image.id, job)?;
+        self.counts.jobs += 1;
+        let (delivered, armed, due) = match image.history {
+            None => (false, 0, timer),
+            Some(history) => {
+                let told = (history.deliveries > 0, history.armed, history.due);
+                store.jobs.restore_history(index, history);
+                told
+            }
+        };
+        let mut expiry = None;
+        if ttl_ms > 0 && !delivered {
+            expiry = Some(Millis(due.0.checked_add(ttl_ms)?));
+        }
+        store.timers.set_due(index, timer);
+        let standing = &mut self.standings[at];
+        let weight = Weight::of(store.jobs.get(index), store.jobs.history(index));
+        standing.weight.add(weight);
+        standing.weights.of(stage).add(weight);
+        match stage {
+            Stage::Delayed => {
+                standing.delayed.push((order, index));
+                standing.note_earliest(0, timer);
+            }
+            Stage::Leased => {
+                store.ages.begin(Micros(0));
+                standing.leased.push((armed, index));
+                standing.note_earliest(1, timer);
+            }
+            Stage::Dead => {
+                standing.dead.push((order, index));
+                standing.end_at(timer, index);
+            }
+            _ => {
+                standing.ready.push((order, index));
+                expiry.into_iter().for_each(|expiry| standing.end_at(expiry, index));
+            }
+        }
+        Some(())
+    }
+
+    fn window(&mut self, queue: QueueNo, id: &[u8], policy: PolicyNo, end: Millis) -> Fits {
+        let at = self.standing_of(queue)?;
+        let store = &mut self.engine.store;
+        store.policies.find(policy)?;
+        when(id.len() <= usize::from(u16::MAX))?;
+        let mut job = store.jobs.make(id, &[], policy);
+        job.stage = Stage::Window;
+        let index = store.enter(queue, id, job)?;
+        self.counts.jobs += 1;
+        let standing = &mut self.standings[at];
+        let weight = Weight::of(store.jobs.get(index), None);
+        standing.weight.add(weight);
+        standing.weights.of(Stage::Window).add(weight);
+        standing.windows += 1;
+        standing.end_at(end, index);
+        Some(())
+    }
+}
+
+impl Standing {
+    fn new(queue: &Queue) -> Standing {
+        Standing {
+            queue: queue.number,
+            sequence: queue.sequence,
+            last_place: queue.last_place,
+            first_place: queue.first_place,
+            weight: Weight::default(),
+            weights: Weights::default(),
+            delayed: Vec::new(),
+            ready: Vec::new(),
+            leased: Vec::new(),
+            dead: Vec::new(),
+            ends: Vec::new(),
+            windows: 0,
+            earliest: [queue.used; 3],
+        }
+    }
+
+    /// Whether the job can be in this queue.
+    fn check(&self, image: &JobImage<'_>) -> Fits {
+        let in_sequence = |order: i64| (0..self.sequence).contains(&order);
+        when(image.priority <= PRIORITY_MAX && image.id.len() <= usize::from(u16::MAX))?;
+        let placed = (self.first_place..=self.last_place).contains(&image.order);
+        when(match image.stage {
+            Stage::Delayed | Stage::Dead => in_sequence(image.order),
+            _ => placed,
+        })?;
+        let Some(history) = &image.history else {
+            return when(matches!(image.stage, Stage::Delayed | Stage::Ready));
+        };
+        let counts = [history.attempt, history.deliveries, history.nacks, history.timeouts];
+        let more = [history.lost, history.unanswered];
+        when(counts.iter().chain(&more).all(|count| *count < DELIVERIES_MAX))?;
+        let (leased, dead) = (image.stage == Stage::Leased, image.stage == Stage::Dead);
+        let held = history.attempt > 0 && history.deliveries > 0 && in_sequence(history.armed);
+        when((!leased || held) && (leased || !history.bound))?;
+        when(dead == history.death.is_some())
+    }
+
+    fn note_earliest(&mut self, wheel: usize, at: Millis) {
+        self.earliest[wheel] = self.earliest[wheel].min(at);
+    }
+
+    fn end_at(&mut self, at: Millis, index: JobIndex) {
+        self.ends.push((at, index));
+        self.note_earliest(2, at);
+    }
+
+    /// Puts all jobs of the queue where they are to stand.
+    fn settle(mut self, store: &mut Store) -> Fits {
+        for list in [&mut self.delayed, &mut self.ready, &mut self.leased, &mut self.dead] {
+            list.sort_unstable();
+        }
+        self.check_places(&store.jobs)?;
+        let (queue, jobs, timers, chunks) = store.parts(self.queue);
+        when(queue.totals.delivered >= self.leased.len() as u64)?;
+        let wheels = [&mut queue.delayed, &mut queue.leases, &mut queue.ends];
+        for (wheel, earliest) in wheels.into_iter().zip(self.earliest) {
+            pass_to(wheel, timers, earliest);
+        }
+        for (_, index) in &self.delayed {
+            queue.delayed.insert(timers, *index, timers.due(*index));
+        }
+        for (_, index) in &self.leased {
+            queue.leases.insert(timers, *index, timers.due(*index));
+        }
+        let tail = self.ready.partition_point(|(place, _)| *place < TAIL_PLACE_MIN);
+        for (_, index) in self.ready[..tail].iter().rev() {
+            queue.ready.push_front(jobs, chunks, *index);
+        }
+        for (_, index) in &self.ready[tail..] {
+            queue.ready.push_back(jobs, chunks, *index);
+        }
+        for (_, index) in &self.dead {
+            queue.dead.push_back(chunks, 0, *index, |key, place| {
+                jobs.get_mut(key).spot = place.number();
+            });
+        }
+        for (end, index) in &self.ends {
+            queue.ends.insert(timers, *index, *end);
+        }
+        (queue.windows, queue.weights) = (self.windows, self.weights);
+        let lists = [&self.delayed, &self.ready, &self.leased, &self.dead];
+        let counts = lists.map(|list| list.len() as u64);
+        store.restore_counts(self.queue, counts);
+        store.hold(self.queue, self.weight);
+        Some(())
+    }
+
+    /// No two ready or leased jobs have the same place.
+    fn check_places(&self, jobs: &Jobs) -> Fits {
+        when(self.ready.is_sorted_by(|one, next| one.0 < next.0))?;
+        let mut places: Vec<i64> =
+            self.leased.iter().map(|(_, index)| jobs.get(*index).order).collect();
+        places.sort_unstable();
+        when(places.is_sorted_by(|one, next| one < next))?;
+        let taken = |place: &i64| self.ready.binary_search_by_key(place, |entry| entry.0).is_ok();
+        when(!places.iter().any(taken))
+    }
+}
+
+/// Moves the cursor of an empty wheel to `at`, so that what is inserted next falls into the slots it
+/// stays in, and not all into the one that lies far behind 1970.
+fn pass_to(wheel: &mut Wheel, timers: &mut Timers, at: Millis) {
+    wheel.peek(timers, at, &mut u32::MAX.clone());
+}
+
+impl Store {
+    /// Stores and indexes a job; none if its id is there already.
+    fn enter(&mut self, queue: QueueNo, id: &[u8], mut job: Job) -> Option<JobIndex> {
+        let hash = self.hasher().id(id);
+        let taken = self.queue(queue).table.find(wide(hash), |index| {
+            self.jobs.get(index).hash == hash && self.jobs.id(index) == id
+        });
+        when(taken.is_none())?;
+        job.hash = hash;
+        self.policies.take(job.policy());
+        let index = self.jobs.put(job);
+        self.index_job(queue, hash, index);
+        Some(index)
+    }
+
+    /// Gives a queue that has counted nothing its lateness.
+    fn restore_lateness(&mut self, number: QueueNo, lateness: Option<Box<Histogram>>) {
+        let Some(lateness) = lateness else { return };
+        let filled = lateness.filled().count() as u64;
+        let image_bytes =
+            record::lateness_growth(true, false) + filled * record::lateness_growth(false, true);
+        self.queue_mut(number).lateness = Some(lateness);
+        self.hold(number, Weight::of_lateness(image_bytes));
+    }
+
+    fn restore_counts(&mut self, number: QueueNo, counts: [u64; 4]) {
+        let queue = self.queue_mut(number);
+        (queue.counts, queue.jobs) = (counts, counts.iter().sum());
+        let (db, exists): (Db, bool) = (queue.db, queue.exists());
+        let database = self.database_mut(db);
+        database.existing += u64::from(exists);
+        for (all, own) in database.counts.iter_mut().zip(counts) {
+            *all += own;
+        }
+    }
+}

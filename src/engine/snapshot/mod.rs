@@ -1,0 +1,395 @@
+//! Base files: the whole state as of one instant X, written in slices while the engine goes on.
+//!
+//! ```text
+//! begin_base (X)      base_slice: walks policies, queues, jobs      true: complete
+//! -----+-------------------+------------------+---------------------------+------> turns
+//!      |     a fact is to change a job that the walk has not reached
+//!      |     -> its image as of X goes to the output first, and its bit among the done is set
+//! ```
+//!
+//! What is younger than X is passed over: a job put after X gets its bit at once, a queue by its
+//! birth, a policy by its mark. A queue's image always stands before its jobs', a policy's before any
+//! job that uses it. A queue that is removed before the walk has been through it is *kept*: it is
+//! walked like the others, and freed only then.
+//!
+//! The same bit serves the walk and the changes, so every job is written exactly once.
+
+pub(super) mod load;
+pub mod record;
+
+use crate::engine::Engine;
+use crate::engine::model::fact::Fact;
+use crate::engine::store::apply::queue_of;
+use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
+use crate::engine::store::jobs::policies::Policies;
+use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
+use crate::engine::store::queue::{Grave, Queue};
+use crate::engine::store::{Located, Store};
+use crate::ids::{DATABASES, PolicyNo, QueueNo};
+use record::Counts;
+
+/// Jobs noted at once of the queue that is walked: what the id index gives in one look at a table.
+const PENDING: usize = TABLE_ENTRIES_MAX;
+
+/// Slab numbers per block of bits.
+const DONE_BLOCK: usize = 4096;
+
+/// The base files of a partition: the newest, and whether it is being written.
+#[derive(Default, Debug)]
+pub struct Bases {
+    /// Whole images that nobody has taken yet.
+    output: Vec<u8>,
+    /// Which one it is, from 1. Marks on queues and policies are its number; at one an hour it begins
+    /// anew after half a million years.
+    number: u32,
+    running: Option<Box<Running>>,
+}
+
+/// A base file that is being written.
+#[derive(Debug)]
+struct Running {
+    /// Queues born later are passed over.
+    born: u64,
+    /// A bit per slab number whose image is written, or that is too young.
+    done: Vec<Option<Box<[u64; DONE_BLOCK / 64]>>>,
+    counts: Counts,
+    /// Jobs of a queue that is being walked, still to be written.
+    pending: Vec<JobIndex>,
+    pending_of: QueueNo,
+    /// A removed queue that is being walked, and how far.
+    grave: Option<(Grave, Scan)>,
+    walk: Walk,
+}
+
+/// How far the walk has come.
+#[derive(Debug)]
+enum Walk {
+    /// At the policy with this number.
+    Policies(u32),
+    /// At a place of a database. Which queue stood there, by its birth, and how far in it.
+    Queues { db: usize, place: u32, at: Option<(u64, Scan)> },
+}
+
+/// How far a queue's index has been looked through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Scan {
+    From(u64),
+    Done,
+}
+
+impl Bases {
+    /// Whether one is being written.
+    #[inline]
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// The number of the newest.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether a queue that is removed has jobs that are still to be written.
+    pub fn needs(&self, queue: &Queue) -> bool {
+        let older = self.running.as_ref().is_some_and(|running| queue.born <= running.born);
+        older && queue.walked != self.number
+    }
+
+    /// A new job got this number.
+    #[inline]
+    pub fn pass_over(&mut self, index: JobIndex) {
+        if let Some(running) = &mut self.running {
+            running.is_first(index);
+        }
+    }
+
+    /// A job has got another number.
+    pub fn rename(&mut self, index: JobIndex, to: JobIndex) {
+        let Some(running) = &mut self.running else { return };
+        running.rename(index, to);
+    }
+
+    fn running(&mut self) -> &mut Running {
+        self.running.as_mut().expect("a base file is being written")
+    }
+
+    /// Writes the queue's image, unless that is done or the queue is too young.
+    fn image_queue(&mut self, queue: &mut Queue) {
+        let Some(running) = &mut self.running else { return };
+        if queue.born > running.born || queue.imaged == self.number {
+            return;
+        }
+        queue.imaged = self.number;
+        running.counts.queues += 1;
+        record::write_queue(&mut self.output, queue);
+    }
+
+    fn image_policy(&mut self, policies: &mut Policies, number: PolicyNo) {
+        if policies.note_imaged(number, self.number) {
+            record::write_policy(&mut self.output, number, policies.get(number));
+            self.running().counts.policies += 1;
+        }
+    }
+}
+
+impl Running {
+    /// Sets the number's bit; false if it was set before.
+    fn is_first(&mut self, index: JobIndex) -> bool {
+        let (word, bit) = self.bit(index);
+        let first = *word & bit == 0;
+        *word |= bit;
+        first
+    }
+
+    /// What holds for a number holds for another from now on. The old one's bit stays: the next job there is
+    /// passed over anyway.
+    fn rename(&mut self, index: JobIndex, to: JobIndex) {
+        let (word, bit) = self.bit(index);
+        let done = *word & bit != 0;
+        let (word, bit) = self.bit(to);
+        *word = if done { *word | bit } else { *word & !bit };
+        // The new number was free: a job that was noted under it is gone, and has been written.
+        self.pending.retain(|pending| *pending != to);
+        if let Some(pending) = self.pending.iter_mut().find(|pending| **pending == index) {
+            *pending = to;
+        }
+    }
+
+    fn bit(&mut self, index: JobIndex) -> (&mut u64, u64) {
+        let (block, at) = (index as usize / DONE_BLOCK, index as usize % DONE_BLOCK);
+        if block >= self.done.len() {
+            self.done.resize_with(block + 1, || None);
+        }
+        let bits = self.done[block].get_or_insert_with(|| Box::new([0; DONE_BLOCK / 64]));
+        (&mut bits[at / 64], 1 << (at % 64))
+    }
+}
+
+impl Store {
+    /// Writes what a fact is about to change as it was at X.
+    #[inline(never)]
+    pub(super) fn image_before(&mut self, fact: &Fact<'_>, at: Located) {
+        match *fact {
+            Fact::QueueBound { .. } => {}
+            Fact::PolicyForgotten { number } => {
+                self.bases.image_policy(&mut self.policies, number);
+            }
+            _ => {
+                let Some(queue) = queue_of(fact) else { return };
+                self.image_queue(queue);
+                if let Some(index) = at.index {
+                    self.image_job(queue, index);
+                }
+            }
+        }
+    }
+
+    /// Writes a queue's image if it is still to be written.
+    pub(super) fn image_queue(&mut self, number: QueueNo) {
+        let queue = crate::engine::store::bound_in(&mut self.databases, number);
+        self.bases.image_queue(queue);
+    }
+
+    /// Writes a job's image if it is still to be written. The queue's must have been.
+    pub(super) fn image_job(&mut self, queue: QueueNo, index: JobIndex) {
+        if !self.bases.running().is_first(index) {
+            return;
+        }
+        self.bases.running().counts.jobs += 1;
+        let policy = self.jobs.policy(index);
+        self.bases.image_policy(&mut self.policies, policy);
+        let timer = match self.jobs.get(index).stage {
+            Stage::Ready => self.due(index),
+            _ => self.timers.due(index),
+        };
+        record::write_job(&mut self.bases.output, queue, &self.jobs, index, timer);
+    }
+
+    /// Writes all that is kept of removed queues.
+    pub(super) fn image_kept(&mut self) {
+        while self.keeps_removed() {
+            self.base_step();
+        }
+    }
+
+    /// Whether a base file that is being written still needs a removed queue.
+    pub(super) fn keeps_removed(&self) -> bool {
+        let running = self.bases.running.as_ref();
+        running.is_some_and(|running| running.grave.is_some()) || !self.kept.is_empty()
+    }
+
+    fn begin_base(&mut self) {
+        self.abandon_base();
+        self.bases.number = self.bases.number.checked_add(1).unwrap_or(1);
+        self.bases.running = Some(Box::new(Running {
+            born: self.births,
+            done: Vec::new(),
+            counts: Counts::default(),
+            pending: Vec::new(),
+            pending_of: QueueNo(0),
+            grave: None,
+            walk: Walk::Policies(0),
+        }));
+        record::write_begin(&mut self.bases.output, self.number);
+    }
+
+    fn abandon_base(&mut self) {
+        self.bases.output = Vec::new();
+        if let Some(running) = self.bases.running.take() {
+            if let Some((grave, _)) = running.grave {
+                self.graveyard.put(grave.0);
+            }
+            self.graveyard.put_graveyard(std::mem::take(&mut self.kept));
+        }
+    }
+
+    /// One image, or one look for more of them.
+    fn base_step(&mut self) {
+        let running = self.bases.running();
+        if let Some(index) = running.pending.pop() {
+            let queue = running.pending_of;
+            self.image_job(queue, index);
+        } else if let Some((grave, scan)) = running.grave.take() {
+            self.walk_grave(grave, scan);
+        } else if let Some(grave) = self.kept.next() {
+            self.walk_grave(grave, Scan::From(0));
+        } else if let Walk::Policies(number) = running.walk {
+            self.walk_policies(number);
+        } else {
+            self.walk_queues();
+        }
+    }
+
+    fn walk_grave(&mut self, mut grave: Grave, scan: Scan) {
+        let queue = &mut *grave.0;
+        match scan {
+            Scan::From(cursor) if self.bases.needs(queue) => {
+                self.bases.image_queue(queue);
+                let scan = self.bases.scan(&self.jobs, queue, cursor);
+                self.bases.running().grave = Some((grave, scan));
+            }
+            _ => self.graveyard.put(grave.0),
+        }
+    }
+
+    fn walk_policies(&mut self, number: u32) {
+        let next = self.policies.next_from(PolicyNo(number));
+        self.bases.running().walk = match next {
+            Some(next) => {
+                self.bases.image_policy(&mut self.policies, next);
+                Walk::Policies(next.0 + 1)
+            }
+            None => Walk::Queues { db: 0, place: 0, at: None },
+        };
+    }
+
+    fn walk_queues(&mut self) {
+        let Walk::Queues { db, place, at } = self.bases.running().walk else {
+            unreachable!("policies come first")
+        };
+        if db == usize::from(DATABASES) {
+            return self.end_base();
+        }
+        let queues = &mut self.databases[db].queues;
+        let walk = match queues.next_from(place) {
+            None => Walk::Queues { db: db + 1, place: 0, at: None },
+            Some(place) => {
+                let queue = queues.get_mut(place).expect("a number that is taken");
+                // Another queue may stand there since.
+                let scan = match at {
+                    Some((born, scan)) if born == queue.born => scan,
+                    _ => Scan::From(0),
+                };
+                match scan {
+                    Scan::From(cursor) if self.bases.needs(queue) => {
+                        self.bases.image_queue(queue);
+                        let scan = self.bases.scan(&self.jobs, queue, cursor);
+                        Walk::Queues { db, place, at: Some((queue.born, scan)) }
+                    }
+                    _ => {
+                        queue.walked = self.bases.number;
+                        Walk::Queues { db, place: place + 1, at: None }
+                    }
+                }
+            }
+        };
+        self.bases.running().walk = walk;
+    }
+
+    fn end_base(&mut self) {
+        let running = self.bases.running.take().expect("a base file is being written");
+        record::write_end(&mut self.bases.output, running.counts);
+    }
+}
+
+impl Bases {
+    /// Notes the queue's next jobs as pending.
+    fn scan(&mut self, jobs: &Jobs, queue: &Queue, cursor: u64) -> Scan {
+        let number = self.number;
+        let running = self.running();
+        running.pending_of = queue.number;
+        let pending = &mut running.pending;
+        let hash_of = |index| crate::engine::store::jobs::hash::wide(jobs.get(index).hash);
+        let visit = |index| {
+            if !queue.purged_before(jobs, index, number) {
+                pending.push(index);
+            }
+        };
+        match queue.table.scan(cursor, PENDING, hash_of, visit) {
+            0 => Scan::Done,
+            next => Scan::From(next),
+        }
+    }
+}
+
+impl Engine {
+    /// Begins a base file: the state as it is now, between two turns. O(1). One that is being
+    /// written is abandoned.
+    pub fn begin_base(&mut self) {
+        self.store.begin_base();
+    }
+
+    /// Appends images to the output; true when the base file is complete. Ends after `images_max`
+    /// steps of the walk (an image, or a look at a table of the id index) or with the image that
+    /// reaches `bytes_max`. Panics if none is being written.
+    pub fn base_slice(&mut self, images_max: u32, bytes_max: usize) -> bool {
+        let before = self.store.bases.output.len();
+        for _ in 0..images_max {
+            if self.store.bases.output.len() - before >= bytes_max {
+                return false;
+            }
+            self.store.base_step();
+            if !self.is_base_running() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The images that are to go to the base file, whole ones only; to be taken away. Facts append
+    /// here too: images of what they change.
+    pub fn base_output(&mut self) -> &mut Vec<u8> {
+        &mut self.store.bases.output
+    }
+
+    /// Bytes of those images.
+    pub fn base_output_bytes(&self) -> usize {
+        self.store.bases.output.len()
+    }
+
+    /// Whether a base file is being written.
+    pub fn is_base_running(&self) -> bool {
+        self.store.bases.is_running()
+    }
+
+    /// Gives up the base file that is being written, if there is one, and forgets the output.
+    pub fn abandon_base(&mut self) {
+        self.store.abandon_base();
+    }
+
+    /// How many bytes of images a base file would have if it were written now. O(16).
+    pub fn base_bytes(&self) -> u64 {
+        let queues: u64 = self.store.databases.iter().map(|database| database.image_bytes).sum();
+        record::FRAME_BYTES + self.store.policy_image_bytes + queues
+    }
+}

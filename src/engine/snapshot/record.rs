@@ -1,0 +1,333 @@
+//! The bytes of images: one piece of the state each, as a base file holds them. Written as facts are:
+//! little-endian, a tag byte, then the fields in the order written here, byte strings behind a u32
+//! length. A tag is never given another layout.
+//!
+//! A job takes 43 bytes beside id and body, 61 more and its error text once it was delivered.
+
+use crate::engine::model::fact::{Malformed, Reader, Writer};
+use crate::engine::model::lateness::Histogram;
+use crate::engine::model::policy::{Backoff, Policy, Steps};
+use crate::engine::model::queue_settings::{Pauses, QueueSettings};
+use crate::engine::model::reply::Reason;
+use crate::engine::model::stats::Totals;
+use crate::engine::store::jobs::{History, Job, JobIndex, Jobs, Stage};
+use crate::engine::store::queue::Queue;
+use crate::ids::{Db, PolicyNo, QueueNo};
+use crate::time::Millis;
+
+const BEGIN: u8 = 1;
+const POLICY: u8 = 2;
+const QUEUE: u8 = 3;
+const JOB: u8 = 4;
+const WINDOW: u8 = 5;
+const END: u8 = 6;
+const QUEUE_MORE: u8 = 7;
+
+// The stage of a job stands in the low bits of its flags.
+const STAGES: u8 = 7;
+const HAS_HISTORY: u8 = 8;
+const BOUND: u8 = 16;
+const HAS_ERROR: u8 = 32;
+
+/// The byte of a job that is not dead.
+const ALIVE: u8 = u8::MAX;
+
+/// Bytes that a history adds to the image of a job, without the text of an error.
+pub const HISTORY_IMAGE_BYTES: u64 = 61;
+
+/// Bytes of the first and the last image.
+pub const FRAME_BYTES: u64 = 9 + 25;
+
+/// Bytes of a job's or window's image.
+pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
+    if job.stage == Stage::Window {
+        return 21 + job.id_bytes() as u64;
+    }
+    let history = history.map_or(0, |history| {
+        HISTORY_IMAGE_BYTES + history.error.as_ref().map_or(0, |error| error.len() as u64)
+    });
+    43 + job.data_bytes() as u64 + history
+}
+
+/// Bytes of a policy's image.
+pub fn policy_bytes(policy: &Policy) -> u64 {
+    33 + backoff_bytes(&policy.backoff)
+}
+
+/// Bytes of the image of a queue without lateness, jobs and what [`more_bytes`] counts.
+pub fn queue_bytes(queue: &Queue) -> u64 {
+    116 + queue.name.len() as u64
+}
+
+/// Bytes of what a queue has beside its jobs, in an image of its own behind the queue's; 0 if all of
+/// it is as it was in the beginning.
+pub fn more_bytes(queue: &Queue) -> u64 {
+    if !has_more(queue) {
+        return 0;
+    }
+    5 + queue.settings.as_deref().map_or(2, settings_bytes) + 16 + 8
+}
+
+fn has_more(queue: &Queue) -> bool {
+    queue.settings.is_some() || queue.pauses.any() || queue.first_place != 1
+}
+
+/// Bytes of encoded settings.
+fn settings_bytes(settings: &QueueSettings) -> u64 {
+    let QueueSettings { lease_ms, ttl_ms, max_jobs, max_leased, dead_retention_ms, .. } = settings;
+    let eights = [lease_ms, ttl_ms, max_jobs, max_leased, dead_retention_ms, &settings.dead_max];
+    let eights = eights.into_iter().flatten().count() as u64;
+    let fours = u64::from(settings.attempts.is_some()) + u64::from(settings.rate.is_some());
+    let ones = u64::from(settings.priority.is_some()) + u64::from(settings.due_enters.is_some());
+    2 + 8 * eights + 4 * fours + ones + settings.backoff.as_ref().map_or(0, backoff_bytes)
+}
+
+fn backoff_bytes(backoff: &Backoff) -> u64 {
+    2 + match &backoff.steps {
+        Steps::Ladder(steps) => 4 + 8 * steps.len() as u64,
+        Steps::Exponential { .. } => 20,
+    }
+}
+
+/// By how much a value counted as lateness makes the image of its queue longer.
+pub fn lateness_growth(made: bool, first_of_bucket: bool) -> u64 {
+    u64::from(made) * 8 + u64::from(first_of_bucket) * 5
+}
+
+/// How many images of each kind there are: policies, queues, jobs and windows.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    pub policies: u64,
+    pub queues: u64,
+    pub jobs: u64,
+}
+
+/// Appends the first image: the greatest number used for a token or an id.
+pub fn write_begin(out: &mut Vec<u8>, number: u64) {
+    Writer(out).u8(BEGIN).u64(number);
+}
+
+/// Appends the last image.
+pub fn write_end(out: &mut Vec<u8>, counts: Counts) {
+    Writer(out).u8(END).u64(counts.policies).u64(counts.queues).u64(counts.jobs);
+}
+
+/// Appends a policy.
+pub fn write_policy(out: &mut Vec<u8>, number: PolicyNo, policy: &Policy) {
+    Writer(out).u8(POLICY).u32(number.0).policy(policy);
+}
+
+/// Appends a queue without its jobs.
+pub fn write_queue(out: &mut Vec<u8>, queue: &Queue) {
+    write_counted(out, queue);
+    if has_more(queue) {
+        let w = &mut Writer(out);
+        match &queue.settings {
+            Some(settings) => w.head(QUEUE_MORE, queue.number).settings(settings),
+            None => w.head(QUEUE_MORE, queue.number).settings(&QueueSettings::default()),
+        };
+        w.pauses(queue.pauses).u64(queue.first_place as u64);
+    }
+}
+
+fn write_counted(out: &mut Vec<u8>, queue: &Queue) {
+    let w = &mut Writer(out);
+    w.head(QUEUE, queue.number).u8(queue.db.0).bytes(&queue.name);
+    for total in totals(&queue.totals) {
+        w.u64(total);
+    }
+    w.u64(queue.sequence as u64).u64(queue.last_place as u64).u64(queue.used.0);
+    w.u8(queue.lookalikes.into());
+    let Some(lateness) = &queue.lateness else {
+        w.u8(0);
+        return;
+    };
+    // One that was made has counted something, so 0 tells that there is none.
+    w.u8(lateness.filled().count() as u8);
+    for (bucket, count) in lateness.filled() {
+        w.u8(bucket).u32(count);
+    }
+    w.u64(lateness.max());
+}
+
+/// Appends a job: `timer` is what its timer says, or its due time if it is ready.
+pub fn write_job(out: &mut Vec<u8>, queue: QueueNo, jobs: &Jobs, index: JobIndex, timer: Millis) {
+    let w = &mut Writer(out);
+    let (job, policy, history) = (jobs.get(index), jobs.policy(index), jobs.history(index));
+    if job.stage == Stage::Window {
+        w.head(WINDOW, queue).bytes(jobs.id(index)).u32(policy.0).u64(timer.0);
+        return;
+    }
+    let mut flags = job.stage as u8;
+    if let Some(history) = history {
+        flags |= HAS_HISTORY | (u8::from(history.bound) * BOUND);
+        flags |= u8::from(history.error.is_some()) * HAS_ERROR;
+    }
+    w.head(JOB, queue).u8(flags).u8(job.priority).u32(policy.0);
+    w.u64(job.added.0)
+        .u64(timer.0)
+        .u64(job.order as u64)
+        .bytes(jobs.id(index))
+        .bytes(jobs.body(index));
+    let Some(history) = history else { return };
+    w.u64(history.token).u64(history.due.0).u64(history.armed as u64);
+    w.u32(history.attempt).u32(history.deliveries).u32(history.nacks);
+    w.u32(history.timeouts).u32(history.lost).u32(history.unanswered);
+    let (reason, died) = history.death.map_or((ALIVE, 0), |(why, at)| (why as u8, at.0));
+    w.u8(reason).u64(died).bytes(history.error.as_deref().unwrap_or_default());
+}
+
+/// One piece of the state.
+#[derive(Debug)]
+pub enum Image<'a> {
+    /// The first: the greatest number used for a token or an id.
+    Begin { number: u64 },
+    /// A policy.
+    Policy { number: PolicyNo, policy: Policy },
+    /// A queue.
+    Queue(Box<QueueImage<'a>>),
+    /// What the queue before has beside its jobs, where that is not as it was in the beginning.
+    QueueMore(Box<QueueMore>),
+    /// A job.
+    Job(JobImage<'a>),
+    /// An id that is taken without a job.
+    Window { queue: QueueNo, id: &'a [u8], policy: PolicyNo, end: Millis },
+    /// The last.
+    End(Counts),
+}
+
+/// A queue without its jobs.
+#[derive(Debug)]
+pub struct QueueImage<'a> {
+    pub number: QueueNo,
+    pub db: Db,
+    pub name: &'a [u8],
+    pub totals: Totals,
+    pub sequence: i64,
+    pub last_place: i64,
+    pub used: Millis,
+    pub lookalikes: bool,
+    pub lateness: Option<Box<Histogram>>,
+}
+
+/// What a queue has beside its jobs.
+#[derive(Debug)]
+pub struct QueueMore {
+    pub number: QueueNo,
+    pub settings: QueueSettings,
+    pub pauses: Pauses,
+    pub first_place: i64,
+}
+
+/// A job.
+#[derive(Debug)]
+pub struct JobImage<'a> {
+    pub queue: QueueNo,
+    pub stage: Stage,
+    pub priority: u8,
+    pub policy: PolicyNo,
+    pub added: Millis,
+    pub timer: Millis,
+    pub order: i64,
+    pub id: &'a [u8],
+    pub body: &'a [u8],
+    pub history: Option<History>,
+}
+
+impl<'a> Image<'a> {
+    /// Reads the next one.
+    pub fn read(r: &mut Reader<'a>) -> Result<Image<'a>, Malformed> {
+        let tag = r.u8()?;
+        Ok(match tag {
+            BEGIN => Image::Begin { number: r.u64()? },
+            POLICY => Image::Policy { number: PolicyNo(r.u32()?), policy: r.policy()? },
+            QUEUE => Image::Queue(Box::new(read_queue(r)?)),
+            QUEUE_MORE => {
+                let (number, settings) = (QueueNo(r.u32()?), r.settings()?);
+                let (pauses, first_place) = (r.pauses()?, r.u64()? as i64);
+                Image::QueueMore(Box::new(QueueMore { number, settings, pauses, first_place }))
+            }
+            JOB => Image::Job(read_job(r)?),
+            WINDOW => {
+                let (queue, id) = (QueueNo(r.u32()?), r.bytes()?);
+                Image::Window { queue, id, policy: PolicyNo(r.u32()?), end: r.millis()? }
+            }
+            END => Image::End(Counts { policies: r.u64()?, queues: r.u64()?, jobs: r.u64()? }),
+            _ => return Err(r.malformed()),
+        })
+    }
+}
+
+fn read_queue<'a>(r: &mut Reader<'a>) -> Result<QueueImage<'a>, Malformed> {
+    let (number, db, name) = (QueueNo(r.u32()?), Db(r.u8()?), r.bytes()?);
+    let mut counted = [0; 10];
+    for total in &mut counted {
+        *total = r.u64()?;
+    }
+    let (sequence, last_place) = (r.u64()? as i64, r.u64()? as i64);
+    let (used, lookalikes, filled) = (r.millis()?, r.flag()?, r.u8()?);
+    let mut lateness = None;
+    if filled > 0 {
+        let histogram: &mut Box<Histogram> = lateness.insert(Box::default());
+        for _ in 0..filled {
+            let (bucket, count) = (r.u8()?, r.u32()?);
+            if count == 0 || !histogram.restore(bucket, count) {
+                return Err(r.malformed());
+            }
+        }
+        histogram.restore_max(r.u64()?);
+    }
+    let totals = totals_of(counted);
+    Ok(QueueImage { number, db, name, totals, sequence, last_place, used, lookalikes, lateness })
+}
+
+fn read_job<'a>(r: &mut Reader<'a>) -> Result<JobImage<'a>, Malformed> {
+    let (queue, flags, priority) = (QueueNo(r.u32()?), r.u8()?, r.u8()?);
+    let (policy, added, timer) = (PolicyNo(r.u32()?), r.millis()?, r.millis()?);
+    let (order, id, body) = (r.u64()? as i64, r.bytes()?, r.bytes()?);
+    let stages = [Stage::Delayed, Stage::Ready, Stage::Leased, Stage::Dead];
+    let stage = stages.into_iter().find(|stage| *stage as u8 == flags & STAGES);
+    let Some(stage) = stage.filter(|_| flags & !(STAGES | HAS_HISTORY | BOUND | HAS_ERROR) == 0)
+    else {
+        return Err(r.malformed());
+    };
+    let history = if flags & HAS_HISTORY != 0 {
+        Some(read_history(r, flags)?)
+    } else if flags & (BOUND | HAS_ERROR) != 0 {
+        return Err(r.malformed());
+    } else {
+        None
+    };
+    Ok(JobImage { queue, stage, priority, policy, added, timer, order, id, body, history })
+}
+
+fn read_history(r: &mut Reader<'_>, flags: u8) -> Result<History, Malformed> {
+    let mut history = History::default();
+    (history.token, history.due, history.armed) = (r.u64()?, r.millis()?, r.u64()? as i64);
+    (history.attempt, history.deliveries, history.nacks) = (r.u32()?, r.u32()?, r.u32()?);
+    (history.timeouts, history.lost, history.unanswered) = (r.u32()?, r.u32()?, r.u32()?);
+    let (reason, died, error) = (r.u8()?, r.millis()?, r.bytes()?);
+    if reason != ALIVE {
+        let reason = Reason::from_byte(reason).ok_or_else(|| r.malformed())?;
+        history.death = Some((reason, died));
+    }
+    let said = flags & HAS_ERROR != 0;
+    if (!said && !error.is_empty()) || (reason == ALIVE && died.0 != 0) {
+        return Err(r.malformed());
+    }
+    history.bound = flags & BOUND != 0;
+    history.error = said.then(|| error.into());
+    Ok(history)
+}
+
+pub fn totals(of: &Totals) -> [u64; 10] {
+    let &Totals { added, delivered, acked, nacked, timeouts, .. } = of;
+    let &Totals { lost, expired, deleted, died, dropped, .. } = of;
+    [added, delivered, acked, nacked, timeouts, lost, expired, deleted, died, dropped]
+}
+
+fn totals_of(counted: [u64; 10]) -> Totals {
+    let [added, delivered, acked, nacked, timeouts, lost, expired, deleted, died, dropped] =
+        counted;
+    Totals { added, delivered, acked, nacked, timeouts, lost, expired, deleted, died, dropped }
+}

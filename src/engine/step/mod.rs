@@ -1,0 +1,4 @@
+//! What several decisions share.
+
+pub(super) mod retry;
+pub(super) mod slice;

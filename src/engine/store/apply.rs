@@ -1,0 +1,648 @@
+//! Applying facts: the one place that changes durable state, in the live server, in recovery and in
+//! a replica. Total: depends on the state and the fact alone. A fact that does not fit the state is
+//! our own mistake and stops the process.
+
+use crate::engine::model::fact::{Destination, Fact, FactId, Image};
+use crate::engine::model::policy::Policy;
+use crate::engine::model::reply::Reason;
+use crate::engine::model::request::Side;
+use crate::engine::model::token;
+use crate::engine::snapshot::record;
+use crate::engine::store::jobs::policies::policy_bytes;
+use crate::engine::store::jobs::{Departed, History, Job, JobIndex, Stage};
+use crate::engine::store::memory::Weight;
+use crate::engine::store::ready::side_of;
+use crate::engine::store::{Located, Store, place_of};
+use crate::ids::{DATABASES, Db, PolicyNo, QueueNo, Token};
+use crate::time::{Micros, Millis};
+use crate::wheel::Peek;
+
+/// What applying a fact left over, for whoever decided it.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// The job that was added.
+    pub index: Option<JobIndex>,
+    /// The popped job, should it have to be put back. Boxed: moving it about in every reply to
+    /// `apply` made ADD a tenth slower.
+    pub gone: Option<Box<Departed>>,
+}
+
+impl Store {
+    /// Applies a fact of a turn that happened at `now`.
+    pub fn apply(&mut self, now: Micros, fact: &Fact<'_>) {
+        let located = match subject(fact) {
+            Some((queue, id)) => self.locate(queue, id),
+            None => Located { hash: 0, index: None },
+        };
+        self.apply_at(now, fact, located);
+    }
+
+    /// Applies a fact whose job has been looked up already.
+    pub fn apply_at(&mut self, now: Micros, fact: &Fact<'_>, at: Located) -> Applied {
+        let mut applied = Applied::default();
+        let at_ms = now.floor();
+        self.at = at_ms;
+        if self.bases.is_running() {
+            self.image_before(fact, at);
+        }
+        match *fact {
+            Fact::QueueBound { queue, db, name } => self.bind_queue(queue, db, name),
+            Fact::QueueRemoved { queue } | Fact::QueueForgotten { queue } => {
+                self.unbind_queue(queue);
+                return applied;
+            }
+            Fact::PolicyBound { number, ref policy } => {
+                self.bind_policy(number, policy.clone());
+                return applied;
+            }
+            Fact::PolicyForgotten { number } => {
+                self.forget_policy(number);
+                return applied;
+            }
+            Fact::Flushed { db } => {
+                self.flush_all(db);
+                return applied;
+            }
+            Fact::Added { queue, .. } => {
+                applied.index = Some(self.add(queue, fact, at.hash, at_ms));
+            }
+            Fact::Due { queue, place, count, left } => {
+                let next = self.queue(queue).next_place(side_of(left));
+                assert_eq!(place, next, "places follow each other");
+                for _ in 0..count {
+                    self.fall_due(queue, side_of(left));
+                }
+            }
+            Fact::Leased { queue, token, lease_end, bound, prompt, .. } => {
+                self.lease(queue, found(at), token, lease_end, bound, now);
+                self.note_delivery(queue, found(at), prompt, now);
+            }
+            Fact::Popped { queue, window_end, prompt, .. } => {
+                self.note_delivery(queue, found(at), prompt, now);
+                let (job, history) = self.end(queue, found(at), window_end);
+                applied.gone = Some(Box::new(self.jobs.part_with(job, history)));
+            }
+            Fact::Unleased { queue, .. } => self.unlease(queue, found(at)),
+            Fact::Unpopped { queue, ref image } => self.unpop(queue, image, at),
+            Fact::Acked { queue, window_end, .. } => {
+                self.drop_job(queue, found(at), window_end);
+                self.queue_mut(queue).totals.acked += 1;
+            }
+            Fact::Nacked { queue, counted, priority, error, to, .. } => {
+                self.nack(queue, found(at), counted, priority, error);
+                self.settle(queue, found(at), to, at_ms);
+            }
+            Fact::Extended { queue, lease_end, .. } => {
+                let (queue_ref, _, timers, _) = self.parts(queue);
+                queue_ref.leases.cancel(timers, found(at));
+                self.arm_lease(queue, found(at), lease_end);
+            }
+            Fact::LeaseOver { queue, lost, counted, to, .. } => {
+                // A death is dated when it happened, however late it was noticed.
+                let ended = self.timers.due(found(at)).min(at_ms);
+                self.end_lease(queue, found(at), lost, counted);
+                self.settle(queue, found(at), to, ended);
+            }
+            Fact::Deleted { queue, .. } => {
+                let counted = self.jobs.get(found(at)).stage != Stage::Window;
+                self.drop_job(queue, found(at), Millis(0));
+                self.queue_mut(queue).totals.deleted += u64::from(counted);
+            }
+            Fact::Expired { queue, window_end, .. } => {
+                self.drop_job(queue, found(at), window_end);
+                self.queue_mut(queue).totals.expired += 1;
+            }
+            Fact::Dropped { queue, .. } => {
+                self.drop_job(queue, found(at), Millis(0));
+                self.queue_mut(queue).totals.dropped += 1;
+            }
+            Fact::Rescheduled { queue, ready, left, due, .. } => {
+                let enters = ready.then_some(side_of(left));
+                self.reschedule(queue, found(at), enters, due);
+            }
+            Fact::Redriven { queue, ready, left, keep_attempts, due, .. } => {
+                let (history, _) = self.jobs.history_mut(found(at));
+                history.attempt *= u32::from(keep_attempts);
+                history.unanswered = 0;
+                self.reschedule(queue, found(at), ready.then_some(side_of(left)), due);
+            }
+            Fact::Purged { queue, purge, count } => {
+                assert_eq!(self.purge(queue, purge), count, "what was counted is purged");
+            }
+            Fact::Renamed { queue, name, over } => {
+                over.into_iter().for_each(|over| self.unbind_queue(over));
+                self.rename_queue(queue, name);
+            }
+            Fact::WindowOver { queue, .. } => {
+                self.drop_job(queue, found(at), Millis(0));
+            }
+            Fact::Configured { queue, ref settings } => self.change_own(queue, |queue| {
+                queue.settings = (!settings.is_empty()).then(|| settings.clone());
+            }),
+            Fact::Paused { queue, pauses } => self.change_own(queue, |queue| queue.pauses = pauses),
+        }
+        self.note_use(fact, at_ms);
+        applied
+    }
+
+    fn add(&mut self, queue: QueueNo, fact: &Fact<'_>, hash: u32, added: Millis) -> JobIndex {
+        let Fact::Added { id, policy, priority, ready, left, due, body, .. } = *fact else {
+            unreachable!("called for a new job");
+        };
+        let written;
+        let (made, id, hash) = match id {
+            FactId::Given(id) => (false, id, hash),
+            FactId::Made(number) => {
+                self.number = self.number.max(number);
+                written = token::written(number);
+                (true, &written[..], self.hasher().number(number))
+            }
+        };
+        let mut job = self.jobs.make(id, body, policy);
+        (job.priority, job.added, job.hash) = (priority, added, hash);
+        let weight = Weight::of(&job, None);
+        let index = self.put_job(job);
+        self.index_job(queue, hash, index);
+        self.policies.take(policy);
+        self.hold(queue, weight);
+        let queue_ref = self.queue_mut(queue);
+        queue_ref.totals.added += 1;
+        queue_ref.lookalikes |= !made && id.len() == token::ID_BYTES;
+        if ready {
+            self.make_ready(queue, index, side_of(left), due);
+        } else {
+            self.delay(queue, index, due);
+        }
+        index
+    }
+
+    fn forget_policy(&mut self, number: PolicyNo) {
+        // Who decided this saw no user. In a replay the only users left can be removed queues.
+        if self.policies.users(number) > 0 {
+            self.image_kept();
+            self.bury_slice(&mut u32::MAX.clone());
+        }
+        let policy = self.policies.forget(number);
+        self.policy_image_bytes -= record::policy_bytes(&policy);
+        self.bytes -= policy_bytes(&policy);
+    }
+
+    /// Binds a number, which may be any that is free.
+    pub(in crate::engine) fn bind_policy(&mut self, number: PolicyNo, policy: Policy) {
+        self.policy_image_bytes += record::policy_bytes(&policy);
+        self.bytes += policy_bytes(&policy);
+        self.policies.bind(number, policy, self.bases.number());
+    }
+
+    /// Stores a new job, which is too young for a base file that is being written.
+    fn put_job(&mut self, job: Job) -> JobIndex {
+        let index = self.jobs.put(job);
+        self.bases.pass_over(index);
+        index
+    }
+
+    fn flush_all(&mut self, db: Option<Db>) {
+        let all = (0..DATABASES).map(Db);
+        all.filter(|one| db.is_none_or(|db| db == *one)).for_each(|db| self.flush(db));
+    }
+
+    /// Puts a job that stands nowhere into the delayed ones, last among those of its due time.
+    fn delay(&mut self, queue: QueueNo, index: JobIndex, due: Millis) {
+        let at = self.at;
+        let (queue_ref, jobs, timers, _) = self.parts(queue);
+        let job = jobs.get_mut(index);
+        job.stage = Stage::Delayed;
+        job.order = queue_ref.sequence;
+        queue_ref.sequence += 1;
+        queue_ref.delayed.pass(timers, at);
+        let opening = queue_ref.delayed.insert(timers, index, due);
+        self.count(queue, Stage::Delayed, index, 1);
+        self.wake_by(queue, due);
+        if let Some(opening) = opening {
+            self.open_by(queue, opening);
+        }
+    }
+
+    /// Puts a job that stands nowhere at the tail or the head of its priority.
+    fn make_ready(&mut self, queue: QueueNo, index: JobIndex, enters: Side, due: Millis) {
+        let place = self.queue(queue).next_place(enters);
+        // Those at the right begin at 1. The first one at the left makes the queue's image longer.
+        if place == 0 {
+            self.change_own(queue, |queue| queue.first_place = place);
+        }
+        let (queue_ref, jobs, timers, chunks) = self.parts(queue);
+        let job = jobs.get_mut(index);
+        job.stage = Stage::Ready;
+        job.order = place;
+        match enters {
+            Side::Right => {
+                queue_ref.last_place = place;
+                queue_ref.ready.push_back(jobs, chunks, index);
+            }
+            Side::Left => {
+                queue_ref.first_place = place;
+                queue_ref.ready.push_front(jobs, chunks, index);
+            }
+        }
+        if jobs.history(index).is_none() {
+            timers.set_due(index, due);
+        }
+        self.count(queue, Stage::Ready, index, 1);
+        self.arm_expiry(queue, index);
+    }
+
+    fn arm_expiry(&mut self, queue: QueueNo, index: JobIndex) {
+        if let Some(expiry) = self.expiry(index) {
+            self.arm(queue, Stage::Ready, index, expiry);
+        }
+    }
+
+    /// Arms a job's timer in the wheel of its stage, which is not that of delayed ones.
+    fn arm(&mut self, queue: QueueNo, stage: Stage, index: JobIndex, due: Millis) {
+        let at = self.at;
+        let (queue_ref, _, timers, _) = self.parts(queue);
+        let wheel = queue_ref.wheel(stage);
+        wheel.pass(timers, at);
+        wheel.insert(timers, index, due);
+        self.wake_by(queue, due);
+    }
+
+    /// The first delayed job of the queue becomes ready.
+    pub(in crate::engine) fn fall_due(&mut self, queue: QueueNo, enters: Side) {
+        let (queue_ref, _, timers, _) = self.parts(queue);
+        let mut budget = u32::MAX;
+        // The live server opened the slot within its budget; a replay does all of it here.
+        let Peek::Due(index) = queue_ref.delayed.peek(timers, Millis(u64::MAX), &mut budget) else {
+            panic!("a job that falls due is delayed");
+        };
+        if self.bases.is_running() {
+            self.image_queue(queue);
+            self.image_job(queue, index);
+        }
+        self.leave_delayed(queue, index);
+        let (queue_ref, _, timers, _) = self.parts(queue);
+        queue_ref.delayed.take(timers, index);
+        queue_ref.version += 1;
+        self.count(queue, Stage::Delayed, index, -1);
+        let due = self.timers.due(index);
+        self.make_ready(queue, index, enters, due);
+    }
+
+    fn lease(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        token: Token,
+        end: Millis,
+        bound: bool,
+        now: Micros,
+    ) {
+        let due = self.due(index);
+        self.detach(queue, index);
+        let (history, made) = self.jobs.history_mut(index);
+        history.due = due;
+        history.token = token.0;
+        history.begun = now;
+        history.attempt += 1;
+        history.deliveries += 1;
+        history.bound = bound;
+        if made {
+            self.hold(queue, Weight::of_history());
+        }
+        self.number = self.number.max(token.0);
+        self.jobs.get_mut(index).stage = Stage::Leased;
+        self.ages.begin(now);
+        self.arm_lease(queue, index, end);
+        self.count(queue, Stage::Leased, index, 1);
+    }
+
+    /// Sets the end of a lease, last among those of its time. The order is kept with the job, so that
+    /// it is the same after loading a base file.
+    fn arm_lease(&mut self, queue: QueueNo, index: JobIndex, end: Millis) {
+        let (queue_ref, jobs, _, _) = self.parts(queue);
+        jobs.history_mut(index).0.armed = queue_ref.sequence;
+        queue_ref.sequence += 1;
+        self.arm(queue, Stage::Leased, index, end);
+    }
+
+    fn note_delivery(&mut self, queue: QueueNo, index: JobIndex, prompt: bool, now: Micros) {
+        let late_us = prompt.then(|| now.0.saturating_sub(self.due(index).start().0));
+        let queue_ref = self.queue_mut(queue);
+        queue_ref.totals.delivered += 1;
+        if let Some(late_us) = late_us {
+            let made = queue_ref.lateness.is_none();
+            let first = queue_ref.lateness.get_or_insert_default().record(late_us);
+            let grown = record::lateness_growth(made, first);
+            self.hold(queue, Weight::of_lateness(grown));
+        }
+    }
+
+    fn unlease(&mut self, queue: QueueNo, index: JobIndex) {
+        self.detach(queue, index);
+        let (history, _) = self.jobs.history_mut(index);
+        history.token = 0;
+        history.attempt -= 1;
+        history.deliveries -= 1;
+        history.bound = false;
+        let (due, fresh) = (history.due, history.deliveries == 0 && history.error.is_none());
+        if fresh {
+            self.jobs.forget_history(index);
+            self.release(queue, Weight::of_history());
+            self.timers.set_due(index, due);
+        }
+        self.queue_mut(queue).totals.delivered -= 1;
+        self.put_back(queue, index);
+        self.arm_expiry(queue, index);
+    }
+
+    fn unpop(&mut self, queue: QueueNo, image: &Image<'_>, at: Located) {
+        if let Some(window) = at.index {
+            self.drop_job(queue, window, Millis(0));
+        }
+        let mut job = self.jobs.make(image.id, image.body, image.policy);
+        (job.priority, job.added) = (image.priority, image.added);
+        (job.order, job.hash) = (image.place, at.hash);
+        let index = self.put_job(job);
+        self.index_job(queue, at.hash, index);
+        self.policies.take(image.policy);
+        if let Some([attempt, deliveries, nacks, timeouts, lost, unanswered]) = image.history {
+            let (history, _) = self.jobs.history_mut(index);
+            let due = image.due;
+            (history.due, history.attempt, history.deliveries) = (due, attempt, deliveries);
+            (history.nacks, history.timeouts, history.lost) = (nacks, timeouts, lost);
+            (history.unanswered, history.error) = (unanswered, image.error.map(Box::from));
+        } else {
+            self.timers.set_due(index, image.due);
+        }
+        self.hold(queue, Weight::of(self.jobs.get(index), self.jobs.history(index)));
+        self.queue_mut(queue).totals.delivered -= 1;
+        self.put_back(queue, index);
+        self.arm_expiry(queue, index);
+    }
+
+    fn nack(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        counted: bool,
+        priority: u8,
+        error: Option<&[u8]>,
+    ) {
+        self.detach(queue, index);
+        let before = Weight::of(self.jobs.get(index), self.jobs.history(index));
+        self.jobs.get_mut(index).priority = priority;
+        let (history, _) = self.jobs.history_mut(index);
+        history.nacks += 1;
+        history.attempt -= u32::from(!counted);
+        history.token = 0;
+        history.unanswered = 0;
+        history.bound = false;
+        if let Some(error) = error {
+            history.error = Some(error.into());
+        }
+        let after = Weight::of(self.jobs.get(index), self.jobs.history(index));
+        self.release(queue, before);
+        self.hold(queue, after);
+        self.queue_mut(queue).totals.nacked += 1;
+    }
+
+    fn end_lease(&mut self, queue: QueueNo, index: JobIndex, lost: bool, counted: bool) {
+        self.detach(queue, index);
+        let (history, _) = self.jobs.history_mut(index);
+        // What is not counted is not the job's or the consumer's doing, so it is no step of a row.
+        history.unanswered += u32::from(counted);
+        history.attempt -= u32::from(!counted);
+        history.bound = false;
+        // The token stays: until the next delivery it still serves for ACK.
+        let totals = if lost {
+            history.lost += 1;
+            &mut self.queue_mut(queue).totals.lost
+        } else {
+            history.timeouts += 1;
+            &mut self.queue_mut(queue).totals.timeouts
+        };
+        *totals += 1;
+    }
+
+    /// Puts a job that stands nowhere to where its delivery sends it.
+    fn settle(&mut self, queue: QueueNo, index: JobIndex, to: Destination, now: Millis) {
+        match to {
+            Destination::Ready => self.put_back(queue, index),
+            Destination::Delayed { due } => {
+                self.jobs.history_mut(index).0.due = due;
+                self.delay(queue, index, due);
+            }
+            Destination::Dead { reason, kept_until } => {
+                self.die(queue, index, reason, now, kept_until);
+            }
+        }
+    }
+
+    fn die(&mut self, queue: QueueNo, index: JobIndex, reason: Reason, now: Millis, until: Millis) {
+        self.jobs.history_mut(index).0.death = Some((reason, now));
+        let (queue_ref, jobs, _, chunks) = self.parts(queue);
+        let job = jobs.get_mut(index);
+        job.stage = Stage::Dead;
+        // The order of death, among equal instants too.
+        job.order = queue_ref.sequence;
+        queue_ref.sequence += 1;
+        queue_ref.dead.push_back(chunks, 0, index, |key, place| {
+            jobs.get_mut(key).spot = place.number();
+        });
+        queue_ref.totals.died += 1;
+        self.count(queue, Stage::Dead, index, 1);
+        self.arm(queue, Stage::Dead, index, until);
+    }
+
+    /// Puts a job that stands nowhere back to its old place.
+    fn put_back(&mut self, queue: QueueNo, index: JobIndex) {
+        let (queue_ref, jobs, _, _) = self.parts(queue);
+        jobs.get_mut(index).stage = Stage::Ready;
+        queue_ref.ready.put_back(jobs, index);
+        self.count(queue, Stage::Ready, index, 1);
+    }
+
+    /// Delayed anew, or ready where it enters.
+    fn reschedule(&mut self, queue: QueueNo, index: JobIndex, ready: Option<Side>, due: Millis) {
+        self.detach(queue, index);
+        if self.jobs.history(index).is_some() {
+            let (history, _) = self.jobs.history_mut(index);
+            (history.due, history.token) = (due, 0);
+        }
+        match ready {
+            Some(enters) => self.make_ready(queue, index, enters, due),
+            None => self.delay(queue, index, due),
+        }
+    }
+
+    /// Takes a job out of where it stands; it keeps its number and its id.
+    fn detach(&mut self, queue: QueueNo, index: JobIndex) {
+        let stage = self.jobs.get(index).stage;
+        if stage == Stage::Delayed {
+            self.leave_delayed(queue, index);
+        }
+        // A ready job that was armed has its due time in what is armed: keep it.
+        let due = self.due(index);
+        let (queue_ref, jobs, timers, chunks) = self.parts(queue);
+        if timers.is_armed(index) {
+            queue_ref.wheel(stage).cancel(timers, index);
+        }
+        match stage {
+            Stage::Ready => {
+                queue_ref.ready.remove(jobs, chunks, index);
+                timers.set_due(index, due);
+            }
+            Stage::Dead => {
+                let spot = std::mem::take(&mut jobs.get_mut(index).spot);
+                let place = crate::wheel::list::Place::from_number(spot)
+                    .expect("a dead job stands among the dead");
+                queue_ref.dead.remove(chunks, place, index, |key, place| {
+                    jobs.get_mut(key).spot = place.number();
+                });
+                jobs.history_mut(index).0.death = None;
+            }
+            Stage::Window => queue_ref.windows -= 1,
+            Stage::Leased => {
+                let begun = self.jobs.history(index).map_or(Micros(0), |history| history.begun);
+                self.ages.end(begun);
+            }
+            _ => {}
+        }
+        self.count(queue, stage, index, -1);
+    }
+
+    /// The same for a job that nobody asks for any more.
+    fn drop_job(&mut self, queue: QueueNo, index: JobIndex, window_end: Millis) {
+        let (job, _) = self.end(queue, index, window_end);
+        self.jobs.discard(job);
+    }
+
+    /// The job is gone; its id stays taken until `window_end`, unless that is 0. Its id and body are to
+    /// be discarded.
+    #[must_use]
+    fn end(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        window_end: Millis,
+    ) -> (Job, Option<History>) {
+        self.detach(queue, index);
+        if window_end.0 == 0 {
+            self.unindex_job(queue, index);
+            let (job, history) = self.jobs.take(index);
+            self.release(queue, Weight::of(&job, history.as_ref()));
+            self.policies.release(job.policy());
+            return (job, history);
+        }
+        let sequence = self.queue(queue).sequence;
+        let history = self.jobs.forget_history(index);
+        let id = self.jobs.id(index).to_vec();
+        let mut window = self.jobs.make(&id, &[], self.jobs.get(index).policy());
+        let job = self.jobs.get_mut(index);
+        (window.stage, window.hash, window.order) = (Stage::Window, job.hash, sequence);
+        let job = std::mem::replace(job, window);
+        self.release(queue, Weight::of(&job, history.as_ref()));
+        self.hold(queue, Weight::of(self.jobs.get(index), None));
+        self.queue_mut(queue).windows += 1;
+        self.count(queue, Stage::Window, index, 1);
+        self.arm(queue, Stage::Window, index, window_end);
+        (job, history)
+    }
+
+    /// A job has come to a stage or leaves it.
+    fn count(&mut self, queue: QueueNo, stage: Stage, index: JobIndex, by: i64) {
+        let weight = Weight::of(self.jobs.get(index), self.jobs.history(index));
+        let weights = &mut self.queue_mut(queue).weights;
+        if by > 0 {
+            weights.of(stage).add(weight);
+        } else {
+            weights.of(stage).remove(weight);
+        }
+        let Some(state) = stage.state() else { return };
+        let queue_ref = self.queue_mut(queue);
+        let add = |count: &mut u64| {
+            *count = count.checked_add_signed(by).expect("counts are never negative");
+        };
+        let existed = queue_ref.exists();
+        add(&mut queue_ref.counts[state as usize]);
+        add(&mut queue_ref.jobs);
+        let (exists, db) = (queue_ref.exists(), queue_ref.db);
+        let database = self.database_mut(db);
+        if existed != exists {
+            add(&mut database.existing);
+        }
+        add(&mut database.counts[state as usize]);
+        if exists && !existed {
+            self.note_coming(queue);
+        }
+    }
+
+    pub(in crate::engine) fn hold(&mut self, queue: QueueNo, weight: Weight) {
+        let queue_ref = self.queue_mut(queue);
+        queue_ref.bytes += weight.bytes;
+        queue_ref.image_bytes += weight.image_bytes;
+        self.databases[place_of(queue).0].image_bytes += weight.image_bytes;
+        self.bytes += weight.bytes;
+        self.job_bytes += weight.bytes;
+    }
+
+    fn release(&mut self, queue: QueueNo, weight: Weight) {
+        let queue_ref = self.queue_mut(queue);
+        queue_ref.bytes -= weight.bytes;
+        queue_ref.image_bytes -= weight.image_bytes;
+        self.databases[place_of(queue).0].image_bytes -= weight.image_bytes;
+        self.bytes -= weight.bytes;
+        self.job_bytes -= weight.bytes;
+    }
+
+    /// A queue without a job and a window lives on for its totals, from its last use on.
+    fn note_use(&mut self, fact: &Fact<'_>, now: Millis) {
+        let Some(number) = queue_of(fact) else { return };
+        let queue = self.queue_mut(number);
+        queue.used = now;
+        queue.version += 1;
+        if !queue.exists() && queue.windows == 0 {
+            self.note_idle(number, now);
+        }
+    }
+}
+
+/// The job that a fact is about, where it is one by id.
+fn subject<'f>(fact: &'f Fact<'_>) -> Option<(QueueNo, &'f [u8])> {
+    Some(match *fact {
+        Fact::Added { queue, id: FactId::Given(id), .. } => (queue, id),
+        Fact::Unpopped { queue, ref image } => (queue, image.id),
+        Fact::Leased { queue, id, .. }
+        | Fact::Popped { queue, id, .. }
+        | Fact::Unleased { queue, id, .. }
+        | Fact::Acked { queue, id, .. }
+        | Fact::Nacked { queue, id, .. }
+        | Fact::Extended { queue, id, .. }
+        | Fact::LeaseOver { queue, id, .. }
+        | Fact::Deleted { queue, id, .. }
+        | Fact::Expired { queue, id, .. }
+        | Fact::Dropped { queue, id, .. }
+        | Fact::Rescheduled { queue, id, .. }
+        | Fact::Redriven { queue, id, .. }
+        | Fact::WindowOver { queue, id, .. } => (queue, id),
+        _ => return None,
+    })
+}
+
+/// The queue that a fact leaves bound.
+pub(in crate::engine) fn queue_of(fact: &Fact<'_>) -> Option<QueueNo> {
+    match *fact {
+        Fact::QueueBound { queue, .. }
+        | Fact::Due { queue, .. }
+        | Fact::Configured { queue, .. }
+        | Fact::Paused { queue, .. }
+        | Fact::Purged { queue, .. }
+        | Fact::Renamed { queue, .. }
+        | Fact::Added { queue, id: FactId::Made(_), .. } => Some(queue),
+        _ => subject(fact).map(|(queue, _)| queue),
+    }
+}
+
+fn found(at: Located) -> JobIndex {
+    at.index.expect("a fact about a job finds it")
+}

@@ -1,0 +1,56 @@
+//! A digest of the durable state: equal live, after recovery and in a replica.
+
+use std::hash::{Hash, Hasher};
+
+use ahash::AHasher;
+
+use crate::engine::Engine;
+use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::queue::Queue;
+
+/// Hashes with fixed keys, so that digests of two engines with different seeds compare.
+fn hashed(value: impl Hash) -> u64 {
+    let mut hasher = AHasher::default();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Engine {
+    /// The digest. Jobs, places, policies, totals and names count; layout, budgets, waiters and the
+    /// numbers of slabs do not. Cost: all jobs; for tests and for comparing machines.
+    pub fn digest(&self) -> u64 {
+        let queues = self.store.queues();
+        // Sums, so that the order in which tables are walked does not matter.
+        let queues = queues.map(|queue| self.digest_queue(queue)).fold(0, u64::wrapping_add);
+        hashed((queues, self.store.number))
+    }
+
+    fn digest_queue(&self, queue: &Queue) -> u64 {
+        // What was purged is not there, however much of it is freed.
+        let jobs = &self.store.jobs;
+        let there = queue.table.iter().filter(|index| !queue.has_purged(jobs, *index));
+        let jobs = there.map(|index| self.digest_job(index)).fold(0, u64::wrapping_add);
+        let named = (queue.db, &queue.name, queue.sequence, queue.last_place, queue.used);
+        let counted = (queue.counts, queue.windows, queue.totals, &queue.lateness, queue.bytes);
+        let own = (&queue.settings, queue.pauses, queue.first_place);
+        hashed((jobs, named, counted, own))
+    }
+
+    fn digest_job(&self, index: JobIndex) -> u64 {
+        let (jobs, timers) = (&self.store.jobs, &self.store.timers);
+        let job = jobs.get(index);
+        let history = jobs.history(index).map(|history| {
+            let counts = [history.attempt, history.deliveries, history.nacks, history.timeouts];
+            let more =
+                (history.lost, history.unanswered, history.bound, history.death, history.armed);
+            (history.token, history.due, counts, more, &history.error)
+        });
+        // Of a window the order is volatile: it is only compared with that of a purge.
+        let order = if job.stage == Stage::Window { 0 } else { job.order };
+        let text = (jobs.id(index), jobs.body(index));
+        let own = (text, job.added, order, job.priority, job.stage as u8);
+        let armed = timers.is_armed(index).then(|| timers.due(index));
+        let timed = (self.store.due(index), armed);
+        hashed((own, timed, self.store.policy(index), history))
+    }
+}

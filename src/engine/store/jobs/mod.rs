@@ -1,0 +1,465 @@
+//! A job as it is kept: 40 bytes beside its timer, its place in the id index and a slot for id and
+//! body.
+//!
+//! What only a delivered or dead job has is apart ([`History`]), so that a million jobs that wait
+//! for their time do not pay for it.
+
+pub(in crate::engine) mod bodies;
+pub(in crate::engine) mod entries;
+pub(in crate::engine) mod hash;
+pub(in crate::engine) mod index;
+pub(in crate::engine) mod policies;
+pub(in crate::engine) mod slots;
+
+use crate::engine::model::reply::Reason;
+use crate::engine::model::request::State;
+use crate::engine::store::jobs::bodies::{Data, Slot};
+use crate::ids::PolicyNo;
+use crate::pool::Pool;
+use crate::time::{Micros, Millis};
+
+/// The slab number of a job inside a partition; also the key of its timer.
+pub type JobIndex = u32;
+
+/// What the slab holds under a number.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Stage {
+    /// Nothing.
+    #[default]
+    Vacant,
+    /// Its timer is its due time.
+    Delayed,
+    /// In the ready order; its timer is its expiry if it has a TTL and was never delivered.
+    Ready,
+    /// Its timer is its lease's end.
+    Leased,
+    /// Among the dead letters; its timer is when it is dropped.
+    Dead,
+    /// No job any more, only an id that is still taken (UNIQUE); its timer is the window's end.
+    Window,
+}
+
+impl Stage {
+    /// The state users see; none for a vacant number or a window.
+    pub fn state(self) -> Option<State> {
+        match self {
+            Stage::Delayed => Some(State::Delayed),
+            Stage::Ready => Some(State::Ready),
+            Stage::Leased => Some(State::Leased),
+            Stage::Dead => Some(State::Dead),
+            Stage::Vacant | Stage::Window => None,
+        }
+    }
+}
+
+/// A job, or a window on an id.
+///
+/// It is the only one that knows where its id and body stand: whoever takes it out of the slab hands
+/// it to [`Jobs::discard`] or [`Jobs::part_with`].
+#[derive(Default, Debug)]
+pub struct Job {
+    /// When it was added.
+    pub added: Millis,
+    /// Delayed: the sequence in which it was armed. Ready and leased: its place. Dead: the sequence
+    /// of its death. Window: the queue's sequence when it began, or 0.
+    pub order: i64,
+    /// Where the id and, behind it, the body stand.
+    slot: Slot,
+    /// Bytes of both.
+    length: u32,
+    /// The low half of the id's hash: growing the index then touches no id.
+    pub hash: u32,
+    /// The number of its policy; or, with [`HISTORY`] set, of its history, which then knows the
+    /// policy: 8 bytes saved for every job that waits for its time.
+    link: u32,
+    /// Ready: where in the ready order. Dead: where among the dead letters.
+    pub spot: u32,
+    id_length: u16,
+    /// 0 (first) to 9.
+    pub priority: u8,
+    /// What it is.
+    pub stage: Stage,
+}
+
+const _: () = assert!(size_of::<Job>() <= 40);
+
+/// The bit of `Job::link` that tells a history from a policy. Policies are numbered densely and
+/// counted as memory, so their numbers stay far below it.
+const HISTORY: u32 = 1 << 31;
+
+impl Job {
+    /// The policy of a job that has no history, as one that was taken out of the store.
+    pub fn policy(&self) -> PolicyNo {
+        assert_eq!(self.link & HISTORY, 0, "the history knows the policy");
+        PolicyNo(self.link)
+    }
+
+    /// Bytes of id and body.
+    pub fn data_bytes(&self) -> usize {
+        self.length as usize
+    }
+
+    /// Bytes of the id.
+    pub fn id_bytes(&self) -> usize {
+        usize::from(self.id_length)
+    }
+
+    /// Bytes of the body.
+    pub fn body_bytes(&self) -> usize {
+        self.data_bytes() - self.id_bytes()
+    }
+}
+
+/// A job that has left the store, with all that it had.
+#[derive(Debug)]
+pub struct Departed {
+    /// The job.
+    pub job: Job,
+    /// Its history, if it had one.
+    pub history: Option<History>,
+    /// The id, then the body.
+    data: Box<[u8]>,
+}
+
+impl Departed {
+    /// The id.
+    pub fn id(&self) -> &[u8] {
+        &self.data[..self.job.id_bytes()]
+    }
+
+    /// The body.
+    pub fn body(&self) -> &[u8] {
+        &self.data[self.job.id_bytes()..]
+    }
+}
+
+/// What a job that was delivered, or died, has beside.
+#[derive(Clone, Default, Debug)]
+pub struct History {
+    /// The job's policy.
+    policy: PolicyNo,
+    /// The newest token; 0 when it is void.
+    pub token: u64,
+    /// Its due time while the timer counts something else.
+    pub due: Millis,
+    /// Leased: the sequence in which the lease was armed, the order among equal ends.
+    pub armed: i64,
+    /// When the newest delivery was decided; 0 when nobody knows, as after loading a base file.
+    /// Volatile: it is shown and counted, and decides nothing.
+    pub begun: Micros,
+    /// Deliveries that count.
+    pub attempt: u32,
+    /// All deliveries.
+    pub deliveries: u32,
+    /// Those that ended with a NACK.
+    pub nacks: u32,
+    /// Those whose lease ran out.
+    pub timeouts: u32,
+    /// Those whose connection closed.
+    pub lost: u32,
+    /// How many leases in a row ended without an answer: from the second on the backoff applies.
+    pub unanswered: u32,
+    /// The running lease ends with its connection.
+    pub bound: bool,
+    /// Dead: why and since when.
+    pub death: Option<(Reason, Millis)>,
+    /// The text of the last `NACK … ERROR`.
+    pub error: Option<Box<[u8]>>,
+}
+
+impl History {
+    /// When the newest delivery was decided, if that is known.
+    pub fn delivered(&self) -> Option<Micros> {
+        (self.begun.0 > 0).then_some(self.begun)
+    }
+}
+
+/// Jobs, their histories, ids and bodies by number, in blocks that never move.
+#[derive(Default, Debug)]
+pub struct Jobs {
+    jobs: Pool<Job, JOBS_PER_BLOCK>,
+    histories: Pool<History, 1024>,
+    data: Data,
+    /// The next job to be asked whether a lower page has room for its id and body.
+    moving: JobIndex,
+    /// Numbers of blocks of jobs that were closed, for whoever keeps something beside each job.
+    closed: Vec<JobIndex>,
+}
+
+/// Jobs whose memory comes and goes together, 160 KiB.
+pub const JOBS_PER_BLOCK: usize = 4_096;
+
+/// Jobs that are asked in one step of a budget, beside a step for each that is moved.
+const ASKED_A_STEP: u32 = 8;
+
+/// Bytes counted per job beside id and body: the job, its timer, its share of wheel and index.
+pub const JOB_BYTES: usize = size_of::<Job>() + 12 + 5 + 11;
+
+/// Bytes counted per history.
+pub const HISTORY_BYTES: usize = size_of::<History>() + 8;
+
+impl Jobs {
+    /// Stores a job.
+    pub fn put(&mut self, job: Job) -> JobIndex {
+        let index = self.jobs.alloc();
+        *self.jobs.get_mut(index) = job;
+        index
+    }
+
+    /// A vacant job with id and body, to be [`put`](Jobs::put).
+    pub fn make(&mut self, id: &[u8], body: &[u8], policy: PolicyNo) -> Job {
+        let length = u32::try_from(id.len() + body.len()).expect("a body is less than 4 GiB");
+        let (slot, id_length) = (self.data.put(id, body), id.len() as u16);
+        Job { slot, length, id_length, link: policy.0, ..Job::default() }
+    }
+
+    /// Forgets id and body of a job that was taken out.
+    pub fn discard(&mut self, job: Job) {
+        self.data.free(job.slot, job.data_bytes());
+    }
+
+    /// Lets a job that was taken out go, with all that it had.
+    pub fn part_with(&mut self, job: Job, history: Option<History>) -> Departed {
+        let data = self.data.take(job.slot, job.data_bytes());
+        Departed { job, history, data }
+    }
+
+    /// The job's id.
+    pub fn id(&self, index: JobIndex) -> &[u8] {
+        let job = self.get(index);
+        &self.data.get(job.slot, job.data_bytes())[..job.id_bytes()]
+    }
+
+    /// The job's body.
+    pub fn body(&self, index: JobIndex) -> &[u8] {
+        let job = self.get(index);
+        &self.data.get(job.slot, job.data_bytes())[job.id_bytes()..]
+    }
+
+    /// Whether as many ids are kept as there are jobs and windows.
+    pub fn has_data_of_each(&self) -> bool {
+        self.data.count() == self.jobs.used()
+    }
+
+    /// Bytes held for ids and bodies.
+    pub fn data_bytes(&self) -> usize {
+        self.data.bytes()
+    }
+
+    /// Bytes held for jobs and their histories.
+    pub fn job_bytes(&self) -> usize {
+        self.jobs.bytes() + self.histories.bytes()
+    }
+
+    /// Bytes of pages that could be given back if ids and bodies stood closer together; 0 if it is certain
+    /// that they are fewer than `enough`.
+    pub fn spare_data_bytes(&self, enough: usize) -> usize {
+        self.data.spare_bytes(enough)
+    }
+
+    /// The same of jobs and histories.
+    pub fn spare_job_bytes(&self) -> usize {
+        self.jobs.spare_bytes() + self.histories.spare_bytes()
+    }
+
+    /// Whether a job with so many bytes of id and body finds room in what is held.
+    pub fn has_room(&self, data_bytes: usize) -> bool {
+        self.jobs.has_room() && self.data.has_room(data_bytes)
+    }
+
+    /// How many jobs have a history.
+    pub fn history_count(&self) -> usize {
+        self.histories.used()
+    }
+
+    /// How many jobs and windows there are.
+    pub fn count(&self) -> usize {
+        self.jobs.used()
+    }
+
+    /// Moves ids and bodies of some jobs closer together; true when all were asked. `moved` counts them.
+    pub fn move_data(&mut self, budget: &mut u32, moved: &mut u64) -> bool {
+        while self.moving < self.jobs.end() {
+            if *budget == 0 {
+                return false;
+            }
+            if self.jobs.find(self.moving).is_none() {
+                // A block without jobs, as after a peak.
+                self.moving = (self.moving + 1).next_multiple_of(JOBS_PER_BLOCK as u32);
+                *budget -= 1;
+                continue;
+            }
+            let end = self.moving + ASKED_A_STEP;
+            let mut steps = 1;
+            for index in self.moving..end {
+                let more = self.move_one(index);
+                steps += more;
+                *moved += u64::from(more > 0);
+            }
+            *budget = budget.saturating_sub(steps);
+            self.moving = end;
+        }
+        self.moving = 0;
+        self.data.close_empty();
+        true
+    }
+
+    /// How many steps it took.
+    fn move_one(&mut self, index: JobIndex) -> u32 {
+        let Some(job) = self.jobs.find_mut(index) else { return 0 };
+        if job.stage == Stage::Vacant {
+            return 0;
+        }
+        let before = job.slot;
+        job.slot = self.data.move_below(before, job.data_bytes());
+        // A KiB is copied in a fifth of the time that finding it takes.
+        if job.slot == before { 0 } else { 1 + job.data_bytes() as u32 / 4_096 }
+    }
+
+    /// Moves a job to a lower block, if that helps to close one: its new number. Whoever knows the old one
+    /// has to be told.
+    pub fn move_below(&mut self, index: JobIndex) -> Option<JobIndex> {
+        let lower = self.jobs.move_below(index);
+        if lower.is_some() {
+            self.note_closed(index);
+        }
+        lower
+    }
+
+    /// Moves a job's history to a lower block, if that helps to close one.
+    pub fn move_history(&mut self, index: JobIndex) {
+        let job = self.jobs.get_mut(index);
+        if job.link & HISTORY != 0
+            && let Some(lower) = self.histories.move_below(job.link & !HISTORY)
+        {
+            job.link = HISTORY | lower;
+        }
+    }
+
+    /// The first number of a block that was closed since this was last asked, and may be open again.
+    pub fn next_closed(&mut self) -> Option<JobIndex> {
+        self.closed.pop()
+    }
+
+    /// Whether there is a block for this number.
+    pub fn is_open(&self, index: JobIndex) -> bool {
+        self.jobs.is_open(index)
+    }
+
+    fn note_closed(&mut self, index: JobIndex) {
+        if !self.jobs.is_open(index) {
+            self.closed.push(index - index % JOBS_PER_BLOCK as u32);
+        }
+    }
+
+    /// Takes a job out, with its history.
+    pub fn take(&mut self, index: JobIndex) -> (Job, Option<History>) {
+        let history = self.forget_history(index);
+        let job = std::mem::take(self.jobs.get_mut(index));
+        self.jobs.free(index);
+        self.note_closed(index);
+        (job, history)
+    }
+
+    /// The job.
+    pub fn get(&self, index: JobIndex) -> &Job {
+        self.jobs.get(index)
+    }
+
+    /// The job, if there may be none any more.
+    pub fn find(&self, index: JobIndex) -> Option<&Job> {
+        self.jobs.find(index)
+    }
+
+    /// The job, to change.
+    pub fn get_mut(&mut self, index: JobIndex) -> &mut Job {
+        self.jobs.get_mut(index)
+    }
+
+    /// The job's history, if it has one.
+    pub fn history(&self, index: JobIndex) -> Option<&History> {
+        let link = self.jobs.get(index).link;
+        (link & HISTORY != 0).then(|| self.histories.get(link & !HISTORY))
+    }
+
+    /// The job's history, made if it has none. True if it was made.
+    pub fn history_mut(&mut self, index: JobIndex) -> (&mut History, bool) {
+        let job = self.jobs.get_mut(index);
+        let made = job.link & HISTORY == 0;
+        if made {
+            let policy = PolicyNo(job.link);
+            job.link = HISTORY | self.histories.alloc();
+            self.histories.get_mut(job.link & !HISTORY).policy = policy;
+        }
+        (self.histories.get_mut(job.link & !HISTORY), made)
+    }
+
+    /// The job's policy.
+    pub fn policy(&self, index: JobIndex) -> PolicyNo {
+        self.history(index).map_or_else(|| self.get(index).policy(), |history| history.policy)
+    }
+
+    /// Gives a job without a history this one.
+    pub fn restore_history(&mut self, index: JobIndex, history: History) {
+        let policy = self.get(index).policy();
+        *self.history_mut(index).0 = History { policy, ..history };
+    }
+
+    /// Forgets the job's history and returns it.
+    pub fn forget_history(&mut self, index: JobIndex) -> Option<History> {
+        let job = self.jobs.get_mut(index);
+        if job.link & HISTORY == 0 {
+            return None;
+        }
+        let number = job.link & !HISTORY;
+        let history = std::mem::take(self.histories.get_mut(number));
+        self.histories.free(number);
+        job.link = history.policy.0;
+        Some(history)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng, rngs::SmallRng};
+
+    fn body(number: u32) -> Vec<u8> {
+        number.to_le_bytes().repeat(30)
+    }
+
+    #[test]
+    fn jobs_keep_id_and_body_while_they_are_moved_together_in_slices() {
+        let mut rng = SmallRng::seed_from_u64(3);
+        let mut jobs = Jobs::default();
+        let mut there: Vec<(JobIndex, u32)> = Vec::new();
+        for number in 0..300_000 {
+            let job = jobs.make(b"id", &body(number), PolicyNo(0));
+            let index = jobs.put(job);
+            jobs.get_mut(index).stage = Stage::Delayed;
+            there.push((index, number));
+        }
+        for _ in 0..270_000 {
+            let (index, _) = there.swap_remove(rng.random_range(0..there.len()));
+            let (job, history) = jobs.take(index);
+            if index % 2 == 0 {
+                jobs.discard(job);
+            } else {
+                let departed = jobs.part_with(job, history);
+                assert_eq!((departed.id(), departed.body().len()), (&b"id"[..], 120));
+            }
+        }
+        let mut slices = 0;
+        while !jobs.move_data(&mut 100, &mut 0) {
+            slices += 1;
+        }
+        // Of 30,000 most are moved.
+        let (asked, moved) = (300_000 / ASKED_A_STEP, 30_000);
+        let fewest = (asked + moved / 2) / 108;
+        assert!((fewest..(asked + moved) / 100 + 10).contains(&slices), "{slices} slices");
+        assert!(jobs.spare_data_bytes(0) == 0 && jobs.has_data_of_each());
+        for (index, number) in there {
+            assert_eq!((jobs.id(index), jobs.body(index)), (&b"id"[..], &body(number)[..]));
+        }
+    }
+}

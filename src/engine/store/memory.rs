@@ -1,0 +1,70 @@
+//! What jobs take: memory, and room in a base file.
+
+use crate::engine::model::request::State;
+use crate::engine::snapshot::record;
+use crate::engine::store::jobs::bodies::stored_bytes;
+use crate::engine::store::jobs::{HISTORY_BYTES, History, JOB_BYTES, Job, Stage};
+
+/// What a job takes: bytes counted as memory, and bytes of its image in a base file.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Weight {
+    pub(in crate::engine) bytes: u64,
+    pub(in crate::engine) image_bytes: u64,
+}
+
+impl Weight {
+    /// Of a job.
+    pub fn of(job: &Job, history: Option<&History>) -> Weight {
+        Weight { bytes: job_bytes(job, history), image_bytes: record::job_bytes(job, history) }
+    }
+
+    /// Adds another.
+    pub fn add(&mut self, other: Weight) {
+        self.bytes += other.bytes;
+        self.image_bytes += other.image_bytes;
+    }
+
+    /// Takes another away that was added.
+    pub fn remove(&mut self, other: Weight) {
+        self.bytes -= other.bytes;
+        self.image_bytes -= other.image_bytes;
+    }
+
+    /// By how much a queue's lateness makes its image longer.
+    pub fn of_lateness(image_bytes: u64) -> Weight {
+        Weight { bytes: 0, image_bytes }
+    }
+
+    /// What a job takes more once it has a history.
+    pub fn of_history() -> Weight {
+        Weight { bytes: HISTORY_BYTES as u64, image_bytes: record::HISTORY_IMAGE_BYTES }
+    }
+}
+
+/// What the jobs and windows of a queue take, by stage: all of one can then go at once.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Weights([Weight; 5]);
+
+impl Weights {
+    /// Of the jobs in a state.
+    pub fn of_state(&self, state: State) -> Weight {
+        self.0[state as usize]
+    }
+
+    /// Of the jobs in this stage, or of the windows.
+    pub fn of(&mut self, stage: Stage) -> &mut Weight {
+        let at = stage.state().map_or(State::ALL.len(), |state| state as usize);
+        &mut self.0[at]
+    }
+}
+
+/// Bytes counted for a job.
+pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
+    let history = history.map_or(0, |history| HISTORY_BYTES + text_bytes(history.error.as_deref()));
+    (stored_bytes(job.data_bytes()) + JOB_BYTES + history) as u64
+}
+
+/// Bytes counted for the text of a failed delivery: an allocation of its own.
+pub fn text_bytes(text: Option<&[u8]>) -> usize {
+    text.map_or(0, |text| text.len() + 16)
+}

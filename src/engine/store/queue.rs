@@ -1,0 +1,281 @@
+//! A queue: its jobs by id, by time and by place, and its counts.
+
+use crate::engine::decide::purge::Purging;
+use crate::engine::handoff::allowance::Pace;
+use crate::engine::model::lateness::Histogram;
+use crate::engine::model::queue_settings::{Pauses, QueueSettings, Side};
+use crate::engine::model::request::State;
+use crate::engine::model::stats::Totals;
+use crate::engine::store::jobs::index::Table;
+use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::memory::Weights;
+use crate::engine::store::ready::{ReadyOrder, TAIL_PLACE_MIN};
+use crate::ids::{Db, QueueNo};
+use crate::time::Millis;
+use crate::wheel::Wheel;
+use crate::wheel::list::List;
+
+/// Bytes counted for a queue beside its name and its jobs.
+pub const QUEUE_BYTES: u64 = size_of::<Queue>() as u64 + 320;
+
+/// A queue.
+#[derive(Debug)]
+pub struct Queue {
+    // Durable: equal after a replay of the facts.
+    /// Its number.
+    pub number: QueueNo,
+    /// Its database.
+    pub db: Db,
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// Jobs by state.
+    pub counts: [u64; 4],
+    /// All of them together.
+    pub jobs: u64,
+    /// Ids that are taken without a job.
+    pub windows: u64,
+    /// All-time totals.
+    pub totals: Totals,
+    /// All-time lateness; made on first use.
+    pub lateness: Option<Box<Histogram>>,
+    /// The sequence of the next job that is delayed: the order among equal due times.
+    pub sequence: i64,
+    /// The greatest place given so far.
+    pub last_place: i64,
+    /// The least place given so far; 1 until one was given at the head.
+    pub first_place: i64,
+    /// What is set for it; none when nothing is.
+    pub settings: Option<Box<QueueSettings>>,
+    /// Whether it is paused.
+    pub pauses: Pauses,
+    /// When a fact last named the queue.
+    pub used: Millis,
+
+    // Where the jobs are: follows from them.
+    /// Jobs and windows by id.
+    pub table: Table,
+    /// Delayed jobs by due time.
+    pub delayed: Wheel,
+    /// Leased jobs by the end of their lease.
+    pub leases: Wheel,
+    /// Expiries of ready jobs, retentions of dead ones, ends of windows.
+    pub ends: Wheel,
+    /// Ready jobs by priority and place.
+    pub ready: ReadyOrder,
+    /// Dead jobs, oldest death first.
+    pub dead: List,
+    /// A client has chosen an id of the length of server-made ones, so that a new number's id may
+    /// be taken. Without it there is nothing to look up.
+    pub lookalikes: bool,
+    /// What was purged and is not freed yet.
+    pub purging: Option<Box<Purging>>,
+    /// Bytes counted for jobs and windows.
+    pub bytes: u64,
+    /// What they take, by stage.
+    pub weights: Weights,
+    /// When it has due work next; none is `NEVER`. Its timer in the partition's wheel is this or
+    /// `opening`, whichever is earlier.
+    pub wake: Millis,
+    /// When slots of its delayed jobs are to be opened ahead of their time; none is `NEVER`.
+    pub opening: Millis,
+    /// A setting or a pause may keep its ready jobs from being taken.
+    pub holds_back: bool,
+
+    // Volatile.
+    /// Which binding of its number this is: numbers are bound again, births never repeat.
+    pub born: u64,
+    /// Counts its changes.
+    pub version: u64,
+    /// The key of its timer in the partition's wheel.
+    pub wake_key: u32,
+    /// Bytes of its images in a base file, its jobs' included.
+    pub image_bytes: u64,
+    /// The number of the base file that its image has been written to.
+    pub imaged: u32,
+    /// The number of the base file that all its jobs' images have been written to.
+    pub walked: u32,
+    /// Who waits for its jobs: the number of a line.
+    pub line: Option<u32>,
+    /// It is in the list of queues whose jobs became ready in this step.
+    pub touched: bool,
+    /// It is in the list of queues without a job, and may have one again.
+    pub idle: bool,
+    /// It is in the list of queues with due work.
+    pub sweeping: bool,
+    /// The places that were given before this step.
+    pub stale: Stale,
+    /// What its deliveries have used up of its rate.
+    pub pace: Pace,
+    /// Hand-offs since the start that went back.
+    pub returned: u64,
+}
+
+/// Places that were given in earlier steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stale {
+    first: i64,
+    last: i64,
+}
+
+impl Stale {
+    /// All places.
+    pub const ALL: Stale = Stale { first: i64::MIN, last: i64::MAX };
+
+    /// A place is given, at the tail or at the head.
+    pub fn give(&mut self, place: i64) {
+        if place >= TAIL_PLACE_MIN {
+            self.last = self.last.min(place - 1);
+        } else {
+            self.first = self.first.max(place + 1);
+        }
+    }
+
+    /// Whether a place was given in an earlier step.
+    pub fn holds(self, place: i64) -> bool {
+        (self.first..=self.last).contains(&place)
+    }
+}
+
+/// No wake-up.
+pub const NEVER: Millis = Millis(u64::MAX);
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(number: QueueNo, db: Db, name: &[u8], born: u64) -> Queue {
+        Queue {
+            number,
+            db,
+            name: name.into(),
+            counts: [0; 4],
+            jobs: 0,
+            windows: 0,
+            totals: Totals::default(),
+            lateness: None,
+            sequence: 0,
+            last_place: 0,
+            first_place: 1,
+            settings: None,
+            pauses: Pauses::default(),
+            used: Millis(0),
+            table: Table::default(),
+            delayed: Wheel::new(),
+            leases: Wheel::new(),
+            ends: Wheel::new(),
+            ready: ReadyOrder::default(),
+            dead: List::new(),
+            purging: None,
+            lookalikes: false,
+            bytes: 0,
+            weights: Weights::default(),
+            wake: NEVER,
+            opening: NEVER,
+            holds_back: false,
+            born,
+            version: 0,
+            wake_key: 0,
+            image_bytes: 0,
+            imaged: 0,
+            walked: 0,
+            line: None,
+            touched: false,
+            idle: false,
+            sweeping: false,
+            stale: Stale::ALL,
+            pace: Pace::default(),
+            returned: 0,
+        }
+    }
+
+    /// Whether the key exists for users: it has a job, a setting or a pause.
+    pub fn exists(&self) -> bool {
+        self.jobs > 0 || self.settings.is_some() || self.pauses.any()
+    }
+
+    /// Bytes counted for the queue beside its jobs.
+    pub fn own_bytes(&self) -> u64 {
+        let settings = self.settings.as_ref().map_or(0, |settings| settings.memory_bytes());
+        QUEUE_BYTES + self.name.len() as u64 + settings
+    }
+
+    /// Jobs in a state.
+    pub fn count(&self, state: State) -> u64 {
+        self.counts[state as usize]
+    }
+
+    /// Where jobs that fall due, or are added for now, enter.
+    pub fn due_enters(&self) -> Side {
+        self.settings.as_ref().and_then(|settings| settings.due_enters).unwrap_or_default()
+    }
+
+    /// The side from which POP and RESERVE take: what became ready first.
+    pub fn next_side(&self) -> Side {
+        match self.due_enters() {
+            Side::Right => Side::Left,
+            Side::Left => Side::Right,
+        }
+    }
+
+    /// The next place to be given.
+    pub fn next_place(&self, enters: Side) -> i64 {
+        match enters {
+            Side::Right => self.last_place + 1,
+            Side::Left => self.first_place - 1,
+        }
+    }
+
+    /// The wheel that holds the timer of a job in this stage.
+    pub fn wheel(&mut self, stage: Stage) -> &mut Wheel {
+        match stage {
+            Stage::Delayed => &mut self.delayed,
+            Stage::Leased => &mut self.leases,
+            Stage::Ready | Stage::Dead | Stage::Window => &mut self.ends,
+            Stage::Vacant => unreachable!("a vacant number has no timer"),
+        }
+    }
+}
+
+/// A queue that was removed and whose jobs are still being freed, in slices.
+#[derive(Debug)]
+pub struct Grave(pub Box<Queue>);
+
+impl Grave {
+    /// Frees up to `budget` jobs; true when nothing is left. `free` is told each job once.
+    pub fn free_slice(
+        &mut self,
+        timers: &mut crate::wheel::Timers,
+        chunks: &mut crate::wheel::list::Chunks,
+        jobs: &mut crate::engine::store::jobs::Jobs,
+        budget: &mut u32,
+        mut free: impl FnMut(&mut crate::engine::store::jobs::Jobs, JobIndex),
+    ) -> bool {
+        let queue = &mut *self.0;
+        // Windows stand in this wheel alone; ready and dead jobs are freed where they stand in order.
+        let done = queue.ends.clear_slice(timers, budget, |index| {
+            if jobs.get(index).stage == Stage::Window {
+                free(jobs, index);
+            }
+        });
+        if !done
+            || !queue.delayed.clear_slice(timers, budget, |index| free(jobs, index))
+            || !queue.leases.clear_slice(timers, budget, |index| free(jobs, index))
+        {
+            return false;
+        }
+        while *budget > 0 {
+            if let Some(index) = queue.dead.pop_front(chunks) {
+                free(jobs, index);
+            } else if let Some(index) = queue.ready.at(Side::Left, jobs, chunks) {
+                queue.ready.remove(jobs, chunks, index);
+                free(jobs, index);
+            } else {
+                break;
+            }
+            *budget -= 1;
+        }
+        if *budget == 0 {
+            return false;
+        }
+        let Some(purging) = &mut queue.purging else { return true };
+        purging.clear_slice(timers, chunks, jobs, budget, &mut free)
+    }
+}

@@ -1,0 +1,444 @@
+//! The order of a queue's ready jobs: priority, then place. Its left end is the first of priority 0, its
+//! right end the last of priority 9.
+//!
+//! Jobs that become ready get places of their own: those that enter at the tail of their priority growing
+//! ones from 1 on, those that enter at its head falling ones from 0 on. So they stand in two FIFO
+//! lists per priority: 4.6 bytes a job, O(1) at both ends and in the middle. A job that comes back
+//! from a lease has an old place; those few stand in a tree beside the lists, and what comes first is
+//! whichever place is smaller. Example: places 7 8 9 were leased, 10 11 stand in the tail, 8 comes
+//! back, -3 was pushed to the head: the order is -3 8 10 11.
+
+mod walk;
+
+use std::collections::BTreeMap;
+
+use crate::engine::model::request::Side;
+use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
+use crate::ids::ClientId;
+use crate::wheel::list::{Chunks, List, Place};
+use walk::{Cursor, Walks};
+
+/// `Job::spot` of a ready job that stands in the tree of those that came back.
+const RETURNED: u32 = 1;
+const _: () = assert!(RETURNED < Place::FIRST);
+
+/// The least place of those that enter at the tail.
+pub const TAIL_PLACE_MIN: i64 = 1;
+
+/// Where a job enters of which a fact says whether it does so at the left.
+pub fn side_of(left: bool) -> Side {
+    if left { Side::Left } else { Side::Right }
+}
+
+/// The ready jobs of one queue.
+#[derive(Default, Debug)]
+pub struct ReadyOrder {
+    lines: Lines,
+    /// Who goes through them in several turns.
+    walks: Option<Box<Walks>>,
+}
+
+#[derive(Default, Debug)]
+struct Lines {
+    /// A bit per priority that has jobs: the first is found without looking at ten lines.
+    occupied: u16,
+    lines: [Option<Box<Line>>; 10],
+}
+
+/// The jobs of one priority.
+#[derive(Default, Debug)]
+struct Line {
+    /// Places from 1 on, growing.
+    tail: List,
+    /// Places up to 0, falling: the left end is the last of them.
+    head: List,
+    returned: BTreeMap<i64, JobIndex>,
+}
+
+impl ReadyOrder {
+    /// Puts a job last in its priority; its place is greater than all others, and at least 1.
+    pub fn push_back(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
+        let priority = jobs.get(index).priority;
+        debug_assert!(jobs.get(index).order >= TAIL_PLACE_MIN, "a place of the tail");
+        let line = self.lines.open(priority);
+        line.tail.push_back(chunks, 0, index, |key, place| {
+            jobs.get_mut(key).spot = place.number();
+        });
+        self.note(jobs, index, Change::Entered);
+    }
+
+    /// Puts a job first in its priority; its place is smaller than all others, and at most 0.
+    pub fn push_front(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
+        let priority = jobs.get(index).priority;
+        debug_assert!(jobs.get(index).order < TAIL_PLACE_MIN, "a place of the head");
+        let line = self.lines.open(priority);
+        line.head.push_back(chunks, 0, index, |key, place| {
+            jobs.get_mut(key).spot = place.number();
+        });
+        self.note(jobs, index, Change::Entered);
+    }
+
+    /// Puts a job where its place says.
+    pub fn put_back(&mut self, jobs: &mut Jobs, index: JobIndex) {
+        let job = jobs.get_mut(index);
+        job.spot = RETURNED;
+        let earlier = self.lines.open(job.priority).returned.insert(job.order, index);
+        assert!(earlier.is_none(), "two ready jobs at one place");
+        self.note(jobs, index, Change::Entered);
+    }
+
+    /// Takes a job out.
+    pub fn remove(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
+        if let Some(walks) = &mut self.walks {
+            walks.step_over(&self.lines, jobs, chunks, index);
+        }
+        self.note(jobs, index, Change::Left);
+        let job = jobs.get_mut(index);
+        let (priority, order) = (job.priority, job.order);
+        let spot = std::mem::take(&mut job.spot);
+        let line = self.lines.open(priority);
+        match Place::from_number(spot) {
+            Some(place) => {
+                let list = if order < TAIL_PLACE_MIN { &mut line.head } else { &mut line.tail };
+                list.remove(chunks, place, index, |key, place| {
+                    jobs.get_mut(key).spot = place.number();
+                });
+            }
+            None => {
+                let removed = line.returned.remove(&order);
+                assert_eq!(removed, Some(index), "a ready job stands where its spot says");
+            }
+        }
+        if line.tail.is_empty() && line.head.is_empty() && line.returned.is_empty() {
+            // The line itself stays: 40 bytes, against an allocation per job in a queue that is
+            // nearly always empty.
+            self.lines.occupied &= !(1 << priority);
+        }
+    }
+
+    /// A ready job has got another number, and is kept under that already.
+    pub fn rename(&mut self, jobs: &Jobs, chunks: &mut Chunks, index: JobIndex, to: JobIndex) {
+        let job = jobs.get(to);
+        match Place::from_number(job.spot) {
+            Some(place) => chunks.set_key(place, to),
+            None => {
+                let returned = &mut self.lines.open(job.priority).returned;
+                let entry = returned.get_mut(&job.order).filter(|entry| **entry == index);
+                *entry.expect("a ready job stands where its spot says") = to;
+            }
+        }
+        if let Some(walks) = &mut self.walks {
+            walks.rename(index, to);
+        }
+    }
+
+    /// Moves the chunk that a ready job stands in to a lower block, if that helps to close one.
+    pub fn move_below(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
+        let job = jobs.get(index);
+        let Some(place) = Place::from_number(job.spot) else { return };
+        let line = self.lines.open(job.priority);
+        let list = if job.order < TAIL_PLACE_MIN { &mut line.head } else { &mut line.tail };
+        list.move_below(chunks, place, |key, place| jobs.get_mut(key).spot = place.number());
+    }
+
+    /// Whether a ready job stands among those that came back to their old places.
+    pub fn has_returned(&self, jobs: &Jobs, index: JobIndex) -> bool {
+        let job = jobs.get(index);
+        let line = self.lines.lines[usize::from(job.priority)].as_ref();
+        job.stage == Stage::Ready
+            && job.spot == RETURNED
+            && line.is_some_and(|line| line.returned.get(&job.order) == Some(&index))
+    }
+
+    /// Takes all jobs out in one piece, as they stand. Walks through them are at their end. O(1).
+    pub fn take_all(&mut self) -> ReadyOrder {
+        self.walks = None;
+        std::mem::take(self)
+    }
+
+    /// The job at an end.
+    pub fn at(&self, end: Side, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
+        match end {
+            Side::Left => {
+                let priority = self.lines.occupied.trailing_zeros() as usize;
+                self.lines.lines.get(priority)?.as_ref()?.first(jobs, chunks)
+            }
+            Side::Right => {
+                let priority = self.lines.occupied.checked_ilog2()? as usize;
+                self.lines.lines[priority].as_ref()?.last(jobs, chunks)
+            }
+        }
+    }
+
+    /// The jobs of each priority of which one became ready first: those that entered first at its
+    /// tail and at its head, and of those that came back the ones that had entered first there.
+    pub fn earliest<'a>(&'a self, chunks: &'a Chunks) -> impl Iterator<Item = JobIndex> + 'a {
+        self.lines.lines.iter().flatten().flat_map(|line| {
+            let listed = [line.tail.front(chunks), line.head.front(chunks)];
+            let tail = line.returned.range(TAIL_PLACE_MIN..).next();
+            let head = line.returned.range(..TAIL_PLACE_MIN).next_back();
+            let returned = [tail, head].into_iter().flatten().map(|(_, index)| *index);
+            listed.into_iter().flatten().map(|(index, _)| index).chain(returned)
+        })
+    }
+
+    /// All jobs, from an end to the other.
+    pub fn iter<'a>(
+        &'a self,
+        from: Side,
+        jobs: &'a Jobs,
+        chunks: &'a Chunks,
+    ) -> impl Iterator<Item = JobIndex> + 'a {
+        let mut cursor = Cursor::new(from);
+        std::iter::from_fn(move || cursor.next(&self.lines, jobs, chunks))
+    }
+
+    /// Begins to go through the jobs for `client`, which goes through nothing else.
+    pub fn begin_walk(&mut self, client: ClientId, from: Side) {
+        self.walks.get_or_insert_default().begin(client, from);
+    }
+
+    /// The next job on the client's walk, which has passed it then; none at the end. Whatever was
+    /// ready from the first step on and still is when the walk comes to it is met, once and in order.
+    pub fn step(&mut self, client: ClientId, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
+        let cursor = self.walks.as_mut()?.cursor(client)?;
+        cursor.next(&self.lines, jobs, chunks)
+    }
+
+    /// Passes at least one job and at most `most`, at the cost of one step; false at the end.
+    pub fn leap(&mut self, client: ClientId, most: u64, jobs: &Jobs, chunks: &Chunks) -> bool {
+        let cursor = self.walks.as_mut().and_then(|walks| walks.cursor(client));
+        cursor.is_some_and(|cursor| cursor.leap(&self.lines, most, jobs, chunks))
+    }
+
+    /// How many of the ready jobs lie before the walk now.
+    pub fn passed(&mut self, client: ClientId) -> u64 {
+        self.walks.as_mut().and_then(|walks| walks.cursor(client)).map_or(0, |cursor| cursor.passed)
+    }
+
+    /// Ends the client's walk, if it has one.
+    pub fn end_walk(&mut self, client: ClientId) {
+        if self.walks.as_mut().is_some_and(|walks| walks.end(client)) {
+            self.walks = None;
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, jobs: &Jobs, index: JobIndex, change: Change) {
+        if let Some(walks) = &mut self.walks {
+            walks.note(index, jobs.get(index), change);
+        }
+    }
+}
+
+/// What happened to a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Change {
+    Entered,
+    Left,
+}
+
+impl Lines {
+    fn open(&mut self, priority: u8) -> &mut Line {
+        self.occupied |= 1 << priority;
+        self.lines[usize::from(priority)].get_or_insert_default()
+    }
+}
+
+impl Line {
+    fn first(&self, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
+        let listed = self.head.back(chunks).or_else(|| self.tail.front(chunks));
+        let returned = self.returned.first_key_value();
+        nearer(Side::Left, listed.map(|(index, _)| index), returned, jobs)
+    }
+
+    fn last(&self, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
+        let listed = self.tail.back(chunks).or_else(|| self.head.front(chunks));
+        let returned = self.returned.last_key_value();
+        nearer(Side::Right, listed.map(|(index, _)| index), returned, jobs)
+    }
+}
+
+/// Which of two comes first from an end.
+fn nearer(
+    end: Side,
+    listed: Option<JobIndex>,
+    returned: Option<(&i64, &JobIndex)>,
+    jobs: &Jobs,
+) -> Option<JobIndex> {
+    let Some((place, returned)) = returned else { return listed };
+    let Some(listed) = listed else { return Some(*returned) };
+    let place_listed = jobs.get(listed).order;
+    let is_returned = match end {
+        Side::Left => *place < place_listed,
+        Side::Right => *place > place_listed,
+    };
+    Some(if is_returned { *returned } else { listed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::PolicyNo;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    const CLIENT: ClientId = ClientId(1);
+
+    /// An order beside the sorted list of what is in it.
+    struct Pair {
+        order: ReadyOrder,
+        jobs: Jobs,
+        chunks: Chunks,
+        sorted: Vec<(u8, i64, JobIndex)>,
+        /// Jobs that were taken and may come back.
+        out: Vec<JobIndex>,
+        first: i64,
+        last: i64,
+    }
+
+    impl Pair {
+        fn new() -> Pair {
+            let (order, jobs, chunks) = (ReadyOrder::default(), Jobs::default(), Chunks::new());
+            let (sorted, out) = (Vec::new(), Vec::new());
+            Pair { order, jobs, chunks, sorted, out, first: 1, last: 0 }
+        }
+
+        fn note(&mut self, index: JobIndex) {
+            let job = self.jobs.get(index);
+            self.sorted.push((job.priority, job.order, index));
+            self.sorted.sort_unstable();
+        }
+
+        fn push(&mut self, priority: u8, side: Side) {
+            let mut job = self.jobs.make(b"", b"", PolicyNo(0));
+            job.priority = priority;
+            match side {
+                Side::Left => self.first -= 1,
+                Side::Right => self.last += 1,
+            }
+            job.order = if side == Side::Left { self.first } else { self.last };
+            let index = self.jobs.put(job);
+            match side {
+                Side::Left => self.order.push_front(&mut self.jobs, &mut self.chunks, index),
+                Side::Right => self.order.push_back(&mut self.jobs, &mut self.chunks, index),
+            }
+            self.note(index);
+        }
+
+        fn take(&mut self, at: usize) {
+            let (_, _, index) = self.sorted.remove(at);
+            self.order.remove(&mut self.jobs, &mut self.chunks, index);
+            self.out.push(index);
+        }
+
+        fn put_back(&mut self, at: usize) {
+            let index = self.out.swap_remove(at);
+            self.order.put_back(&mut self.jobs, index);
+            self.note(index);
+        }
+
+        fn change(&mut self, rng: &mut SmallRng, priorities: u8) {
+            let side = if rng.random() { Side::Left } else { Side::Right };
+            match rng.random_range(0..8) {
+                0..3 => self.push(rng.random_range(0..priorities), side),
+                3 if !self.sorted.is_empty() => self.take(0),
+                4 if !self.sorted.is_empty() => self.take(self.sorted.len() - 1),
+                5 if !self.sorted.is_empty() => self.take(rng.random_range(0..self.sorted.len())),
+                _ if !self.out.is_empty() => self.put_back(rng.random_range(0..self.out.len())),
+                _ => {}
+            }
+        }
+
+        fn check(&self) {
+            let sorted: Vec<JobIndex> = self.sorted.iter().map(|job| job.2).collect();
+            let (jobs, chunks) = (&self.jobs, &self.chunks);
+            assert!(self.order.iter(Side::Left, jobs, chunks).eq(sorted.iter().copied()));
+            assert!(self.order.iter(Side::Right, jobs, chunks).eq(sorted.iter().rev().copied()));
+            assert_eq!(self.order.at(Side::Left, jobs, chunks), sorted.first().copied());
+            assert_eq!(self.order.at(Side::Right, jobs, chunks), sorted.last().copied());
+        }
+    }
+
+    #[test]
+    fn the_order_is_that_of_priority_and_place() {
+        for seed in 0..60 {
+            let mut rng = SmallRng::seed_from_u64(seed);
+            let (mut pair, priorities) = (Pair::new(), rng.random_range(1..=10));
+            for _ in 0..rng.random_range(1..400) {
+                pair.change(&mut rng, priorities);
+                if rng.random_ratio(1, 8) {
+                    pair.check();
+                }
+            }
+            pair.check();
+        }
+    }
+
+    /// A walk meets in order, and once, what is there from its beginning until it comes there; and it
+    /// knows at any time how many lie before it.
+    #[test]
+    fn a_walk_keeps_its_place_while_the_order_changes() {
+        for seed in 0..150 {
+            let mut rng = SmallRng::seed_from_u64(seed);
+            let (mut pair, priorities) = (Pair::new(), rng.random_range(1..=3));
+            for _ in 0..rng.random_range(0..600) {
+                pair.change(&mut rng, priorities);
+            }
+            let from = if rng.random() { Side::Left } else { Side::Right };
+            let leaps = rng.random_range(0..3);
+            let mut begun = pair.sorted.clone();
+            if from == Side::Right {
+                begun.reverse();
+            }
+            let (mut next, mut last) = (0, None);
+            pair.order.begin_walk(CLIENT, from);
+            let is_before = |rank: (u8, i64), last: (u8, i64)| match from {
+                Side::Left => rank <= last,
+                Side::Right => rank >= last,
+            };
+            loop {
+                for _ in 0..rng.random_range(0..4) {
+                    pair.change(&mut rng, priorities);
+                }
+                let Pair { order, jobs, chunks, sorted, .. } = &mut pair;
+                if rng.random_ratio(leaps, 4) {
+                    let (passed, most) = (order.passed(CLIENT), rng.random_range(1..30));
+                    let went = order.leap(CLIENT, most, jobs, chunks);
+                    let more = order.passed(CLIENT) - passed;
+                    assert!(went == (more > 0) && more <= most, "{more} of {most}");
+                    if !went {
+                        break;
+                    }
+                    // Which ones is told by how many: those that were passed are looked for again.
+                    let mut ranks: Vec<(u8, i64)> =
+                        sorted.iter().map(|job| (job.0, job.1)).collect();
+                    if from == Side::Right {
+                        ranks.reverse();
+                    }
+                    last = Some(ranks[(passed + more) as usize - 1]);
+                    next += begun[next..]
+                        .iter()
+                        .take_while(|job| is_before((job.0, job.1), last.unwrap()))
+                        .count();
+                    continue;
+                }
+                let Some(index) = order.step(CLIENT, jobs, chunks) else { break };
+                let job = jobs.get(index);
+                let rank = (job.priority, job.order);
+                assert!(last.is_none_or(|last| !is_before(rank, last)), "in order, and once");
+                while next < begun.len() && is_before((begun[next].0, begun[next].1), rank) {
+                    let still = sorted.contains(&begun[next]);
+                    let met = (begun[next].0, begun[next].1) == rank;
+                    assert!(met || !still, "seed {seed}");
+                    next += 1;
+                }
+                last = Some(rank);
+                let before = sorted.iter().filter(|job| is_before((job.0, job.1), rank)).count();
+                assert_eq!(order.passed(CLIENT), before as u64, "seed {seed}");
+            }
+            pair.order.end_walk(CLIENT);
+            assert!(pair.order.walks.is_none());
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What is counted and told for others. Decides nothing.
+
+pub(super) mod ages;
+pub(super) mod events;
+pub mod histogram;
+pub mod survey;
+pub mod tally;

@@ -1,0 +1,147 @@
+//! What has happened in all queues together since the engine was made. Volatile: unlike a queue's
+//! totals it begins at 0 with every start and never goes down, whatever is removed.
+
+use crate::engine::Engine;
+use crate::engine::model::fact::{Destination, Fact};
+use crate::engine::store::Located;
+use crate::engine::store::jobs::Stage;
+use crate::engine::watch::histogram::Spread;
+use crate::ids::Db;
+use crate::time::Micros;
+
+/// Upper bounds of [`Tally::held`], µs: 1 ms to a day.
+pub static HELD_US: [u64; 17] = [
+    1_000,
+    5_000,
+    10_000,
+    50_000,
+    100_000,
+    500_000,
+    1_000_000,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    60_000_000,
+    300_000_000,
+    600_000_000,
+    1_800_000_000,
+    3_600_000_000,
+    21_600_000_000,
+    86_400_000_000,
+];
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tally {
+    /// Jobs added.
+    pub added: u64,
+    /// Jobs whose time came; those added for now are not among them.
+    pub due: u64,
+    /// Jobs handed to consumers, those of `returned` included.
+    pub delivered: u64,
+    /// Hand-offs whose reply never left: the job went back, uncounted.
+    pub returned: u64,
+    /// Jobs acknowledged.
+    pub acked: u64,
+    /// NACKs.
+    pub nacked: u64,
+    /// Leases that ran out.
+    pub timeouts: u64,
+    /// Leases that ended with their connection.
+    pub lost: u64,
+    /// Jobs whose TTL passed.
+    pub expired: u64,
+    /// Jobs removed by DEL, CANCEL, REPLACE and PURGE.
+    pub deleted: u64,
+    /// Jobs removed with their queue.
+    pub removed: u64,
+    /// Jobs that became dead letters.
+    pub died: u64,
+    /// Dead letters that left by age or number.
+    pub dropped: u64,
+    /// Dead letters that were given another try.
+    pub redriven: u64,
+    /// From the delivery to the ACK.
+    pub held: Spread,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally {
+            added: 0,
+            due: 0,
+            delivered: 0,
+            returned: 0,
+            acked: 0,
+            nacked: 0,
+            timeouts: 0,
+            lost: 0,
+            expired: 0,
+            deleted: 0,
+            removed: 0,
+            died: 0,
+            dropped: 0,
+            redriven: 0,
+            held: Spread::new(&HELD_US),
+        }
+    }
+}
+
+impl Engine {
+    /// What has happened since the start.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Counts a fact that is about to be applied. Falling due, which is applied job by job, is counted
+    /// where it is recorded.
+    pub(in crate::engine) fn count(&mut self, now: Micros, fact: &Fact<'_>, at: Located) {
+        let (tally, store) = (&mut self.tally, &self.store);
+        let dies = |to: &Destination| u64::from(matches!(to, Destination::Dead { .. }));
+        match fact {
+            Fact::Added { .. } => tally.added += 1,
+            Fact::Leased { .. } | Fact::Popped { .. } => tally.delivered += 1,
+            Fact::Unleased { .. } | Fact::Unpopped { .. } => tally.returned += 1,
+            Fact::Acked { .. } => {
+                tally.acked += 1;
+                let begun = at.index.and_then(|index| store.jobs.history(index)?.delivered());
+                begun
+                    .into_iter()
+                    .for_each(|begun| tally.held.record(now.0.saturating_sub(begun.0)));
+            }
+            Fact::Nacked { to, .. } => {
+                tally.nacked += 1;
+                tally.died += dies(to);
+            }
+            Fact::LeaseOver { lost, to, .. } => {
+                tally.lost += u64::from(*lost);
+                tally.timeouts += u64::from(!*lost);
+                tally.died += dies(to);
+            }
+            Fact::Expired { .. } => tally.expired += 1,
+            Fact::Deleted { .. } => {
+                // A window that REPLACE passes is no job.
+                let job = at.index.map(|index| store.jobs.get(index));
+                tally.deleted += u64::from(job.is_some_and(|job| job.stage != Stage::Window));
+            }
+            Fact::Purged { count, .. } => tally.deleted += count,
+            Fact::Dropped { .. } => tally.dropped += 1,
+            Fact::Redriven { .. } => tally.redriven += 1,
+            Fact::QueueRemoved { queue } | Fact::Renamed { over: Some(queue), .. } => {
+                tally.removed += store.queue(*queue).jobs
+            }
+            Fact::Flushed { db } => tally.removed += store.job_count(*db),
+            _ => {}
+        }
+    }
+}
+
+impl crate::engine::store::Store {
+    /// Jobs of a database, or of all.
+    fn job_count(&self, db: Option<Db>) -> u64 {
+        match db {
+            Some(db) => self.database(db).counts.iter().sum(),
+            None => self.counts().iter().sum(),
+        }
+    }
+}
