@@ -8,6 +8,8 @@
 //!   given back from, C - 20 MiB - 1/32 the allocator gives back, on a thread of its own, all that it keeps
 //! ```
 //!
+//! And while hardly anything comes or goes, all that the allocator keeps is given back now and then.
+//!
 //! What is left between is for what a turn takes, and for what comes while memory is given back. Worked, for 64 MiB:
 //! C is 102 MiB, given back from 80, refused from 89; a server that is full of jobs has about 75. Below, the allocator
 //! keeps pages as long as it likes, which costs less than giving them back and asking again.
@@ -41,6 +43,9 @@ const AGAIN_BYTES: u64 = 4 * MIB;
 /// Requests wait at most so long for memory that is being given back, µs. 100 MiB take about 20 ms.
 const WAIT_US_MAX: u64 = 250_000;
 
+/// A second in which clients have sent and were sent less than [`LOOK_BYTES`] is quiet, µs.
+const QUIET_US: u64 = 1_000_000;
+
 /// Watches the resident memory of this process.
 #[derive(Debug)]
 pub struct Resident {
@@ -48,6 +53,9 @@ pub struct Resident {
     giver: Giver,
     /// Bytes sent and received, and the time, as of the last look.
     looked: (u64, u64),
+    /// Bytes sent and received, and the time, when the last second began; quiet seconds before it.
+    second: (u64, u64),
+    quiet_seconds: u32,
     /// Giving back was asked for then; monotonic, µs.
     asked_us: Option<u64>,
     /// When it was over, and what was resident then.
@@ -98,13 +106,23 @@ impl Resident {
             }
         })?;
         let giver = Giver { asks, asked: 0, done };
-        let (looked, gave) = ((0, 0), (0, 0));
-        Ok(Resident { statm, giver, looked, asked_us: None, gave, over: 0, waits: false })
+        Ok(Resident {
+            statm,
+            giver,
+            looked: (0, 0),
+            second: (0, 0),
+            quiet_seconds: 0,
+            asked_us: None,
+            gave: (0, 0),
+            over: 0,
+            waits: false,
+        })
     }
 
     /// Looks if it is time, and asks for memory to be given back if it is needed.
     pub fn look(&mut self, look: Look) {
         let Look { mono_us, moved_bytes, max, .. } = look;
+        self.count_quiet(moved_bytes, mono_us);
         let idle =
             moved_bytes.abs_diff(self.looked.0) < LOOK_BYTES && mono_us < self.looked.1 + LOOK_US;
         if max == 0 {
@@ -117,6 +135,21 @@ impl Resident {
         let Some(resident) = self.resident_bytes() else { return };
         self.looked = (moved_bytes, mono_us);
         self.decide(look, resident.saturating_sub(look.clients_bytes));
+    }
+
+    /// After one, two, four, eight … quiet seconds what the allocator keeps is given back: many jobs that are
+    /// removed at once are freed in slices, long after the command.
+    fn count_quiet(&mut self, moved_bytes: u64, mono_us: u64) {
+        let (began_bytes, began_us) = self.second;
+        if mono_us < began_us + QUIET_US {
+            return;
+        }
+        self.second = (moved_bytes, mono_us);
+        let quiet = moved_bytes.abs_diff(began_bytes) < LOOK_BYTES;
+        self.quiet_seconds = if quiet { self.quiet_seconds.saturating_add(1) } else { 0 };
+        if self.quiet_seconds.is_power_of_two() {
+            self.giver.ask();
+        }
     }
 
     /// What follows from so many bytes resident beside what clients hold.
@@ -222,10 +255,25 @@ mod tests {
     }
 
     #[test]
+    fn quiet_seconds_give_back_what_is_kept() {
+        let (mut resident, asked, _) = resident();
+        let mut gives_back = |ms: u64, moved_bytes: u64| {
+            resident.look(Look { moved_bytes, max: 0, ..at(ms) });
+            asked.try_recv().is_ok()
+        };
+        let busy = (1..20).filter(|second| gives_back(second * 1_000, second * LOOK_BYTES));
+        assert_eq!(busy.count(), 0);
+        let quiet: Vec<_> =
+            (20..30).filter(|second| gives_back(second * 1_000, 19 * LOOK_BYTES)).collect();
+        assert_eq!(quiet, [20, 21, 23, 27]);
+        assert!(!gives_back(30_000, 20 * LOOK_BYTES) && gives_back(31_000, 20 * LOOK_BYTES));
+    }
+
+    #[test]
     fn without_a_limit_nothing_is_looked_at() {
         let (mut resident, asked, _) = resident();
         resident.over = 1;
-        resident.look(Look { max: 0, ..at(1_000) });
+        resident.look(Look { max: 0, ..at(999) });
         assert!(asked.try_recv().is_err() && resident.over_bytes() == 0);
     }
 
