@@ -1,12 +1,12 @@
 //! The engine at a virtual clock, driven by hand. All named scenarios go through it, so that they
 //! say what is asked and what comes back and survive a rewrite.
 
-use delayd::engine::decide::purge::Purge;
 pub use delayd::engine::decide::whole::{Begun, Needs, Whole};
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::QueueSettings;
 use delayd::engine::model::reply::{Outbox, Reply};
+use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{
     Add, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve, Shape, Side, State,
     Wait, When, Which,

@@ -1,7 +1,7 @@
 //! Jobs that are moved together while everything else goes on: nobody can see it but in the memory that is held.
 
-use delayd::engine::decide::purge::Purge;
 use delayd::engine::model::reply::{Outbox, Reply};
+use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{
     Add, Nack, Push, QueueName, Redrive, Request, Reserve, Side, Wait, When, Which,
 };

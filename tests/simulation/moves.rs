@@ -1,7 +1,7 @@
 //! What moves or removes many jobs at once: REDRIVE, PURGE, RENAME.
 
-use delayd::engine::decide::purge::Purge;
 use delayd::engine::model::fact::Fact;
+use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{Redrive, Request, State, Which};
 use delayd::ids::{ClientId, QueueNo};
 use delayd::time::Micros;

@@ -1,9 +1,9 @@
 //! What clients ask for: random requests, drawn by the options of the run. Knows nothing of the
 //! model; all it remembers are tokens that replies told.
 
-use delayd::engine::decide::purge::Purge;
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::{QueueSettings, Setting};
+use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{
     Add, Direction, Find, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve,
     Shape, Side, State, Taken, Wait, When, Which,

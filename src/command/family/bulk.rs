@@ -6,7 +6,7 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Keys};
-use crate::engine::decide::purge::Purge;
+use crate::engine::model::request::Purge;
 use crate::engine::model::request::{Redrive, Request, When, Which};
 use crate::error::Error;
 

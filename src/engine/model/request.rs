@@ -1,7 +1,6 @@
 //! What a client asks of the engine, already parsed: no text of the protocol is left in it, and
 //! nothing in it depends on the state. Slices borrow from the connection's read buffer.
 
-use crate::engine::decide::purge::Purge;
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
@@ -230,6 +229,20 @@ pub struct Nack<'a> {
     pub priority: Option<u8>,
     /// Kept with the job, at most 1 KiB.
     pub error: Option<&'a [u8]>,
+}
+
+/// Which jobs a purge removes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Purge {
+    /// By state, in the order of [`State::ALL`].
+    pub states: [bool; 4],
+    /// UNIQUE windows end, too.
+    pub windows: bool,
+}
+
+impl Purge {
+    /// What goes when no state is named.
+    pub const DEFAULT: Purge = Purge { states: [true, true, false, true], windows: true };
 }
 
 /// A job's state as users name it.

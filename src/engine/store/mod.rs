@@ -3,10 +3,13 @@
 //! Changed by [`Store::apply`] alone (`apply.rs`). What is derived from it (the queues' wake-ups,
 //! memory counts) is kept here too, since it changes with it.
 
+pub(super) mod ages;
 pub(super) mod apply;
 pub(super) mod digest;
 pub(super) mod jobs;
 pub(super) mod memory;
+pub(super) mod pace;
+pub(super) mod purged;
 pub(super) mod queue;
 pub(super) mod ready;
 pub(super) mod remains;
@@ -19,6 +22,7 @@ use crate::engine::decide::forecast::Forecast;
 use crate::engine::decide::watch::Comings;
 use crate::engine::model::policy::Policy;
 use crate::engine::snapshot::{Bases, record};
+use crate::engine::store::ages::Ages;
 use crate::engine::store::jobs::hash::{Hasher, wide};
 use crate::engine::store::jobs::index::Table;
 use crate::engine::store::jobs::policies::Policies;
@@ -28,7 +32,6 @@ use crate::engine::store::memory::job_bytes;
 use crate::engine::store::queue::{NEVER, Queue};
 use crate::engine::store::remains::Graveyard;
 use crate::engine::store::tidy::Tidying;
-use crate::engine::watch::ages::Ages;
 use crate::ids::{DATABASES, Db, QueueNo};
 use crate::pool::Pool;
 use crate::time::{Micros, Millis};

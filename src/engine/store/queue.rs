@@ -1,7 +1,5 @@
 //! A queue: its jobs by id, by time and by place, and its counts.
 
-use crate::engine::decide::purge::Purging;
-use crate::engine::handoff::allowance::Pace;
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings, Side};
 use crate::engine::model::request::State;
@@ -9,6 +7,8 @@ use crate::engine::model::stats::Totals;
 use crate::engine::store::jobs::index::Table;
 use crate::engine::store::jobs::{JobIndex, Stage};
 use crate::engine::store::memory::Weights;
+use crate::engine::store::pace::Pace;
+use crate::engine::store::purged::Purging;
 use crate::engine::store::ready::{ReadyOrder, TAIL_PLACE_MIN};
 use crate::ids::{Db, QueueNo};
 use crate::time::Millis;

@@ -1,6 +1,5 @@
 //! What is counted and told for others. Decides nothing.
 
-pub(super) mod ages;
 pub(super) mod events;
 pub mod histogram;
 pub mod survey;

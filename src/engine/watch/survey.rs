@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::engine::model::stats::StatsView;
 use crate::engine::store::Store;
-use crate::engine::watch::ages;
+use crate::engine::store::ages;
 use crate::ids::{DATABASES, Db};
 use crate::time::{Micros, Millis};
 

@@ -4,11 +4,11 @@
 //! A tag is never given another layout: a changed fact gets a new tag beside the old one, which stays
 //! readable for ever.
 
-use crate::engine::decide::purge::Purge;
 use crate::engine::model::fact::{Destination, Fact, FactId, Image};
 use crate::engine::model::policy::{Backoff, Policy, Steps};
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting, Side};
 use crate::engine::model::reply::Reason;
+use crate::engine::model::request::Purge;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
 use crate::time::Millis;
 

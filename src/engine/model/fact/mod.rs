@@ -4,10 +4,10 @@
 
 mod codec;
 
-use crate::engine::decide::purge::Purge;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
+use crate::engine::model::request::Purge;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
 use crate::time::Millis;
 pub(in crate::engine) use codec::Writer;
