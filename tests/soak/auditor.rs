@@ -31,6 +31,8 @@ struct Job {
     token: u64,
     /// Until then nobody else may get it, unix ms; 0 when the lease was given up or may have been.
     lease_end_ms: u64,
+    /// When the reply with that token was read, unix ms.
+    read_ms: u64,
     /// Nobody leases it: it is popped, or deleted, and a reply that is lost takes it along.
     at_most_once: bool,
 }
@@ -90,6 +92,7 @@ impl Auditor {
             due_ms,
             token: 0,
             lease_end_ms: 0,
+            read_ms: 0,
             at_most_once,
         };
         assert!(self.books().jobs.insert(label, job).is_none(), "labels are used once");
@@ -121,17 +124,27 @@ impl Auditor {
         };
         let mut wrong = None;
         let due_ms = job.due_ms;
+        // Who was handed it next has told it first: a thread may be kept from telling for as long as a lease.
+        let told_late = token > 0 && token < job.token && read_ms <= job.read_ms;
         if job.ended_at.is_some_and(|ended| ended < asked) {
             wrong = Some(format!("handed over after its end: {handed:?} {job:?}"));
         } else if job.ended_at.is_some() && job.at_most_once {
             wrong = Some(format!("popped twice: {handed:?} {job:?}"));
+        } else if told_late {
+            if job.read_ms < lease_end_ms {
+                wrong =
+                    Some(format!("another was handed it while this lease ran: {handed:?} {job:?}"));
+            }
         } else if token > 0 && token <= job.token {
             wrong = Some(format!("an old token: {handed:?} {job:?}"));
         } else if read_ms < job.lease_end_ms {
             wrong = Some(format!("handed over while another lease ran: {handed:?} {job:?}"));
         }
         job.added = Sure::Yes;
-        (job.token, job.lease_end_ms) = (job.token.max(token), lease_end_ms);
+        if !told_late {
+            job.token = job.token.max(token);
+            (job.lease_end_ms, job.read_ms) = (lease_end_ms, read_ms);
+        }
         if job.at_most_once {
             job.ended_at = Some(Instant::now());
         }
