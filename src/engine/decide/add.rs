@@ -236,8 +236,9 @@ impl Engine {
         if used > max {
             return Err(Error::OutOfMemory { used, max });
         }
-        let leases = self.store.lease_bytes_to_come(max + max / LEASE_SHARE - used, jobs);
-        if used + leases > max + max / LEASE_SHARE {
+        let left = max + max / LEASE_SHARE - used;
+        let leases = self.store.lease_bytes_to_come(left, jobs);
+        if leases > left {
             return Err(Error::OutOfMemoryForLeases { used, leases, max });
         }
         // Whatever room there is in what is held: pages that hold nothing may not be resident.

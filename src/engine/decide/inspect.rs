@@ -4,7 +4,7 @@ use crate::engine::model::reply::{Glimpse, JobView, Reply};
 use crate::engine::model::request::{QueueName, State};
 use crate::engine::model::stats::StatsView;
 use crate::engine::step::slice::Slice;
-use crate::engine::store::jobs::JobIndex;
+use crate::engine::store::jobs::{History, JobIndex};
 use crate::engine::{Engine, Outcome, Step};
 use crate::glob;
 use crate::ids::{QueueNo, Token};
@@ -69,7 +69,7 @@ impl Engine {
         let store = &self.store;
         let (job, policy, due) = (store.jobs.get(index), store.policy(index), store.due(index));
         let history = store.jobs.history(index);
-        let count = |of: fn(&crate::engine::store::jobs::History) -> u32| history.map_or(0, of);
+        let count = |of: fn(&History) -> u32| history.map_or(0, of);
         let lease = history
             .filter(|_| state == State::Leased)
             .map(|history| (Token(history.token), store.timers.due(index), history.bound));

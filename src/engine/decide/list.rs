@@ -11,7 +11,7 @@ use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Find, QueueName, Side, State};
 use crate::engine::room::deleting_bytes;
 use crate::engine::store::Located;
-use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::jobs::{Job, JobIndex, Stage};
 use crate::engine::{Engine, IdBytes, Outcome, Step};
 use crate::error::Error;
 use crate::ids::{ClientId, QueueNo};
@@ -362,9 +362,7 @@ impl Engine {
         let queue = self.store.queue(search.queue);
         search.found.retain(|found| {
             let job = self.store.jobs.find(found.index);
-            let same = |job: &&crate::engine::store::jobs::Job| {
-                job.stage == Stage::Ready && job.order == found.place
-            };
+            let same = |job: &&Job| job.stage == Stage::Ready && job.order == found.place;
             job.as_ref().is_some_and(same) && self.store.is_indexed(queue, found.index)
         });
     }

@@ -20,6 +20,7 @@ pub mod record;
 use crate::engine::Engine;
 use crate::engine::model::fact::Fact;
 use crate::engine::store::apply::queue_of;
+use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
 use crate::engine::store::jobs::policies::Policies;
 use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
@@ -329,7 +330,7 @@ impl Bases {
         let running = self.running();
         running.pending_of = queue.number;
         let pending = &mut running.pending;
-        let hash_of = |index| crate::engine::store::jobs::hash::wide(jobs.get(index).hash);
+        let hash_of = |index| wide(jobs.get(index).hash);
         let visit = |index| {
             if !queue.purged_before(jobs, index, number) {
                 pending.push(index);

@@ -64,6 +64,12 @@ pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
     (stored_bytes(job.data_bytes()) + JOB_BYTES + history) as u64
 }
 
+/// What the allocator holds for so many bytes: four sizes between a power of two and the next.
+pub fn allocated_bytes(bytes: usize) -> usize {
+    let step = (bytes.max(1).next_power_of_two() / 8).max(16);
+    bytes.next_multiple_of(step)
+}
+
 /// Bytes counted for the text of a failed delivery: an allocation of its own.
 pub fn text_bytes(text: Option<&[u8]>) -> usize {
     text.map_or(0, |text| text.len() + 16)

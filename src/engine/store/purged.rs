@@ -25,6 +25,7 @@ use smallvec::SmallVec;
 
 use crate::engine::model::request::{Purge, Side};
 use crate::engine::store::Store;
+use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
 use crate::engine::store::memory::Weight;
 use crate::engine::store::queue::Queue;
@@ -278,7 +279,7 @@ impl Store {
                 let Some(cursor) = part.windows else { return true };
                 steps = WINDOWS_STEP;
                 let (jobs, queue) = (&self.jobs, self.queue(number));
-                let hash_of = |index| crate::engine::store::jobs::hash::wide(jobs.get(index).hash);
+                let hash_of = |index| wide(jobs.get(index).hash);
                 let next = queue.table.scan(cursor, steps as usize, hash_of, |index| {
                     let window = jobs.get(index).stage == Stage::Window;
                     if window && floors.cover(jobs, index) {

@@ -5,7 +5,7 @@ use crate::engine::model::queue_settings::{Pauses, QueueSettings, Side};
 use crate::engine::model::request::State;
 use crate::engine::model::stats::Totals;
 use crate::engine::store::jobs::index::Table;
-use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
 use crate::engine::store::memory::Weights;
 use crate::engine::store::pace::Pace;
 use crate::engine::store::purged::Purging;
@@ -244,9 +244,9 @@ impl Grave {
         &mut self,
         timers: &mut crate::wheel::Timers,
         chunks: &mut crate::wheel::list::Chunks,
-        jobs: &mut crate::engine::store::jobs::Jobs,
+        jobs: &mut Jobs,
         budget: &mut u32,
-        mut free: impl FnMut(&mut crate::engine::store::jobs::Jobs, JobIndex),
+        mut free: impl FnMut(&mut Jobs, JobIndex),
     ) -> bool {
         let queue = &mut *self.0;
         // Windows stand in this wheel alone; ready and dead jobs are freed where they stand in order.

@@ -24,7 +24,7 @@
 use std::cell::Cell;
 
 use crate::engine::store::jobs::hash::wide;
-use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::jobs::{JOBS_PER_BLOCK, JobIndex, Stage};
 use crate::engine::store::{Store, bound_in, number_at};
 use crate::ids::{DATABASES, QueueNo};
 use crate::limits;
@@ -246,8 +246,7 @@ impl Store {
 
     /// Gives the cells of timers back whose jobs are gone, with all that shared their blocks.
     fn forget_timers(&mut self) {
-        let (span, each) =
-            (Timers::keys_per_block(), crate::engine::store::jobs::JOBS_PER_BLOCK as u32);
+        let (span, each) = (Timers::keys_per_block(), JOBS_PER_BLOCK as u32);
         while let Some(first) = self.jobs.next_closed() {
             let first = first - first % span;
             if (first..first + span).step_by(each as usize).all(|block| !self.jobs.is_open(block)) {

@@ -5,6 +5,7 @@ use crate::limits::{HEAVY_TURNS, HEAVY_US, READ_BYTES_PER_TURN};
 use crate::resp::Framer;
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::input::Input;
+use crate::server::connection::listen;
 use crate::server::connection::stream::{Peer, Stream};
 use crate::session::{Session, SocketFacts};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -197,9 +198,7 @@ impl Socket {
 
     /// Applies `tcp-keepalive`, where that has a meaning.
     pub fn tune(&self, keepalive_s: u64) -> io::Result<()> {
-        self.stream
-            .tcp()
-            .map_or(Ok(()), |tcp| crate::server::connection::listen::tune(tcp, keepalive_s))
+        self.stream.tcp().map_or(Ok(()), |tcp| listen::tune(tcp, keepalive_s))
     }
 
     /// What CLIENT LIST shows of it, but for what only the buffers' owner knows.

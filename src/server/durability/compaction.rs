@@ -85,9 +85,9 @@ impl Compaction {
         }
     }
 
-    /// Images take no more memory than becomes a server with this `maxmemory`, bytes; 0 for no limit.
+    /// Images take no more memory than becomes a server with this `maxmemory`, bytes; `u64::MAX` without a
+    /// limit.
     pub fn set_memory_max(&mut self, max: u64) {
-        let max = if max == 0 { u64::MAX } else { max };
         self.backlog_bytes_max = (max / BACKLOG_SHARE).clamp(BACKLOG_BYTES_MIN, BACKLOG_BYTES_MAX);
     }
 

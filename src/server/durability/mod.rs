@@ -167,8 +167,12 @@ impl Running {
     /// Applies options that have changed.
     pub fn reconfigure(&mut self, config: &Config) {
         self.journal.set_fsync(fsync(config));
-        self.journal.set_memory_max(config.number(Name::MaxMemory));
-        self.compaction.set_memory_max(config.number(Name::MaxMemory));
+        let memory_max = match config.number(Name::MaxMemory) {
+            0 => u64::MAX,
+            max => max,
+        };
+        self.journal.set_memory_max(memory_max);
+        self.compaction.set_memory_max(memory_max);
     }
 
     /// Why the journal takes nothing more, if it failed.

@@ -11,6 +11,7 @@ use crate::server::core::Core;
 use crate::server::durability::Journaling;
 use crate::server::turn::Turns;
 use crate::server::watch::board::{Board, Standing};
+use crate::server::watch::machine;
 use crate::server::watch::supervisor::Supervisor;
 use std::sync::Arc;
 use tokio::sync::oneshot::Sender;
@@ -181,8 +182,8 @@ impl Core {
             memory_bytes_max: self.config.number(Name::MaxMemory),
             clients_bytes_max: self.config.number(Name::MaxClientsMemory),
             memory_bytes_peak: self.memory_bytes_peak,
-            memory_bytes_resident: crate::server::watch::machine::resident_bytes(),
-            processor_s: crate::server::watch::machine::processor_s(),
+            memory_bytes_resident: machine::resident_bytes(),
+            processor_s: machine::processor_s(),
             journal: self.journal.clone(),
             syncs,
             turns: turns.clone(),

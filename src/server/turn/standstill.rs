@@ -7,6 +7,7 @@
 //! fell due meanwhile may be among it.
 
 use crate::limits::{HEARING_MS_MAX, STANDSTILL_US};
+use crate::server::clock::timer;
 use crate::server::connection::client::Client;
 use crate::server::turn::Turns;
 use crate::time::Micros;
@@ -175,7 +176,7 @@ impl Turns {
 
     /// The turn is over.
     pub(in crate::server) fn note_turn_ended(&mut self) {
-        let ended_us = crate::server::clock::timer::mono_us();
+        let ended_us = timer::mono_us();
         let next_us = if self.is_behind() { ended_us } else { self.wake_by_us() };
         self.core.standstills.turn_ended(self.core.mono_us, ended_us, next_us);
     }

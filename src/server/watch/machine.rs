@@ -33,11 +33,18 @@ pub fn make_room_for(clients: u64) -> u64 {
     now.saturating_sub(DESCRIPTORS_RESERVED).max(1).min(clients)
 }
 
+/// Where the system says what memory this process has.
+pub const STATM: &str = "/proc/self/statm";
+
 /// Resident memory, bytes; 0 where the system does not say.
 pub fn resident_bytes() -> u64 {
-    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm.split(' ').nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
+    fs::read_to_string(STATM).ok().and_then(|statm| resident_in(&statm)).unwrap_or(0)
+}
+
+/// The same, as the text of [`STATM`] says.
+pub fn resident_in(statm: &str) -> Option<u64> {
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
 }
 
 /// Processor time used so far, s: in the system, in the program.

@@ -15,6 +15,7 @@
 //! keeps pages as long as it likes, which costs less than giving them back and asking again.
 
 use crate::server::connection::wake::Bell;
+use crate::server::watch::machine;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -94,7 +95,7 @@ impl Resident {
     /// # Errors
     /// The system does not tell what is resident, or has no thread.
     pub fn start(give_back: fn(), bell: Arc<Bell>) -> io::Result<Resident> {
-        let statm = File::open("/proc/self/statm")?;
+        let statm = File::open(machine::STATM)?;
         let (asks, asked) = channel();
         let done = Arc::<AtomicU64>::default();
         let of_thread = Arc::clone(&done);
@@ -188,9 +189,7 @@ impl Resident {
     fn resident_bytes(&self) -> Option<u64> {
         let mut text = [0; 128];
         let length = self.statm.read_at(&mut text, 0).ok()?;
-        let text = str::from_utf8(&text[..length]).ok()?;
-        let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
-        Some(pages * rustix::param::page_size() as u64)
+        machine::resident_in(str::from_utf8(&text[..length]).ok()?)
     }
 }
 

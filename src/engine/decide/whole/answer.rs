@@ -7,6 +7,7 @@ use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::request::{Find, QueueName, Request, State};
 use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
 use crate::engine::store::jobs::{Job, JobIndex};
+use crate::engine::store::queue::Queue;
 use crate::error::Error;
 use crate::glob;
 use crate::ids::Db;
@@ -145,7 +146,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         let (bytes, store) = (self.size_of(name, id), &self.engine().store);
         let account = self.account(name);
         let came = account.came > 0;
-        let of = |queue: &&crate::engine::store::queue::Queue| {
+        let of = |queue: &&Queue| {
             let index = store.locate(queue.number, id).index?;
             let error = store.jobs.history(index).and_then(|history| history.error.as_ref());
             let backoff = backoff_bytes(&store.policy(index).backoff);

@@ -16,7 +16,7 @@ use crate::engine::model::request::{
 use crate::engine::model::token;
 use crate::engine::room::Bound;
 use crate::engine::store::jobs::{JOB_BYTES, Stage};
-use crate::engine::store::queue::QUEUE_BYTES;
+use crate::engine::store::queue::{QUEUE_BYTES, Queue};
 use crate::error::{Error, Shown};
 use crate::ids::{DATABASES, Db, QueueNo};
 use crate::limits::{
@@ -211,7 +211,7 @@ impl<'e, 'r> Plan<'e, 'r> {
     pub(super) fn size_of(&mut self, name: QueueName<'r>, id: &[u8]) -> u64 {
         let store = &self.engine().store;
         let account = self.account(name);
-        let of = |queue: &&crate::engine::store::queue::Queue| {
+        let of = |queue: &&Queue| {
             let index = store.locate(queue.number, id).index?;
             Some(store.jobs.get(index).data_bytes() as u64 + account.name_bytes + DELIVERED_BYTES)
         };

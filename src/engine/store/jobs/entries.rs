@@ -250,13 +250,14 @@ fn tag(hash: u64) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::store::jobs::hash::wide;
     use rand::{Rng, SeedableRng, rngs::SmallRng};
     use std::collections::HashMap;
 
     /// What the entries' numbers hash to: evenly, into few homes, or all alike.
     const HASHES: [fn(u32) -> u64; 4] = [
         |entry| (u64::from(entry) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23),
-        |entry| crate::engine::store::jobs::hash::wide(entry),
+        |entry| wide(entry),
         |entry| u64::from(entry % 7) << 57 | u64::from(entry % 3),
         |_| 0,
     ];

@@ -214,6 +214,8 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::store::jobs::hash::{Hasher, wide};
+    use crate::engine::store::memory::allocated_bytes;
     use rand::{Rng, SeedableRng, rngs::SmallRng};
     use std::collections::BTreeSet;
 
@@ -299,18 +301,11 @@ mod tests {
         assert!((0..4_000).all(|entry| seen.contains(&entry)));
     }
 
-    /// What jemalloc hands out for so many bytes: four sizes from one power of two to the next.
-    fn held_bytes(bytes: usize) -> usize {
-        bytes.next_multiple_of((bytes.next_power_of_two() / 8).max(16))
-    }
-
     #[test]
     fn an_entry_takes_few_bytes_the_allocator_s_rounding_included() {
-        let hasher = crate::engine::store::jobs::hash::Hasher::new(11);
-        let made =
-            |entry: u32| crate::engine::store::jobs::hash::wide(hasher.number(u64::from(entry)));
-        let named =
-            |entry: u32| crate::engine::store::jobs::hash::wide(hasher.name(&entry.to_le_bytes()));
+        let hasher = Hasher::new(11);
+        let made = |entry: u32| wide(hasher.number(u64::from(entry)));
+        let named = |entry: u32| wide(hasher.name(&entry.to_le_bytes()));
         let hashes: [&dyn Fn(u32) -> u64; 2] = [&made, &named];
         for hash_of in hashes {
             let mut table = Table::default();
@@ -318,7 +313,8 @@ mod tests {
                 table.insert(hash_of(entry), entry, hash_of);
                 // From when most tables were split to when most are about to be.
                 if entry % 50_000 == 49_999 {
-                    let parts = table.tables.iter().map(|part| held_bytes(part.entries.bytes()));
+                    let parts =
+                        table.tables.iter().map(|part| allocated_bytes(part.entries.bytes()));
                     let held = parts.sum::<usize>() as f64 / f64::from(entry + 1);
                     assert!(held < 12.5, "{held:.1} bytes an entry at {}", entry + 1);
                     let is_last = entry == 999_999;

@@ -8,6 +8,7 @@ use crate::engine::model::policy::{Policy, Steps};
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::Table;
 use crate::engine::store::jobs::slots::Numbered;
+use crate::engine::store::memory::allocated_bytes;
 use crate::ids::PolicyNo;
 
 /// Policies that no job uses are kept up to this number, so that a queue that is empty after every
@@ -24,12 +25,6 @@ pub fn policy_bytes(policy: &Policy) -> u64 {
         Steps::Exponential { .. } => 0,
     };
     (SLOT_BYTES + 32 + ladder) as u64
-}
-
-/// What the allocator holds for so many bytes: four sizes between a power of two and the next.
-fn allocated_bytes(bytes: usize) -> usize {
-    let step = (bytes.max(1).next_power_of_two() / 8).max(16);
-    bytes.next_multiple_of(step)
 }
 
 /// Policies by number and by value, with a count of the jobs that use each.

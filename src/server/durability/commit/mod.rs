@@ -137,10 +137,9 @@ impl Journal {
         }
     }
 
-    /// Batches that wait to be written take no more memory than becomes a server with this `maxmemory`, bytes; 0
-    /// for no limit.
+    /// Batches that wait to be written take no more memory than becomes a server with this `maxmemory`, bytes;
+    /// `u64::MAX` without a limit.
     pub fn set_memory_max(&mut self, max: u64) {
-        let max = if max == 0 { u64::MAX } else { max };
         let share = max / UNWRITTEN_SHARE;
         self.unwritten_bytes_max = share.clamp(UNWRITTEN_BYTES_MIN, UNCOMMITTED_BYTES_MAX);
     }
