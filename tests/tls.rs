@@ -11,28 +11,23 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, version};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 use support::{LIMIT, Running};
 
 /// An authority, and the files of a server's and a client's certificate.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Authority {
     fn new() -> Authority {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("tls-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = Folder::new("tls");
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        std::fs::write(folder.join("ca.crt"), issuer.pem()).unwrap();
+        std::fs::write(folder.0.join("ca.crt"), issuer.pem()).unwrap();
         let authority = Authority { issuer, folder };
         authority.issue("server");
         authority
@@ -49,7 +44,7 @@ impl Authority {
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.join(name).to_str().unwrap().to_owned()
+        self.folder.0.join(name).to_str().unwrap().to_owned()
     }
 
     fn client(&self) -> ClientConfig {
@@ -73,12 +68,6 @@ impl Authority {
             }
             None => builder.with_no_client_auth(),
         }
-    }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -318,7 +307,7 @@ fn clients_certificates_are_asked_for_as_the_option_says() {
         assert_eq!(answers(copy(&foreign)), wrong, "{asked}: another authority's certificate");
     }
     // A folder of authorities, in which other files do not matter.
-    let folder = authority.folder.to_str().unwrap().to_owned();
+    let folder = authority.folder.text().to_owned();
     let (_server, address) =
         start(&authority, &[("tls-auth-clients", "yes"), ("tls-ca-cert-dir", &folder)]);
     let mut client = connect(address, authority.client_of(&versions, Some(own)));
