@@ -1,5 +1,6 @@
 //! The engine's clock: the monotonic clock anchored to the wall clock.
 
+pub mod standstill;
 pub mod timer;
 
 use crate::limits::CLOCK_JUMP_STANDS_US;

@@ -2,10 +2,10 @@
 //! other client is to wait.
 
 use crate::limits::TLS_HANDSHAKE_MS_MAX;
+use crate::server::connection::lines::LineRate;
 use crate::server::connection::stream::{Accepted, Peer, Stream};
 use crate::server::connection::tls::Tls;
 use crate::server::connection::wake::Bell;
-use crate::server::watch::logs::LineRate;
 use rustls::{ServerConfig, ServerConnection};
 use std::io;
 use std::net;

@@ -6,6 +6,7 @@ pub mod client;
 pub mod clients;
 pub(super) mod handshake;
 pub mod input;
+pub mod lines;
 pub mod listen;
 pub mod stream;
 pub mod tls;
