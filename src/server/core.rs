@@ -1,7 +1,6 @@
 //! What a turn works on besides the clients: the engine, the outputs, the clock, the options and
 //! the counters.
 
-use super::clock::Clock;
 use crate::command::table::names::Names;
 use crate::config::Config;
 use crate::config::events::Notify;
@@ -20,8 +19,8 @@ use crate::observe::rates::Rates;
 use crate::observe::slowlog::SlowLog;
 use crate::pubsub::PubSub;
 use crate::resp::FrameLimits;
-use crate::server::clock::standstill::Standstills;
 use crate::server::clock::timer;
+use crate::server::clock::turn_clock::TurnClock;
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::clients::Clients;
 use crate::server::connection::lines::LineRate;
@@ -78,14 +77,8 @@ pub struct Core {
     pub(super) told_paused: bool,
     /// Buffers for reading.
     pub buffers: Buffers,
-    /// The engine's clock.
-    pub clock: Clock,
-    /// Spans in which the process did nothing.
-    pub standstills: Standstills,
-    /// The turn's time; the engine's clock.
-    pub now: Micros,
-    /// The same instant on the monotonic clock.
-    pub mono_us: u64,
+    /// The instant of the turn.
+    pub clock: TurnClock,
     /// The options.
     pub config: Config,
     /// Those that are looked at often.
@@ -130,10 +123,6 @@ pub struct Core {
     pub run_id: String,
     /// The port clients connect to.
     pub port: u16,
-    /// When the server started; monotonic, µs.
-    pub start_mono_us: u64,
-    /// When the server started; engine's clock.
-    pub start: Micros,
     /// A service manager wants to hear of the server's state.
     pub supervised: bool,
     /// Who watches the server.
@@ -178,14 +167,12 @@ pub struct Limits {
 impl Core {
     /// A server's state at its start.
     pub fn new(config: Config, port: u16, log_level: LogLevel, bell: Arc<Bell>) -> Core {
-        let reading = timer::reading();
-        let clock = Clock::new(reading, Micros(0));
-        let now = clock.at(reading.mono_us);
+        let clock = TurnClock::start();
         let limits = Limits::new(&config);
         let mut core = Core {
-            engine: Engine::new(settings(&config, now)),
+            engine: Engine::new(settings(&config, clock.now)),
             facts: Facts::default(),
-            journal: Persistence { last_base_s: now.0 / 1_000_000, ..Persistence::default() },
+            journal: Persistence { last_base_s: clock.now_s(), ..Persistence::default() },
             waits: Waits::default(),
             journaling: Journaling::Absent,
             disk: None,
@@ -199,9 +186,6 @@ impl Core {
             told_paused: false,
             buffers: Buffers::default(),
             clock,
-            standstills: Standstills::default(),
-            now,
-            mono_us: reading.mono_us,
             config,
             limits,
             acl: Acl::default(),
@@ -224,8 +208,6 @@ impl Core {
             turns: 0,
             run_id: run_id(),
             port,
-            start_mono_us: reading.mono_us,
-            start: now,
             supervised: false,
             observers: None,
             shutdown: None,
@@ -244,7 +226,7 @@ impl Core {
         (self.disk, self.lock) = (Some(Arc::clone(&disk)), Some(lock));
         let options = durability::log_options(&self.config, &disk);
         let bell = Arc::clone(&self.bell);
-        let settings = settings(&self.config, self.now);
+        let settings = settings(&self.config, self.clock.now);
         let loading = Loading::begin(disk, options, settings, bell)?;
         let loaded = loading.wait();
         self.journaling = Journaling::Loading(Box::new(loading));
@@ -252,41 +234,10 @@ impl Core {
         loaded.map_or(Ok(()), |loaded| self.install(loaded?))
     }
 
-    /// Goes on from `then`, an instant that the journal knows of, if the wall clock is behind it.
-    pub(super) fn restart_clock(&mut self, then: Micros) {
-        let reading = timer::reading();
-        self.clock = Clock::new(reading, then.max(self.now));
-        self.mono_us = reading.mono_us;
-        self.now = self.clock.at(reading.mono_us);
-    }
-
-    /// Tells the log if the clock that a start begins with may be wrong, `last` being the last instant that
-    /// the journal knows of. Nothing follows from it: what was once reached is not given up, and a downtime
-    /// may be of any length.
-    pub(super) fn tell_clock(&self, last: Micros) {
-        let ahead_us = self.clock.ahead_us(self.mono_us);
-        let since_us = self.now.0.saturating_sub(last.0);
-        let jump_us_max = self.limits.clock_jump_us_max;
-        if ahead_us > 1_000 {
-            tracing::warn!(
-                ahead_us,
-                "the wall clock is behind the journal's last instant, where time goes on: at half speed \
-                 until the wall clock has caught up. If it was wrong then, see delayd check --clock"
-            );
-        } else if last.0 > 0 && jump_us_max > 0 && since_us > jump_us_max {
-            tracing::warn!(
-                since_us,
-                "the wall clock is ahead of the journal's last instant by more than max-clock-jump, and is \
-                 believed: a downtime may be as long. If the clock is wrong, stop and set it before jobs \
-                 are added"
-            );
-        }
-    }
-
     /// Applies options that have changed.
     pub fn reconfigure(&mut self) {
         self.limits = Limits::new(&self.config);
-        let new = settings(&self.config, self.now);
+        let new = settings(&self.config, self.clock.now);
         let settings = self.engine.settings_mut();
         settings.delay_ms_max = new.delay_ms_max;
         settings.lease_ms_default = new.lease_ms_default;
@@ -317,7 +268,7 @@ impl Core {
         self.pubsub.forget(id);
         clients.release(slot);
         self.clients_bytes -= bytes;
-        let now = self.now;
+        let now = self.clock.now;
         let (engine, mut turn) = self.engine();
         if unsent {
             engine.unsent(now, id, &mut turn);
@@ -331,7 +282,7 @@ impl Core {
             return;
         }
         let mono_us = timer::mono_us();
-        let now = self.clock.at(mono_us);
+        let now = self.clock.anchored.at(mono_us);
         for due in self.outputs.left.drain(..) {
             self.lateness.record(mono_us, now.0.saturating_sub(due.start().0));
         }
@@ -340,7 +291,7 @@ impl Core {
     /// When the engine has something to do next, by its own clock.
     pub(super) fn next_wakeup(&self) -> Option<Millis> {
         let timeout = self.engine.next_timeout();
-        let timeout = timeout.map(|at| self.clock.at(at.start().0).ceil());
+        let timeout = timeout.map(|at| self.clock.engine_at(at));
         [self.engine.next_wakeup(), timeout].into_iter().flatten().min()
     }
 
@@ -357,7 +308,7 @@ impl Core {
     /// Notes that something took so long, if that is long.
     pub fn note_latency(&mut self, event: &'static str, took_ns: u64) {
         if took_ns >= self.limits.latency_ns {
-            self.latency.add(event, self.now.0 / 1_000_000, took_ns / 1_000_000);
+            self.latency.add(event, self.clock.now_s(), took_ns / 1_000_000);
         }
     }
 

@@ -69,7 +69,7 @@ impl Loop {
         let http = match server.http.is_empty() {
             true => None,
             false => {
-                let board = Arc::new(Board::new(Arc::clone(&bell), core.mono_us));
+                let board = Arc::new(Board::new(Arc::clone(&bell), core.clock.mono_us));
                 Some((Http::start(server.http, Arc::clone(&board))?, board))
             }
         };
@@ -172,7 +172,7 @@ impl Loop {
     }
 
     fn accept(&mut self, cx: &mut Context<'_>) {
-        let now_us = self.turns.core.mono_us;
+        let now_us = self.turns.core.clock.mono_us;
         if now_us < self.accept_from_us {
             return;
         }

@@ -49,11 +49,11 @@ impl Journal {
             journal.changes_since_base += core.facts.count;
             journal.log_bytes += core.facts.bytes.len() as u64;
             core.facts.clear();
-            self.syncs.push_back((Micros(core.now.0 + self.sync_us), core.journal.proposed));
+            self.syncs.push_back((Micros(core.clock.now.0 + self.sync_us), core.journal.proposed));
         }
         let mut worked = false;
         while let Some((at, index)) = self.syncs.front().copied()
-            && at <= core.now
+            && at <= core.clock.now
         {
             self.syncs.pop_front();
             core.journal.committed = index;
@@ -61,14 +61,14 @@ impl Journal {
             worked = true;
         }
         core.journal.syncs_pending = self.syncs.len() as u64;
-        if self.base_ends.is_some_and(|at| at <= core.now) {
+        if self.base_ends.is_some_and(|at| at <= core.clock.now) {
             self.base_ends = None;
             core.base_ended(self.base_failure.clone().map_or(Ok(()), Err));
             worked = true;
         }
         if self.base_ends.is_none() && core.journal.base_wanted {
             core.base_began();
-            self.base_ends = Some(Micros(core.now.0 + self.base_us));
+            self.base_ends = Some(Micros(core.clock.now.0 + self.base_us));
             worked = true;
         }
         worked
@@ -83,7 +83,7 @@ impl Journal {
 
 /// The journal is being read, so many seconds since.
 pub fn load(core: &mut Core, total_bytes: u64, loaded_bytes: u64) {
-    let began_s = core.now.0 / 1_000_000;
+    let began_s = core.clock.now_s();
     let began_s = core.journal.loading.map_or(began_s, |loading| loading.began_s);
     core.journal.loading = Some(Loading { began_s, total_bytes, loaded_bytes });
 }

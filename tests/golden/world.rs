@@ -92,10 +92,11 @@ impl Server {
             ..core.engine.settings().clone()
         };
         core.engine = Engine::new(settings);
-        core.clock = Clock::new(Reading { mono_us: 0, wall_us: now.0, boot_us: 0 }, Micros(0));
-        (core.now, core.start) = (now, now);
+        core.clock.anchored =
+            Clock::new(Reading { mono_us: 0, wall_us: now.0, boot_us: 0 }, Micros(0));
+        (core.clock.now, core.clock.start) = (now, now);
         core.journal.last_base_s = now.0 / 1_000_000;
-        (core.mono_us, core.start_mono_us) = (0, 0);
+        (core.clock.mono_us, core.clock.start_mono_us) = (0, 0);
         core.run_id = "0123456789abcdef0123456789abcdef01234567".to_owned();
         core.chance = 7;
         Server {
@@ -163,7 +164,7 @@ impl Server {
     }
 
     pub fn now(&self) -> Micros {
-        self.core.now
+        self.core.clock.now
     }
 
     /// When something happens by itself, if that is before `until`.
@@ -171,10 +172,10 @@ impl Server {
         let due = self.core.engine.next_wakeup().map(|at| at.start());
         let journal = self.journal.as_ref().and_then(Journal::next_event);
         let limit_us = self.core.waits.next_limit_us();
-        let limit = limit_us.map(|at| Micros(self.core.now.0 + at - self.core.mono_us));
+        let limit = limit_us.map(|at| Micros(self.core.clock.now.0 + at - self.core.clock.mono_us));
         let pause = self.core.pause.map(|pause| pause.until_us);
-        let pause = pause.map(|at| Micros(self.core.now.0 + at - self.core.mono_us));
-        let at = [due, journal, limit, pause].into_iter().flatten().min()?.max(self.core.now);
+        let pause = pause.map(|at| Micros(self.core.clock.now.0 + at - self.core.clock.mono_us));
+        let at = [due, journal, limit, pause].into_iter().flatten().min()?.max(self.core.clock.now);
         (at <= until).then_some(at)
     }
 
@@ -206,15 +207,15 @@ impl Server {
 
     /// Moves the clock there, and lets what is due then happen.
     pub fn go_to(&mut self, at: Micros) {
-        assert!(at >= self.core.now, "the clock went back");
-        self.core.mono_us += at.0 - self.core.now.0;
-        self.core.now = at;
+        assert!(at >= self.core.clock.now, "the clock went back");
+        self.core.clock.mono_us += at.0 - self.core.clock.now.0;
+        self.core.clock.now = at;
         self.settle();
     }
 
     /// What the journal allows from here on.
     pub fn set_flow(&mut self, flow: Flow) {
-        self.core.engine.set_flow(self.core.now, flow);
+        self.core.engine.set_flow(self.core.clock.now, flow);
         self.settle();
     }
 
@@ -227,7 +228,7 @@ impl Server {
             for client in 0..self.clients.len() {
                 worked |= self.run_frames(client);
             }
-            let now = self.core.now;
+            let now = self.core.clock.now;
             let (engine, mut turn) = self.core.engine();
             worked |= engine.advance(now, ADVANCE_STEPS_PER_TURN, &mut turn).more;
             self.core.end_late_waits();
@@ -397,7 +398,7 @@ fn socket_facts(core: &Core, client: &Client) -> SocketFacts {
         addr: addr_of(client),
         laddr: "127.0.0.1:9248".to_owned(),
         fd: 10 + client.id.0 as i64,
-        age_s: core.mono_us / 1_000_000,
+        age_s: core.clock.mono_us / 1_000_000,
         waiting: core.outputs.is_waiting(client.slot),
         readable: true,
         ..SocketFacts::default()
@@ -406,7 +407,7 @@ fn socket_facts(core: &Core, client: &Client) -> SocketFacts {
 
 impl World for ClientWorld<'_> {
     fn now(&self) -> Micros {
-        self.server.core.now
+        self.server.core.clock.now
     }
 
     fn random(&mut self) -> u64 {
@@ -426,7 +427,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn handle(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
-        let now = self.server.core.now;
+        let now = self.server.core.clock.now;
         let (engine, mut turn) = self.server.core.engine();
         let outcome = engine.handle(now, client, request, &mut turn);
         if outcome == Outcome::Waiting {
@@ -436,25 +437,25 @@ impl World for ClientWorld<'_> {
     }
 
     fn handle_in_transaction(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
-        let now = self.server.core.now;
+        let now = self.server.core.clock.now;
         let (engine, mut turn) = self.server.core.engine();
         engine.handle_in_transaction(now, client, request, &mut turn)
     }
 
     fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {
-        let now = self.server.core.now;
+        let now = self.server.core.clock.now;
         let (engine, mut turn) = self.server.core.engine();
         engine.stamp(now, client, queue, &mut turn)
     }
 
     fn begin_transaction(&mut self, client: ClientId, whole: &Whole<'_>) -> Begun {
-        let now = self.server.core.now;
+        let now = self.server.core.clock.now;
         let (engine, mut turn) = self.server.core.engine();
         engine.begin_transaction(now, client, whole, &mut turn)
     }
 
     fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error> {
-        self.server.core.engine.check_queued(self.server.core.now, request, limits)
+        self.server.core.engine.check_queued(self.server.core.clock.now, request, limits)
     }
 
     fn set_watching(&mut self, client: ClientId, watching: bool) {
@@ -470,7 +471,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn end_transaction(&mut self) {
-        let now = self.server.core.now;
+        let now = self.server.core.clock.now;
         let (engine, mut turn) = self.server.core.engine();
         engine.end_transaction(now, &mut turn);
     }
@@ -479,12 +480,12 @@ impl World for ClientWorld<'_> {
         let core = &mut self.server.core;
         let mut answer = Answer(None);
         let turn = &mut Turn { facts: &mut core.facts, outbox: &mut answer };
-        core.engine.handle_in_transaction(core.now, client, request, turn);
+        core.engine.handle_in_transaction(core.clock.now, client, request, turn);
         answer.0.expect("the engine answers a reading request at once")
     }
 
     fn release(&mut self, client: ClientId) {
-        let now = self.server.core.now;
+        let now = self.server.core.clock.now;
         let (engine, mut turn) = self.server.core.engine();
         engine.closed(now, client, &mut turn);
     }

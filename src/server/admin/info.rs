@@ -19,8 +19,8 @@ impl Core {
             process_id: std::process::id(),
             run_id: &self.run_id,
             tcp_port: self.port,
-            server_time_us: self.now.0,
-            uptime_s: (self.mono_us - self.start_mono_us) / 1_000_000,
+            server_time_us: self.clock.now.0,
+            uptime_s: self.clock.uptime_s(),
             executable: display(std::env::current_exe()),
             config_file: self
                 .config
@@ -55,17 +55,17 @@ impl Core {
             thread_processor_s: machine::thread_processor_s(),
             supervised: self.supervised,
             lateness_ever_us: self.lateness.ever_us(),
-            lateness_minute_us: self.lateness.minute_us(self.mono_us),
+            lateness_minute_us: self.lateness.minute_us(self.clock.mono_us),
             tally: self.engine.tally(),
             oldest_ready_age_ms: self.oldest_ready_age_ms(),
             oldest_lease_age_ms: self.oldest_lease_age_us().map(|us| us / 1_000),
             jobs: self.engine.job_counts(),
             queues: self.engine.queue_counts(),
-            clock_ahead_us: self.clock.ahead_us(timer::mono_us()),
-            clock_steps: self.clock.step_count(),
-            clock_doubted_us: self.clock.doubted_us(timer::mono_us()),
-            standstills: self.standstills.count,
-            standstill_us: self.standstills.total_us,
+            clock_ahead_us: self.clock.anchored.ahead_us(timer::mono_us()),
+            clock_steps: self.clock.anchored.step_count(),
+            clock_doubted_us: self.clock.anchored.doubted_us(timer::mono_us()),
+            standstills: self.clock.standstills.count,
+            standstill_us: self.clock.standstills.total_us,
             next_wakeup_ms: self.next_wakeup().map(|at| at.0),
             turns: self.turns,
             denials: [denials.auth, denials.commands, denials.keys, denials.channels],
@@ -76,7 +76,7 @@ impl Core {
     /// How long ago the oldest ready job fell due.
     pub(in crate::server) fn oldest_ready_age_ms(&self) -> Option<u64> {
         let due = self.eldest.due(&self.engine)?;
-        Some(self.now.floor().0.saturating_sub(due.0))
+        Some(self.clock.now.floor().0.saturating_sub(due.0))
     }
 
     /// How long ago the oldest lease began. Of one whose beginning is not known: at least so long.
@@ -84,9 +84,9 @@ impl Core {
         let since_us = match self.engine.oldest_lease() {
             Oldest::None => return None,
             Oldest::Since(second) => second * 1_000_000,
-            Oldest::Before(second) if second > 0 => (second * 1_000_000).min(self.start.0),
-            Oldest::Before(_) => self.start.0,
+            Oldest::Before(second) if second > 0 => (second * 1_000_000).min(self.clock.start.0),
+            Oldest::Before(_) => self.clock.start.0,
         };
-        Some(self.now.0.saturating_sub(since_us))
+        Some(self.clock.now.0.saturating_sub(since_us))
     }
 }

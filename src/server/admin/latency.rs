@@ -24,7 +24,7 @@ impl Core {
 
     /// `World::latency_graph`.
     pub fn latency_graph(&self, event: &[u8]) -> Option<String> {
-        self.latency.graph(event, self.now.0 / 1_000_000)
+        self.latency.graph(event, self.clock.now_s())
     }
 
     /// `World::latency_doctor`.

@@ -133,14 +133,14 @@ impl<'a> ClientWorld<'a> {
     }
 
     fn line_of(&self, slot: u32, client: &Client) -> ClientLine {
-        let mut socket = client.socket.facts(self.core.mono_us);
+        let mut socket = client.socket.facts(self.core.clock.mono_us);
         self.add_buffers(&mut socket, slot, client.input.len());
         socket.input_free_bytes = client.input.free_bytes();
         ClientLine { session: client.session.facts(), socket }
     }
 
     fn own_line(&self) -> ClientLine {
-        let mut socket = self.running.socket.facts(self.core.mono_us);
+        let mut socket = self.running.socket.facts(self.core.clock.mono_us);
         self.add_buffers(&mut socket, self.running.slot, self.running.input_bytes);
         socket.idle_s = 0;
         // The session fills in itself.
@@ -190,7 +190,7 @@ impl From<&slowlog::Entry> for SlowEntry {
 
 impl World for ClientWorld<'_> {
     fn now(&self) -> Micros {
-        self.core.now
+        self.core.clock.now
     }
 
     fn admits_line(&mut self) -> bool {
@@ -215,7 +215,7 @@ impl World for ClientWorld<'_> {
 
     fn handle(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
         self.asked = true;
-        let now = self.core.now;
+        let now = self.core.clock.now;
         let (engine, mut turn) = self.core.engine();
         let outcome = engine.handle(now, client, request, &mut turn);
         if outcome == Outcome::Waiting {
@@ -226,14 +226,14 @@ impl World for ClientWorld<'_> {
 
     fn handle_in_transaction(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
         self.asked = true;
-        let now = self.core.now;
+        let now = self.core.clock.now;
         let (engine, mut turn) = self.core.engine();
         engine.handle_in_transaction(now, client, request, &mut turn)
     }
 
     fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {
         self.asked = true;
-        let now = self.core.now;
+        let now = self.core.clock.now;
         let (engine, mut turn) = self.core.engine();
         engine.stamp(now, client, queue, &mut turn)
     }
@@ -241,13 +241,13 @@ impl World for ClientWorld<'_> {
     fn begin_transaction(&mut self, client: ClientId, whole: &Whole<'_>) -> Begun {
         // Ten PINGs tell nothing of the engine.
         self.asked |= !whole.requests.is_empty() || !whole.watched.is_empty();
-        let now = self.core.now;
+        let now = self.core.clock.now;
         let (engine, mut turn) = self.core.engine();
         engine.begin_transaction(now, client, whole, &mut turn)
     }
 
     fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error> {
-        self.core.engine.check_queued(self.core.now, request, limits)
+        self.core.engine.check_queued(self.core.clock.now, request, limits)
     }
 
     fn set_watching(&mut self, client: ClientId, watching: bool) {
@@ -282,7 +282,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn end_transaction(&mut self) {
-        let now = self.core.now;
+        let now = self.core.clock.now;
         let (engine, mut turn) = self.core.engine();
         engine.end_transaction(now, &mut turn);
     }
@@ -291,12 +291,12 @@ impl World for ClientWorld<'_> {
         self.asked = true;
         let mut answer = Answer(None);
         let turn = &mut Turn { facts: &mut self.core.facts, outbox: &mut answer };
-        self.core.engine.handle_in_transaction(self.core.now, client, request, turn);
+        self.core.engine.handle_in_transaction(self.core.clock.now, client, request, turn);
         answer.0.expect("the engine answers a reading request at once")
     }
 
     fn release(&mut self, client: ClientId) {
-        let now = self.core.now;
+        let now = self.core.clock.now;
         let (engine, mut turn) = self.core.engine();
         engine.closed(now, client, &mut turn);
     }
@@ -342,7 +342,7 @@ impl World for ClientWorld<'_> {
         let mut closed = Vec::new();
         for (slot, client) in self.others.iter_mut() {
             let Client { id, session, socket, .. } = client;
-            let line = |core: &Core| socket.facts(core.mono_us);
+            let line = |core: &Core| socket.facts(core.clock.mono_us);
             if !self.core.take_up_user(session, slot, line) {
                 closed.push(*id);
             }

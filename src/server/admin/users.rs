@@ -60,7 +60,7 @@ impl Core {
         let denied = call.and_then(|call| session.denied_now(call.spec(), &call.args()));
         if let Some(denial) = denied {
             let line = ClientLine { session: session.facts(), socket: socket(self) };
-            let entry = denial.entry(session.user_name(), &line, self.now.floor().0);
+            let entry = denial.entry(session.user_name(), &line, self.clock.now.floor().0);
             self.acl.note(entry);
             self.forbid_waiting(session.id(), &denial.text);
         }

@@ -2,6 +2,7 @@
 
 pub mod standstill;
 pub mod timer;
+pub mod turn_clock;
 
 use crate::limits::CLOCK_JUMP_STANDS_US;
 use crate::time::Micros;

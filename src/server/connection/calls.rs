@@ -158,7 +158,7 @@ impl Core {
     ) -> slowlog::Entry {
         slowlog::Entry {
             id: 0,
-            at_s: self.now.0 / 1_000_000,
+            at_s: self.clock.now_s(),
             took_us: took_ns / 1_000,
             args: slowlog::cut(spec, args),
             addr,

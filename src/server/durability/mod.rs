@@ -265,10 +265,9 @@ impl Core {
         let (engine, running) = Running::start(recovered, disk, &self.config, bell)?;
         self.engine = engine;
         self.reconfigure();
-        self.restart_clock(last);
-        self.tell_clock(last);
+        self.clock.restart(last, self.limits.clock_jump_us_max);
         // From the journal's last instant on even if the wall clock was set back since.
-        self.engine.settings_mut().token_floor = floor_at(self.now.floor().0);
+        self.engine.settings_mut().token_floor = floor_at(self.clock.now.floor().0);
         self.outputs.turn = 1;
         let jobs: u64 = self.engine.job_counts().iter().sum();
         tracing::info!(jobs, facts, index = index.0, took_us, "the journal is loaded");
@@ -281,12 +280,12 @@ impl Core {
     pub fn set_flow(&mut self) {
         let paused = self.pause.is_some();
         let flow = match &mut self.journaling {
-            Journaling::Running(running) => running.flow(self.mono_us),
+            Journaling::Running(running) => running.flow(self.clock.mono_us),
             _ if paused == self.told_paused => return,
             _ => Flow::default(),
         };
         self.told_paused = paused;
-        self.engine.set_flow(self.now, if paused { flow.paused() } else { flow });
+        self.engine.set_flow(self.clock.now, if paused { flow.paused() } else { flow });
     }
 
     /// Whether requests are to wait until the journal or the allocator has caught up.
@@ -324,7 +323,7 @@ impl Core {
             return;
         };
         if self.facts.count > 0 {
-            let (now, mono_us) = (self.now, self.mono_us);
+            let (now, mono_us) = (self.clock.now, self.clock.mono_us);
             let urgent = self.outputs.has_gated_in_turn();
             running.journal.propose(Batch { now, mono_us, facts: &mut self.facts, urgent });
             running.journal.note_turn(self.outputs.turn);
@@ -339,7 +338,7 @@ impl Core {
         let last = self.outputs.turn - 1;
         let released = match running.failed {
             true => last,
-            false => running.journal.released(last, self.mono_us),
+            false => running.journal.released(last, self.clock.mono_us),
         };
         self.outputs.release(released);
     }
@@ -360,12 +359,12 @@ impl Core {
 
     /// Brings up to date what INFO and those who wait for the journal see of it.
     pub fn show_journal(&mut self) {
-        let (now, mono_us) = (self.now, self.mono_us);
+        let (now, mono_us) = (self.clock.now, self.clock.mono_us);
         let durable = match &self.journaling {
             Journaling::Absent => return,
             Journaling::Loading(loading) => {
                 self.journal.enabled = true;
-                self.journal.loading = Some(loading.shown(self.start.0 / 1_000_000));
+                self.journal.loading = Some(loading.shown(self.clock.start.0 / 1_000_000));
                 return;
             }
             Journaling::Running(running) => {
@@ -383,7 +382,7 @@ impl Core {
         if running.failed {
             return;
         }
-        let (engine, mono_us) = (&mut self.engine, self.mono_us);
+        let (engine, mono_us) = (&mut self.engine, self.clock.mono_us);
         let live_bytes = engine.base_bytes();
         running.note_crowd(engine.base_bytes_later(), mono_us);
         // One that somebody asked for may fail, and say so.
@@ -392,7 +391,7 @@ impl Core {
         // What has been applied and not proposed is in no batch that the base could name.
         let begins = due && compaction.is_clear(journal) && self.facts.count == 0;
         if begins {
-            compaction.begin(engine, journal, self.now);
+            compaction.begin(engine, journal, self.clock.now);
         }
         let keeps_up = compaction.slice(engine, journal, mono_us);
         running.make_room(live_bytes, due, mono_us);
@@ -410,7 +409,7 @@ impl Core {
         let cause = "the disk does not keep up with what changes meanwhile";
         running.journal.keeper.abandon_base();
         let error = io::Error::other(cause);
-        if running.compaction.fail(&error, &mut self.engine, self.mono_us) {
+        if running.compaction.fail(&error, &mut self.engine, self.clock.mono_us) {
             self.base_ended(Err(cause.to_owned()));
         }
     }
@@ -420,7 +419,7 @@ impl Core {
         let mut ended = Vec::new();
         while let Some(done) = running.journal.keeper.done() {
             match done {
-                Done::Spare(made) => running.note_spare(made, self.mono_us),
+                Done::Spare(made) => running.note_spare(made, self.clock.mono_us),
                 // The journal failed while the last of it was written.
                 Done::Base(..) if !running.compaction.is_running() => {}
                 Done::Base(index, bytes) => {
@@ -428,7 +427,7 @@ impl Core {
                     ended.push(Ok(()));
                 }
                 Done::BaseFailed(error) => {
-                    if running.compaction.fail(&error, &mut self.engine, self.mono_us) {
+                    if running.compaction.fail(&error, &mut self.engine, self.clock.mono_us) {
                         ended.push(Err(error.to_string()));
                     }
                 }

@@ -124,7 +124,7 @@ impl Core {
         let limit_us = match patience {
             Patience::None => return WaitDurable::Now { local: durable.into(), replicas: 0 },
             _ if held => return WaitDurable::Now { local: durable.into(), replicas: 0 },
-            Patience::Ms(ms) => Some(self.mono_us.saturating_add(ms.saturating_mul(1_000))),
+            Patience::Ms(ms) => Some(self.clock.mono_us.saturating_add(ms.saturating_mul(1_000))),
             Patience::Endless => None,
         };
         if local
@@ -142,14 +142,14 @@ impl Core {
     pub fn base_began(&mut self) {
         let journal = &mut self.journal;
         journal.bases_begun += 1;
-        journal.base_began_s = Some(self.now.0 / 1_000_000);
+        journal.base_began_s = Some(self.clock.now_s());
         journal.base_wanted = false;
         journal.changes_since_base = 0;
     }
 
     /// The running base is complete, or failed for this cause. Whoever waits for it is answered.
     pub fn base_ended(&mut self, result: Result<(), String>) {
-        let now_s = self.now.0 / 1_000_000;
+        let now_s = self.clock.now_s();
         let journal = &mut self.journal;
         let began_s = journal.base_began_s.take().expect("a base has begun");
         journal.last_base_took_s = Some(now_s.saturating_sub(began_s));
@@ -197,7 +197,7 @@ impl Core {
     /// Answers those whose time is up.
     pub fn end_late_waits(&mut self) {
         while let Some((limit_us, client)) = self.waits.by_limit_us.first().copied()
-            && limit_us <= self.mono_us
+            && limit_us <= self.clock.mono_us
         {
             self.answer_durable(client);
         }

@@ -36,7 +36,7 @@ impl Turns {
             let id = ClientId(self.next_id);
             let session = Session::greet(id, &self.core.acl).with_names(self.core.names.clone());
             let waker = self.bell.waker(slot);
-            let mut client = Client::new(session, stream, peer, waker, self.core.mono_us);
+            let mut client = Client::new(session, stream, peer, waker, self.core.clock.mono_us);
             if let Some(text) = self.refusal(&client) {
                 self.core.counters.connections_rejected += 1;
                 self.clients.release(slot);

@@ -56,7 +56,7 @@ impl Core {
 
     /// Shows a command that has run to those that monitor.
     pub fn show_command(&mut self, db: Db, addr: &str, spec: &CommandSpec, args: &[&[u8]]) {
-        let line = monitor::line(self.now, db, addr, spec, args);
+        let line = monitor::line(self.clock.now, db, addr, spec, args);
         self.pubsub.show(&line);
     }
 

@@ -46,7 +46,7 @@ impl Turns {
         if !over(limit.soft) {
             client.socket.over_soft_us = None;
         } else if client.socket.over_soft_us.is_none() {
-            client.socket.over_soft_us = Some(self.core.mono_us);
+            client.socket.over_soft_us = Some(self.core.clock.mono_us);
         }
         while self.core.clients_bytes > self.core.limits.clients_bytes_max
             && !self.spares(self.core.spared)
@@ -66,7 +66,7 @@ impl Turns {
 
     /// Closes those whose time is up: idle, above the soft limit, or not reading their last replies.
     pub(in crate::server) fn close_overdue(&mut self) {
-        let (now_us, limits) = (self.core.mono_us, self.core.limits);
+        let (now_us, limits) = (self.core.clock.mono_us, self.core.limits);
         let longer = |since_us: Option<u64>, us: u64| {
             since_us.is_some_and(|since_us| now_us.saturating_sub(since_us) > us)
         };

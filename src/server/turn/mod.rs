@@ -9,7 +9,6 @@ pub(super) mod release;
 pub(super) mod requests;
 pub mod standstill;
 
-use super::clock::{Compared, Comparison};
 use super::core::Core;
 use crate::engine::watch::tally::Tally;
 use crate::limits::ADVANCE_STEPS_PER_TURN;
@@ -66,7 +65,7 @@ impl Turns {
     /// Before the first turn.
     pub fn new(core: Core, bell: Arc<Bell>) -> Turns {
         Turns {
-            tick_us: core.mono_us + TICK_US,
+            tick_us: core.clock.mono_us + TICK_US,
             core,
             clients: Clients::default(),
             accepted: Vec::new(),
@@ -157,10 +156,11 @@ impl Turns {
     /// When the next turn must begin at the latest; monotonic, µs.
     pub fn wake_by_us(&self) -> u64 {
         let due = self.core.engine.next_wakeup();
-        let due_us = due.map_or(u64::MAX, |due| self.core.clock.mono_us_of(due.start()));
+        let due_us = due.map_or(u64::MAX, |due| self.core.clock.anchored.mono_us_of(due.start()));
         let limit_us = self.core.waits.next_limit_us().unwrap_or(u64::MAX);
         // Nothing tells when the flood is over.
-        let flood_us = if self.core.is_flooded() { self.core.mono_us + FLOOD_US } else { u64::MAX };
+        let flood_us =
+            if self.core.is_flooded() { self.core.clock.mono_us + FLOOD_US } else { u64::MAX };
         let pause_us = self.core.pause.map_or(u64::MAX, |pause| pause.until_us);
         let timeout = self.core.engine.next_timeout();
         let timeout_us = timeout.map_or(u64::MAX, |at| at.start().0);
@@ -191,7 +191,7 @@ impl Turns {
         self.core.pause = None;
         loop {
             self.core.set_flow();
-            let now = self.core.now;
+            let now = self.core.clock.now;
             let (engine, mut turn) = self.core.engine();
             let done = engine.end_bound(now, ADVANCE_STEPS_PER_TURN, &mut turn);
             self.core.propose_leftovers();
@@ -205,56 +205,21 @@ impl Turns {
         // What closed connections led to since the last turn's proposal happened at its time.
         self.core.propose_leftovers();
         let mono_us = timer::mono_us();
-        let mut still_since = self.core.standstills.since(mono_us).map(|since_us| {
-            self.core.standstills.note(mono_us - since_us, mono_us);
-            self.core.clock.at(since_us)
-        });
+        let mut still_since = self.core.clock.still_since(mono_us);
         if self.stepped || mono_us >= self.tick_us {
             self.stepped = false;
-            let reading = timer::reading();
             let jump_us_max = self.core.limits.clock_jump_us_max;
-            let Comparison { wall, slept_us } = self.core.clock.compare(reading, jump_us_max);
-            if slept_us > 0 {
-                // The monotonic clock does not know of it, and neither did the alarm.
-                self.core.standstills.note(slept_us, mono_us);
-                still_since = Some(self.core.now);
-            }
-            match wall {
-                Compared::InStep => {}
-                Compared::Forward(us) => {
-                    tracing::warn!(us, "the wall clock was set forward; what is due now falls due");
-                }
-                Compared::Back(us) => {
-                    tracing::warn!(
-                        us,
-                        "the wall clock was set back; time runs at half speed meanwhile"
-                    );
-                }
-                Compared::Doubted(us) => {
-                    tracing::warn!(
-                        us,
-                        "the wall clock is ahead by more than max-clock-jump; it is believed if it \
-                         stands there for a minute, and until then time goes on without it"
-                    );
-                }
-                Compared::Withdrawn => {
-                    tracing::warn!("the wall clock is back from where it was not believed");
-                }
-            }
+            still_since = self.core.clock.compare(mono_us, jump_us_max).or(still_since);
         }
-        self.core.mono_us = timer::mono_us();
-        let now = self.core.clock.at(self.core.mono_us);
-        // Checked where it is used, too: a time that went back would let a job come early.
-        assert!(now >= self.core.now, "the engine's clock went back");
-        self.core.now = now;
-        self.core.engine.set_monotonic(Micros(self.core.mono_us));
+        self.core.clock.read();
+        self.core.engine.set_monotonic(Micros(self.core.clock.mono_us));
         if let Some(since) = still_since {
             self.begin_hearing(since);
         }
     }
 
     fn advance(&mut self) {
-        let now = self.core.now;
+        let now = self.core.clock.now;
         // What is told of a herd is bounded.
         let steps = if self.core.is_mail_full() { 0 } else { ADVANCE_STEPS_PER_TURN };
         let (engine, mut turn) = self.core.engine();
@@ -269,7 +234,7 @@ impl Turns {
         core.count_over(|client, slot| self.clients.caller(client, slot));
         core.turns += 1;
         if core.limits.latency_ns < u64::MAX {
-            let took_us = timer::mono_us() - core.mono_us;
+            let took_us = timer::mono_us() - core.clock.mono_us;
             core.note_latency("turn", took_us.saturating_mul(1_000));
             core.note_sync_latency();
         }
@@ -277,13 +242,13 @@ impl Turns {
         let Counters { commands, input_bytes, output_bytes, .. } = core.counters;
         let &Tally { due, delivered, acked, .. } = core.engine.tally();
         core.rates.sample(
-            core.mono_us,
+            core.clock.mono_us,
             rates::Totals { commands, input_bytes, output_bytes, due, delivered, acked },
         );
         core.eldest.look(&core.engine);
-        if core.mono_us >= self.tick_us {
+        if core.clock.mono_us >= self.tick_us {
             core.eldest.begin(&core.engine);
-            self.tick_us = core.mono_us + TICK_US;
+            self.tick_us = core.clock.mono_us + TICK_US;
             self.close_overdue();
             self.tell_left_out();
         }

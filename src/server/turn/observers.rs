@@ -88,7 +88,7 @@ impl Turns {
         let (Some(mut observers), Some(begun_us)) = (self.core.observers.take(), begun_us) else {
             return;
         };
-        observers.tell(self.core.standing(self.draining), self.core.mono_us);
+        observers.tell(self.core.standing(self.draining), self.core.clock.mono_us);
         self.collect(&mut observers);
         let mono_us = timer::mono_us();
         observers.turns.record(mono_us.saturating_sub(begun_us));
@@ -111,7 +111,7 @@ impl Turns {
             }
         };
         let Some(mut collecting) = collecting else { return };
-        let (now, top) = (self.core.now, &mut collecting.top);
+        let (now, top) = (self.core.clock.now, &mut collecting.top);
         match self.core.engine.walk(collecting.walk, SLICE, now, |queue| top.add(queue)) {
             Some(next) => {
                 collecting.walk = next;
@@ -159,8 +159,8 @@ impl Core {
         Snapshot {
             version: crate::VERSION,
             redis_version: crate::REDIS_VERSION,
-            now_us: self.now.0,
-            start_us: self.start.0,
+            now_us: self.clock.now.0,
+            start_us: self.clock.start.0,
             ready: self.standing(false) == Standing::Serving,
             queues: self.engine.queue_counts(),
             jobs: self.engine.job_counts(),
@@ -170,7 +170,7 @@ impl Core {
             next_wakeup_ms: self.next_wakeup().map(|at| at.0).filter(|ms| *ms > 0),
             tally: self.engine.tally().clone(),
             lateness: self.lateness.spread().clone(),
-            lateness_minute_us: self.lateness.minute_us(self.mono_us),
+            lateness_minute_us: self.lateness.minute_us(self.clock.mono_us),
             clients,
             clients_max: self.limits.clients_max,
             counters: self.counters,
@@ -187,11 +187,11 @@ impl Core {
             journal: self.journal.clone(),
             syncs,
             turns: turns.clone(),
-            clock_steps: self.clock.step_count(),
-            clock_doubted_us: self.clock.doubted_us(self.mono_us),
-            standstills: self.standstills.count,
-            standstill_us: self.standstills.total_us,
-            clock_ahead_us: self.clock.ahead_us(self.mono_us),
+            clock_steps: self.clock.anchored.step_count(),
+            clock_doubted_us: self.clock.anchored.doubted_us(self.clock.mono_us),
+            standstills: self.clock.standstills.count,
+            standstill_us: self.clock.standstills.total_us,
+            clock_ahead_us: self.clock.anchored.ahead_us(self.clock.mono_us),
             rows,
             rest,
         }

@@ -15,7 +15,7 @@ pub struct Pause {
 impl Core {
     /// Clients are paused from now on, for `ms`; a pause that runs is over.
     pub fn pause(&mut self, ms: u64, writes_only: bool) {
-        let until_us = self.mono_us.saturating_add(ms.saturating_mul(1_000));
+        let until_us = self.clock.mono_us.saturating_add(ms.saturating_mul(1_000));
         self.pause = Some(Pause { until_us, writes_only });
         // In this turn already, no time passes behind the command.
         self.set_flow();
@@ -28,7 +28,7 @@ impl Core {
 
     /// Ends the pause when its time has come.
     pub fn end_late_pause(&mut self) {
-        if self.pause.is_some_and(|pause| pause.until_us <= self.mono_us) {
+        if self.pause.is_some_and(|pause| pause.until_us <= self.clock.mono_us) {
             self.unpause();
         }
     }

@@ -70,7 +70,7 @@ impl Turns {
     /// take long come last, at least one of them in every turn: so whoever asks for little waits for
     /// one of them at most, not for all.
     pub(in crate::server) fn run_commands(&mut self) {
-        let until_us = self.core.mono_us + COMMANDS_US_PER_TURN;
+        let until_us = self.core.clock.mono_us + COMMANDS_US_PER_TURN;
         let mut batch = std::mem::take(&mut self.batch);
         let clients = &mut self.clients;
         let mut is_heavy =
@@ -131,7 +131,7 @@ impl Turns {
             return;
         }
         if (after == After::Closing || over) && socket.closing_us.is_none() {
-            socket.closing_us = Some(self.core.mono_us);
+            socket.closing_us = Some(self.core.clock.mono_us);
             // So that it is closed even if nothing is to be written.
             self.core.outputs.mark_dirty(slot);
         }
@@ -232,7 +232,7 @@ impl Turns {
         socket.midway = midway;
         socket.held = after == After::Held;
         if ran > 0 {
-            socket.active_us = self.core.mono_us;
+            socket.active_us = self.core.clock.mono_us;
             socket.note_turn(took_us);
         }
         for mut entry in slow {

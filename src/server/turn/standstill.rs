@@ -43,13 +43,13 @@ struct Deferral {
 impl Turns {
     /// The process stood still from `since` until this turn.
     pub(in crate::server) fn begin_hearing(&mut self, since: Micros) {
-        let mono_us = self.core.mono_us;
+        let mono_us = self.core.clock.mono_us;
         self.core.engine.stood_still(since);
         let looks = 1 + self.clients.iter().count() / TOLD_AT_ONCE;
         let before = self.hearing.take();
         let (slots, mut deferral) =
             before.map(|hearing| (hearing.slots, hearing.deferral)).unwrap_or_default();
-        if deferral.is_none() && mono_us >= self.core.standstills.serves_until_us {
+        if deferral.is_none() && mono_us >= self.core.clock.standstills.serves_until_us {
             deferral = Some(Deferral { begun_us: mono_us, looks, ends: HashMap::new() });
             self.core.engine.defer_hand_offs(true);
         }
@@ -84,12 +84,12 @@ impl Turns {
         hearing
             .slots
             .retain(|slot| clients.get_mut(*slot).is_some_and(|client| client.is_unheard()));
-        let over =
-            hearing.looks == 0 && hearing.slots.is_empty() || self.core.mono_us >= hearing.until_us;
+        let over = hearing.looks == 0 && hearing.slots.is_empty()
+            || self.core.clock.mono_us >= hearing.until_us;
         self.end_deferral(over);
         if over {
             self.hearing = None;
-            self.core.engine.heard(self.core.now);
+            self.core.engine.heard(self.core.clock.now);
         }
     }
 
@@ -106,11 +106,11 @@ impl Turns {
         deferral
             .ends
             .retain(|slot, end| clients.get_mut(*slot).is_some_and(|client| is_due(client, *end)));
-        let lasted_us = self.core.mono_us - deferral.begun_us;
+        let lasted_us = self.core.clock.mono_us - deferral.begun_us;
         let heard = deferral.looks == 0 && deferral.ends.is_empty();
         if over || heard || lasted_us >= HEARING_MS_MAX * 1_000 {
             hearing.deferral = None;
-            self.core.standstills.serves_until_us = self.core.mono_us + lasted_us;
+            self.core.clock.standstills.serves_until_us = self.core.clock.mono_us + lasted_us;
             self.core.engine.defer_hand_offs(false);
         }
     }
@@ -119,7 +119,7 @@ impl Turns {
     pub(in crate::server) fn note_turn_ended(&mut self) {
         let ended_us = timer::mono_us();
         let next_us = if self.is_behind() { ended_us } else { self.wake_by_us() };
-        self.core.standstills.turn_ended(self.core.mono_us, ended_us, next_us);
+        self.core.clock.standstills.turn_ended(self.core.clock.mono_us, ended_us, next_us);
     }
 }
 
