@@ -24,6 +24,7 @@ use crate::server::clock::turn_clock::TurnClock;
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::clients::Clients;
 use crate::server::connection::lines::LineRate;
+use crate::server::connection::pause::Pauses;
 use crate::server::connection::wake::Bell;
 use crate::server::durability;
 use crate::server::durability::loading::Loading;
@@ -31,8 +32,6 @@ use crate::server::durability::waits::Waits;
 use crate::server::durability::{Home, Journaling};
 use crate::server::outbox::Outputs;
 use crate::server::turn::deliver::News;
-use crate::server::turn::observers::Observers;
-use crate::server::turn::pause::Pause;
 use crate::server::watch::eldest::Eldest;
 use crate::server::watch::logs::LogLevel;
 use crate::server::watch::machine;
@@ -70,9 +69,7 @@ pub struct Core {
     /// Events that wait to become messages.
     pub news: News,
     /// CLIENT PAUSE.
-    pub pause: Option<Pause>,
-    /// Clients whose commands it keeps back.
-    pub postponed_count: usize,
+    pub pauses: Pauses,
     /// What the engine was last told of it, while there is no journal.
     pub(super) told_paused: bool,
     /// Buffers for reading.
@@ -125,8 +122,6 @@ pub struct Core {
     pub port: u16,
     /// A service manager wants to hear of the server's state.
     pub supervised: bool,
-    /// Who watches the server.
-    pub(super) observers: Option<Box<Observers>>,
     /// SHUTDOWN was asked for; with NOW it waits for nothing.
     pub shutdown: Option<bool>,
     /// State of the generator behind RANDOMKEY.
@@ -181,8 +176,7 @@ impl Core {
             outputs: Outputs::new(),
             pubsub: PubSub::default(),
             news: News::default(),
-            pause: None,
-            postponed_count: 0,
+            pauses: Pauses::default(),
             told_paused: false,
             buffers: Buffers::default(),
             clock,
@@ -209,7 +203,6 @@ impl Core {
             run_id: run_id(),
             port,
             supervised: false,
-            observers: None,
             shutdown: None,
             chance: machine::random(),
         };

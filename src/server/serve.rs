@@ -76,7 +76,6 @@ impl Loop {
         let supervisor = server.supervised.then(Supervisor::from_environment).flatten();
         core.supervised = supervisor.is_some();
         let (http, board) = http.unzip();
-        core.observers = Observers::new(board, supervisor);
         if let Some(give_back) = server.give_back {
             match Resident::start(give_back, Arc::clone(&bell)) {
                 Ok(resident) => core.resident = Some(resident),
@@ -91,6 +90,7 @@ impl Loop {
             false => Vec::new(),
         };
         let mut turns = Turns::new(core, Arc::clone(&bell));
+        turns.observers = Observers::new(board, supervisor);
         if turns.core.tls.is_some() {
             turns.handshakes = Some(Handshakes::start(Arc::clone(&bell))?);
         }

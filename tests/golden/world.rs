@@ -173,7 +173,7 @@ impl Server {
         let journal = self.journal.as_ref().and_then(Journal::next_event);
         let limit_us = self.core.waits.next_limit_us();
         let limit = limit_us.map(|at| Micros(self.core.clock.now.0 + at - self.core.clock.mono_us));
-        let pause = self.core.pause.map(|pause| pause.until_us);
+        let pause = Some(self.core.pauses.until_us()).filter(|at| *at < u64::MAX);
         let pause = pause.map(|at| Micros(self.core.clock.now.0 + at - self.core.clock.mono_us));
         let at = [due, journal, limit, pause].into_iter().flatten().min()?.max(self.core.clock.now);
         (at <= until).then_some(at)
@@ -223,7 +223,7 @@ impl Server {
     fn settle(&mut self) {
         loop {
             let mut worked = false;
-            self.core.end_late_pause();
+            self.core.pauses.end_late(self.core.clock.mono_us);
             self.core.set_flow();
             for client in 0..self.clients.len() {
                 worked |= self.run_frames(client);
@@ -567,15 +567,17 @@ impl World for ClientWorld<'_> {
     }
 
     fn pause(&mut self, ms: u64, writes_only: bool) {
-        self.server.core.pause(ms, writes_only);
+        let core = &mut self.server.core;
+        core.pauses.begin(ms, writes_only, core.clock.mono_us);
+        core.set_flow();
     }
 
     fn unpause(&mut self) {
-        self.server.core.unpause();
+        self.server.core.pauses.end();
     }
 
     fn paused(&self) -> Option<bool> {
-        self.server.core.pause.map(|pause| pause.writes_only)
+        self.server.core.pauses.writes_only()
     }
 
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {

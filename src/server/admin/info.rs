@@ -33,7 +33,7 @@ impl Core {
             clients_bytes_max: self.config.number(Name::MaxClientsMemory),
             watching_count: self.watching.len(),
             waiters_count: self.engine.waiter_count(),
-            postponed_count: self.postponed_count,
+            postponed_count: self.pauses.postponed_count,
             deadlines_count: self.engine.deadline_count(),
             awaited_count: self.engine.awaited_count(),
             journal_waiters_count: self.waits.count(),

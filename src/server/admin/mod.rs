@@ -369,21 +369,23 @@ impl World for ClientWorld<'_> {
     fn kill(&mut self, client: ClientId) -> bool {
         let Some(slot) = self.core.outputs.slot(client) else { return false };
         let Some(killed) = self.others.take(slot) else { return false };
-        self.core.postponed_count -= usize::from(killed.socket.postponed);
+        self.core.pauses.postponed_count -= usize::from(killed.socket.postponed);
         self.core.forget(self.others, client, slot, killed.socket.bytes);
         true
     }
 
     fn pause(&mut self, ms: u64, writes_only: bool) {
-        self.core.pause(ms, writes_only);
+        self.core.pauses.begin(ms, writes_only, self.core.clock.mono_us);
+        // In this turn already, no time passes after the command.
+        self.core.set_flow();
     }
 
     fn unpause(&mut self) {
-        self.core.unpause();
+        self.core.pauses.end();
     }
 
     fn paused(&self) -> Option<bool> {
-        self.core.pause.map(|pause| pause.writes_only)
+        self.core.pauses.writes_only()
     }
 
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {

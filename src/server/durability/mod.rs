@@ -278,7 +278,7 @@ impl Core {
 
     /// Tells the engine what the journal allows in this turn.
     pub fn set_flow(&mut self) {
-        let paused = self.pause.is_some();
+        let paused = self.pauses.is_running();
         let flow = match &mut self.journaling {
             Journaling::Running(running) => running.flow(self.clock.mono_us),
             _ if paused == self.told_paused => return,

@@ -4,7 +4,6 @@ pub(super) mod accept;
 pub(super) mod deliver;
 pub(super) mod limit;
 pub(super) mod observers;
-pub(super) mod pause;
 pub(super) mod release;
 pub(super) mod requests;
 pub mod standstill;
@@ -19,6 +18,7 @@ use crate::server::connection::clients::Clients;
 use crate::server::connection::handshake::Handshakes;
 use crate::server::connection::stream::Accepted;
 use crate::server::connection::wake::Bell;
+use crate::server::turn::observers::Observers;
 use crate::server::turn::standstill::Hearing;
 use crate::time::Micros;
 use std::io;
@@ -53,6 +53,8 @@ pub struct Turns {
     pub(super) batch: Vec<u32>,
     /// Passing time has more to do.
     more: bool,
+    /// Who watches the server.
+    pub(super) observers: Option<Box<Observers>>,
     /// After a standstill, what has not been heard yet.
     pub(super) hearing: Option<Hearing>,
     /// When all clients are looked at next; monotonic, µs.
@@ -76,6 +78,7 @@ impl Turns {
             postponed: Vec::new(),
             batch: Vec::new(),
             more: true,
+            observers: None,
             hearing: None,
             next_id: 1,
             bell,
@@ -150,7 +153,7 @@ impl Turns {
             || self.core.has_mail()
             || self.core.is_journal_behind()
             || self.core.eldest.is_looking()
-            || self.core.observers.as_ref().is_some_and(|observers| observers.is_collecting())
+            || self.observers.as_ref().is_some_and(|observers| observers.is_collecting())
     }
 
     /// When the next turn must begin at the latest; monotonic, µs.
@@ -161,7 +164,7 @@ impl Turns {
         // Nothing tells when the flood is over.
         let flood_us =
             if self.core.is_flooded() { self.core.clock.mono_us + FLOOD_US } else { u64::MAX };
-        let pause_us = self.core.pause.map_or(u64::MAX, |pause| pause.until_us);
+        let pause_us = self.core.pauses.until_us();
         let timeout = self.core.engine.next_timeout();
         let timeout_us = timeout.map_or(u64::MAX, |at| at.start().0);
         due_us.min(timeout_us).min(limit_us).min(pause_us).min(flood_us).min(self.tick_us)
@@ -188,7 +191,7 @@ impl Turns {
     /// At an orderly stop: leases that end with their connections end now, uncounted.
     pub fn end_bound(&mut self) -> io::Result<()> {
         // Nobody is left whom a pause keeps back.
-        self.core.pause = None;
+        self.core.pauses.end();
         loop {
             self.core.set_flow();
             let now = self.core.clock.now;
@@ -257,7 +260,7 @@ impl Turns {
     /// Closes a connection. What it was handed and never got goes to the next in line.
     pub fn close(&mut self, slot: u32) {
         let Some(client) = self.clients.take(slot) else { return };
-        self.core.postponed_count -= usize::from(client.socket.postponed);
+        self.core.pauses.postponed_count -= usize::from(client.socket.postponed);
         self.core.forget(&mut self.clients, client.id, slot, client.socket.bytes);
     }
 

@@ -7,7 +7,6 @@ use crate::engine::watch::survey::Walk;
 use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{SYNC_US, Snapshot, TURN_US};
 use crate::server::clock::timer;
-use crate::server::core::Core;
 use crate::server::durability::Journaling;
 use crate::server::turn::Turns;
 use crate::server::watch::board::{Board, Standing};
@@ -72,30 +71,30 @@ impl Observers {
 impl Turns {
     /// When the turn began, if anybody wants to know; monotonic, µs.
     pub(in crate::server) fn begun_us(&self) -> Option<u64> {
-        self.core.observers.is_some().then(timer::mono_us)
+        self.observers.is_some().then(timer::mono_us)
     }
 
     /// Tells those who watch how the server stands.
     pub fn tell_standing(&mut self) {
-        let standing = self.core.standing(self.draining);
-        if let Some(observers) = &mut self.core.observers {
+        let standing = self.standing(self.draining);
+        if let Some(observers) = &mut self.observers {
             observers.tell(standing, timer::mono_us());
         }
     }
 
     /// Tells those who watch of the turn that began at `begun_us`.
     pub(in crate::server) fn tell(&mut self, begun_us: Option<u64>) {
-        let (Some(mut observers), Some(begun_us)) = (self.core.observers.take(), begun_us) else {
+        let (Some(mut observers), Some(begun_us)) = (self.observers.take(), begun_us) else {
             return;
         };
-        observers.tell(self.core.standing(self.draining), self.core.clock.mono_us);
+        observers.tell(self.standing(self.draining), self.core.clock.mono_us);
         self.collect(&mut observers);
         let mono_us = timer::mono_us();
         observers.turns.record(mono_us.saturating_sub(begun_us));
         if let Some(board) = &observers.board {
             board.turned(mono_us);
         }
-        self.core.observers = Some(observers);
+        self.observers = Some(observers);
     }
 
     /// A slice of what a scrape wants.
@@ -118,8 +117,7 @@ impl Turns {
                 observers.collecting = Some(collecting);
             }
             None => {
-                let clients = self.clients.count() as u64;
-                let snapshot = self.core.snapshot(clients, collecting.top, &observers.turns);
+                let snapshot = self.snapshot(collecting.top, &observers.turns);
                 let snapshot = Arc::new(snapshot);
                 for waiting in collecting.waiting {
                     // Who gave up meanwhile is not told.
@@ -128,18 +126,16 @@ impl Turns {
             }
         }
     }
-}
 
-impl Core {
     /// How the server stands.
     fn standing(&self, draining: bool) -> Standing {
-        if draining || self.shutdown.is_some() {
+        if draining || self.core.shutdown.is_some() {
             return Standing::Stopping;
         }
-        match &self.journaling {
+        match &self.core.journaling {
             Journaling::Absent => Standing::Serving,
             Journaling::Loading(_) => {
-                let percent = self.journal.loading.map_or(0.0, |loading| loading.percent());
+                let percent = self.core.journal.loading.map_or(0.0, |loading| loading.percent());
                 Standing::Loading(percent as u8)
             }
             Journaling::Running(running) => match running.failure() {
@@ -149,49 +145,49 @@ impl Core {
         }
     }
 
-    fn snapshot(&self, clients: u64, top: Top, turns: &Spread) -> Snapshot {
+    fn snapshot(&self, top: Top, turns: &Spread) -> Snapshot {
         let (rows, rest) = top.finish();
-        let errors = self.outputs.errors.iter();
-        let syncs = match &self.journaling {
+        let errors = self.core.outputs.errors.iter();
+        let syncs = match &self.core.journaling {
             Journaling::Running(running) => running.journal.shared().syncs(),
             _ => Spread::new(&SYNC_US),
         };
         Snapshot {
             version: crate::VERSION,
             redis_version: crate::REDIS_VERSION,
-            now_us: self.clock.now.0,
-            start_us: self.clock.start.0,
+            now_us: self.core.clock.now.0,
+            start_us: self.core.clock.start.0,
             ready: self.standing(false) == Standing::Serving,
-            queues: self.engine.queue_counts(),
-            jobs: self.engine.job_counts(),
-            waiters: self.engine.waiter_count() as u64,
-            journal_waiters: self.waits.count() as u64,
-            oldest_lease_age_us: self.oldest_lease_age_us(),
-            next_wakeup_ms: self.next_wakeup().map(|at| at.0).filter(|ms| *ms > 0),
-            tally: self.engine.tally().clone(),
-            lateness: self.lateness.spread().clone(),
-            lateness_minute_us: self.lateness.minute_us(self.clock.mono_us),
-            clients,
-            clients_max: self.limits.clients_max,
-            counters: self.counters,
-            commands: self.commands.sorted(),
+            queues: self.core.engine.queue_counts(),
+            jobs: self.core.engine.job_counts(),
+            waiters: self.core.engine.waiter_count() as u64,
+            journal_waiters: self.core.waits.count() as u64,
+            oldest_lease_age_us: self.core.oldest_lease_age_us(),
+            next_wakeup_ms: self.core.next_wakeup().map(|at| at.0).filter(|ms| *ms > 0),
+            tally: self.core.engine.tally().clone(),
+            lateness: self.core.lateness.spread().clone(),
+            lateness_minute_us: self.core.lateness.minute_us(self.core.clock.mono_us),
+            clients: self.clients.count() as u64,
+            clients_max: self.core.limits.clients_max,
+            counters: self.core.counters,
+            commands: self.core.commands.sorted(),
             errors: errors.map(|(class, count)| (class.to_owned(), count)).collect(),
-            engine_bytes: self.engine.held_bytes(),
-            lease_bytes: self.engine.lease_bytes_to_come(),
-            clients_bytes: self.clients_bytes as u64,
-            memory_bytes_max: self.config.number(Name::MaxMemory),
-            clients_bytes_max: self.config.number(Name::MaxClientsMemory),
-            memory_bytes_peak: self.memory_bytes_peak,
+            engine_bytes: self.core.engine.held_bytes(),
+            lease_bytes: self.core.engine.lease_bytes_to_come(),
+            clients_bytes: self.core.clients_bytes as u64,
+            memory_bytes_max: self.core.config.number(Name::MaxMemory),
+            clients_bytes_max: self.core.config.number(Name::MaxClientsMemory),
+            memory_bytes_peak: self.core.memory_bytes_peak,
             memory_bytes_resident: machine::resident_bytes(),
             processor_s: machine::processor_s(),
-            journal: self.journal.clone(),
+            journal: self.core.journal.clone(),
             syncs,
             turns: turns.clone(),
-            clock_steps: self.clock.anchored.step_count(),
-            clock_doubted_us: self.clock.anchored.doubted_us(self.clock.mono_us),
-            standstills: self.clock.standstills.count,
-            standstill_us: self.clock.standstills.total_us,
-            clock_ahead_us: self.clock.anchored.ahead_us(self.clock.mono_us),
+            clock_steps: self.core.clock.anchored.step_count(),
+            clock_doubted_us: self.core.clock.anchored.doubted_us(self.core.clock.mono_us),
+            standstills: self.core.clock.standstills.count,
+            standstill_us: self.core.clock.standstills.total_us,
+            clock_ahead_us: self.core.clock.anchored.ahead_us(self.core.clock.mono_us),
             rows,
             rest,
         }

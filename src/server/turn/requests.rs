@@ -112,6 +112,22 @@ impl Turns {
         self.listed.splice(..0, slots.iter().copied());
     }
 
+    /// When no pause holds them back any more, those whose commands were kept back go on.
+    pub(in crate::server) fn resume_postponed(&mut self) {
+        self.core.pauses.end_late(self.core.clock.mono_us);
+        if self.core.pauses.is_running() {
+            return;
+        }
+        for slot in std::mem::take(&mut self.postponed) {
+            if let Some(client) = self.clients.get_mut(slot)
+                && std::mem::take(&mut client.socket.postponed)
+            {
+                self.core.pauses.postponed_count -= 1;
+                self.list(slot);
+            }
+        }
+    }
+
     /// Runs a client's commands, up to its share of the turn.
     fn run_client(&mut self, slot: u32, mut client: Box<Client>, until_us: u64) {
         self.core.outputs.set_current(client.id, slot);
@@ -122,8 +138,8 @@ impl Turns {
         socket.behind = after == After::Behind;
         let postponed = after == After::Postponed;
         let before = std::mem::replace(&mut socket.postponed, postponed);
-        self.core.postponed_count += usize::from(postponed);
-        self.core.postponed_count -= usize::from(before);
+        self.core.pauses.postponed_count += usize::from(postponed);
+        self.core.pauses.postponed_count -= usize::from(before);
         let over = socket.ended && !socket.behind && !socket.held;
         if after == After::Gone || (over && (waiting || postponed)) {
             self.clients.put(slot, client);
