@@ -17,7 +17,6 @@ use crate::observe::lateness::Lateness;
 use crate::observe::persistence::Persistence;
 use crate::observe::rates::Rates;
 use crate::observe::slowlog::SlowLog;
-use crate::pubsub::PubSub;
 use crate::resp::FrameLimits;
 use crate::server::clock::timer;
 use crate::server::clock::turn_clock::TurnClock;
@@ -31,7 +30,7 @@ use crate::server::durability::loading::Loading;
 use crate::server::durability::waits::Waits;
 use crate::server::durability::{Home, Journaling};
 use crate::server::outbox::Outputs;
-use crate::server::turn::deliver::News;
+use crate::server::outbox::messages::Messages;
 use crate::server::watch::eldest::Eldest;
 use crate::server::watch::logs::LogLevel;
 use crate::server::watch::machine;
@@ -64,10 +63,8 @@ pub struct Core {
     pub(super) bell: Arc<Bell>,
     /// What the clients are still to be sent.
     pub outputs: Outputs,
-    /// Channels, and messages on their way.
-    pub pubsub: PubSub,
-    /// Events that wait to become messages.
-    pub news: News,
+    /// Channels, and what is to be told on them.
+    pub messages: Messages,
     /// CLIENT PAUSE.
     pub pauses: Pauses,
     /// What the engine was last told of it, while there is no journal.
@@ -174,8 +171,7 @@ impl Core {
             lock: None,
             bell,
             outputs: Outputs::new(),
-            pubsub: PubSub::default(),
-            news: News::default(),
+            messages: Messages::default(),
             pauses: Pauses::default(),
             told_paused: false,
             buffers: Buffers::default(),
@@ -258,7 +254,7 @@ impl Core {
         self.outputs.close(id, slot);
         self.forget_wait(id);
         self.watching.remove(&id);
-        self.pubsub.forget(id);
+        self.messages.pubsub.forget(id);
         clients.release(slot);
         self.clients_bytes -= bytes;
         let now = self.clock.now;

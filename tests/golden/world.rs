@@ -232,7 +232,8 @@ impl Server {
             let (engine, mut turn) = self.core.engine();
             worked |= engine.advance(now, ADVANCE_STEPS_PER_TURN, &mut turn).more;
             self.core.end_late_waits();
-            self.core.deliver();
+            let Core { engine, outputs, messages, limits, .. } = &mut self.core;
+            messages.deliver(engine, outputs, &limits.notify);
             if let Some(journal) = &mut self.journal {
                 worked |= journal.step(&mut self.core);
             }
@@ -492,20 +493,22 @@ impl World for ClientWorld<'_> {
 
     fn pubsub(&mut self) -> &mut PubSub {
         let slot = self.server.clients[self.running].slot;
-        self.server.core.pubsub_of(slot)
+        let core = &mut self.server.core;
+        core.messages.of(slot, &core.outputs, core.facts.count > 0)
     }
 
     fn pubsub_cost(&self, what: &action::PubSub<'_>) -> u64 {
-        self.server.core.pubsub_cost(what)
+        self.server.core.messages.cost(what)
     }
 
     fn is_monitored(&self) -> bool {
-        self.server.core.pubsub.is_monitored()
+        self.server.core.messages.pubsub.is_monitored()
     }
 
     fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]) {
         let addr = addr_of(&self.server.clients[self.running]);
-        self.server.core.show_command(db, &addr, spec, args);
+        let now = self.server.core.clock.now;
+        self.server.core.messages.show_command(now, db, &addr, spec, args);
     }
 
     fn clients(&self) -> Vec<ClientLine> {

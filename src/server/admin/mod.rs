@@ -105,7 +105,7 @@ impl<'a> ClientWorld<'a> {
 
     /// Whether so many messages are on their way that no further commands are to run.
     pub fn is_mail_full(&self) -> bool {
-        self.core.is_mail_full()
+        self.core.messages.is_full()
     }
 
     /// Bytes of replies to the running client that have not left.
@@ -273,7 +273,7 @@ impl World for ClientWorld<'_> {
             let largest = self.others.iter().map(|(_, other)| other.socket.bytes).max();
             left = left.max(largest.unwrap_or(0).saturating_sub(own));
         }
-        let is_subscribed = self.core.pubsub.counts(client) != [0; 3];
+        let is_subscribed = self.core.messages.pubsub.counts(client) != [0; 3];
         let unsent_max = match limits.output_of(is_subscribed).hard {
             0 => u64::MAX,
             hard => hard.saturating_sub(self.unsent_bytes() as u64),
@@ -302,20 +302,22 @@ impl World for ClientWorld<'_> {
     }
 
     fn pubsub(&mut self) -> &mut PubSub {
-        self.core.pubsub_of(self.running.slot)
+        let core = &mut self.core;
+        core.messages.of(self.running.slot, &core.outputs, core.facts.count > 0)
     }
 
     fn pubsub_cost(&self, what: &action::PubSub<'_>) -> u64 {
-        self.core.pubsub_cost(what)
+        self.core.messages.cost(what)
     }
 
     fn is_monitored(&self) -> bool {
-        self.core.pubsub.is_monitored()
+        self.core.messages.pubsub.is_monitored()
     }
 
     fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]) {
         let peer = self.running.socket.peer();
-        self.core.show_command(db, &peer.to_string(), spec, args);
+        let now = self.core.clock.now;
+        self.core.messages.show_command(now, db, &peer.to_string(), spec, args);
     }
 
     fn clients(&self) -> Vec<ClientLine> {

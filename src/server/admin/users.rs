@@ -53,7 +53,7 @@ impl Core {
             TakenUp::Gone => return false,
             TakenUp::Changed => {}
         }
-        if !session.keeps_channels(&self.pubsub) {
+        if !session.keeps_channels(&self.messages.pubsub) {
             return false;
         }
         let call = self.outputs.call(slot);

@@ -447,7 +447,7 @@ impl Core {
         }
         self.journal_failed(&cause);
         let text = Misconf::Failed { cause }.to_string();
-        self.drop_news();
+        self.messages.drop_after(self.outputs.released());
         for client in self.outputs.fail(&text) {
             self.engine.sent(client);
         }

@@ -2,6 +2,7 @@
 //! command runs, replies can be written to any client.
 
 pub mod held;
+pub mod messages;
 
 use crate::command::show::render::render;
 use crate::engine::model::reply::{Outbox, Reply};

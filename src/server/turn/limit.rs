@@ -17,7 +17,7 @@ impl Turns {
         };
         let subscribed = client.session.is_subscribed();
         let subscription_bytes = match subscribed {
-            true => self.core.pubsub.bytes(client.id),
+            true => self.core.messages.pubsub.bytes(client.id),
             false => 0,
         };
         let in_hand_bytes = match has_jobs {

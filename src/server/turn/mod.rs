@@ -1,7 +1,6 @@
 //! The turn: everything the server does, in order, again and again.
 
 pub(super) mod accept;
-pub(super) mod deliver;
 pub(super) mod limit;
 pub(super) mod observers;
 pub(super) mod release;
@@ -150,7 +149,7 @@ impl Turns {
             || ((!self.listed.is_empty() || self.hearing.is_some()) && !self.core.is_flooded())
             || !self.accepted.is_empty()
             || self.core.outputs.is_behind()
-            || self.core.has_mail()
+            || self.core.messages.is_waiting()
             || self.core.is_journal_behind()
             || self.core.eldest.is_looking()
             || self.observers.as_ref().is_some_and(|observers| observers.is_collecting())
@@ -224,12 +223,20 @@ impl Turns {
     fn advance(&mut self) {
         let now = self.core.clock.now;
         // What is told of a herd is bounded.
-        let steps = if self.core.is_mail_full() { 0 } else { ADVANCE_STEPS_PER_TURN };
+        let steps = if self.core.messages.is_full() { 0 } else { ADVANCE_STEPS_PER_TURN };
         let (engine, mut turn) = self.core.engine();
         self.more = engine.advance(now, steps, &mut turn).more;
         self.core.end_late_waits();
         self.hear_unheard();
         self.list_answered();
+    }
+
+    /// Brings messages to those that have subscribed. Who does not read them is closed.
+    fn deliver(&mut self) {
+        let Core { engine, outputs, messages, limits, .. } = &mut self.core;
+        for slot in messages.deliver(engine, outputs, &limits.notify) {
+            self.account(slot);
+        }
     }
 
     fn count(&mut self) {

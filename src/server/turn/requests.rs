@@ -22,7 +22,7 @@ impl Turns {
     /// in line for the next turn.
     pub(in crate::server) fn read_sockets(&mut self) {
         // What has been written and not made safe is bounded: all requests wait, and stay listed.
-        if self.core.is_flooded() || self.core.is_mail_full() {
+        if self.core.is_flooded() || self.core.messages.is_full() {
             return;
         }
         let mut taken = 0;
