@@ -170,7 +170,7 @@ impl Core {
             disk: None,
             lock: None,
             bell,
-            outputs: Outputs::new(),
+            outputs: Outputs::default(),
             messages: Messages::default(),
             pauses: Pauses::default(),
             told_paused: false,

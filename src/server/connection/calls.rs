@@ -69,9 +69,10 @@ pub struct Over {
 }
 
 /// How a command ended, as INFO counts it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ending {
     /// It did what it was to do.
+    #[default]
     Done,
     /// It was answered with an error.
     Failed,

@@ -268,7 +268,7 @@ impl Core {
         self.clock.restart(last, self.limits.clock_jump_us_max);
         // From the journal's last instant on even if the wall clock was set back since.
         self.engine.settings_mut().token_floor = floor_at(self.clock.now.floor().0);
-        self.outputs.turn = 1;
+        self.outputs.gate.turn = 1;
         let jobs: u64 = self.engine.job_counts().iter().sum();
         tracing::info!(jobs, facts, index = index.0, took_us, "the journal is loaded");
         self.journaling = Journaling::Running(Box::new(running));
@@ -324,18 +324,18 @@ impl Core {
         };
         if self.facts.count > 0 {
             let (now, mono_us) = (self.clock.now, self.clock.mono_us);
-            let urgent = self.outputs.has_gated_in_turn();
+            let urgent = self.outputs.gate.is_urgent();
             running.journal.propose(Batch { now, mono_us, facts: &mut self.facts, urgent });
-            running.journal.note_turn(self.outputs.turn);
+            running.journal.note_turn(self.outputs.gate.turn);
         }
-        self.outputs.end_turn();
+        self.outputs.gate.end_turn();
         self.open_gate();
     }
 
     /// Lets those replies go whose facts are committed.
     fn open_gate(&mut self) {
         let Journaling::Running(running) = &mut self.journaling else { return };
-        let last = self.outputs.turn - 1;
+        let last = self.outputs.gate.turn - 1;
         let released = match running.failed {
             true => last,
             false => running.journal.released(last, self.clock.mono_us),
@@ -349,7 +349,7 @@ impl Core {
         if running.failed {
             return;
         }
-        if self.outputs.has_gated() {
+        if self.outputs.gate.has_waiting() {
             running.journal.hurry();
         }
         if let Some(index) = self.waits.wanted_index() {
@@ -447,7 +447,7 @@ impl Core {
         }
         self.journal_failed(&cause);
         let text = Misconf::Failed { cause }.to_string();
-        self.messages.drop_after(self.outputs.released());
+        self.messages.drop_after(self.outputs.gate.released());
         for client in self.outputs.fail(&text) {
             self.engine.sent(client);
         }

@@ -13,7 +13,7 @@ use crate::limits::{
 use crate::observe::monitor;
 use crate::pubsub::{Kind, PubSub};
 use crate::server::outbox::Outputs;
-use crate::server::outbox::held::TurnNo;
+use crate::server::outbox::gate::TurnNo;
 use crate::time::Micros;
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ impl Messages {
     /// Channels, for the command of the client in `slot`: a message leaves no earlier than the replies to
     /// what that client has done before. `changed` tells whether anything has in this turn.
     pub fn of(&mut self, slot: u32, outputs: &Outputs, changed: bool) -> &mut PubSub {
-        self.pubsub.turn = if changed { outputs.turn } else { outputs.newest_turn(slot) };
+        self.pubsub.turn = if changed { outputs.gate.turn } else { outputs.newest_turn(slot) };
         &mut self.pubsub
     }
 
@@ -133,7 +133,7 @@ impl Messages {
         outputs: &mut Outputs,
         notify: &Notify,
     ) -> Vec<u32> {
-        self.collect(engine, outputs.turn);
+        self.collect(engine, outputs.gate.turn);
         let mut slots = Vec::new();
         let (mut left, mut bytes_left) = (DELIVERIES_PER_TURN, DELIVERY_BYTES_PER_TURN);
         while left > 0 && bytes_left > 0 {

@@ -1,11 +1,14 @@
 //! What the clients are still to be sent. Kept apart from their sessions, so that while one client's
 //! command runs, replies can be written to any client.
 
-pub mod held;
+pub mod gate;
 pub mod messages;
 
+mod output;
+mod schedule;
+
 use crate::command::show::render::render;
-use crate::engine::model::reply::{Outbox, Reply};
+use crate::engine::model::reply::{self, Reply};
 use crate::ids::ClientId;
 use crate::observe::errors::ErrorCounts;
 use crate::pubsub::mail::{Letter, Subject};
@@ -13,25 +16,26 @@ use crate::resp::{Encoder, Protocol};
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::calls::{Call, Ending, Over};
 use crate::server::connection::unsent::Unsent;
-use crate::server::outbox::held::{Held, Run, Told, TurnNo};
+use crate::server::outbox::gate::{Gate, Told, TurnNo};
+use crate::server::outbox::output::Handed;
+use crate::server::outbox::schedule::Schedule;
 use crate::time::Millis;
 use bytes::BytesMut;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashMap;
 
-/// Room kept for the places of replies that hand over jobs while there are none.
-const HANDED_KEPT: usize = 256;
+pub use output::Output;
 
 /// The outputs of all clients, by slot.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outputs {
     by_slot: Vec<Output>,
     slots: HashMap<ClientId, u32>,
     /// Whose command runs: its replies, almost all there are, need no look-up.
     current: Option<(ClientId, u32)>,
-    /// Slots with something to write, in the order in which they got it.
-    dirty: VecDeque<u32>,
-    /// Slots whose turn to be written did not come in the turn in which they had something.
-    late: VecDeque<u32>,
+    /// Slots with something to write.
+    schedule: Schedule,
+    /// Which of it may leave.
+    pub gate: Gate,
     /// Slots whose client waited and has been answered.
     pub answered: Vec<u32>,
     /// Where the replies of muted clients go.
@@ -50,86 +54,24 @@ pub struct Outputs {
     pub over: Vec<Over>,
     /// What tells how long a reply to somebody who waited takes; monotonic, ns. None: no time.
     pub reply_clock: Option<fn() -> u64>,
-    /// The number of the turn that replies written now belong to; 0 when there is no journal that
-    /// they could wait for.
-    pub turn: TurnNo,
-    /// A reply of this turn waits for the journal.
-    gated_in_turn: bool,
     /// When the jobs fell due that have just left, of those for which somebody was waiting then.
     pub left: Vec<Millis>,
-    /// Replies of turns up to this one may leave.
-    released: TurnNo,
-    /// Slots with replies that wait for the journal, by the turn the first of them waits for.
-    gated: BTreeMap<TurnNo, Vec<u32>>,
-}
-
-/// One client's output.
-#[derive(Debug)]
-pub struct Output {
-    /// Encoded replies that have not left.
-    pub unsent: Unsent,
-    /// The client waits for a job, or for the journal.
-    pub waiting: bool,
-    /// The command it waits in.
-    call: Option<Box<Call>>,
-    /// Where the replies begin that hand over jobs and have not begun to leave: positions in all that
-    /// was ever written to the client.
-    handed_at: VecDeque<u64>,
-    /// When jobs in them fell due for which the client was waiting then, and where their reply begins.
-    prompt: VecDeque<(u64, Millis)>,
-    /// How much the kernel has taken.
-    sent_bytes: u64,
-    /// The first of those replies goes to a client that had been waiting, perhaps for long: its
-    /// peer may be gone without our having noticed.
-    pub waited: bool,
-    /// Replies that wait for the journal.
-    held: Held,
-    /// The turn under which the slot is listed in `gated`.
-    gated_for: TurnNo,
-    protocol: Protocol,
-    muted: bool,
-    dirty: bool,
 }
 
 impl Outputs {
-    /// No clients.
-    pub fn new() -> Outputs {
-        Outputs {
-            by_slot: Vec::new(),
-            slots: HashMap::new(),
-            current: None,
-            dirty: VecDeque::new(),
-            late: VecDeque::new(),
-            answered: Vec::new(),
-            nowhere: BytesMut::new(),
-            thrown_bytes: 0,
-            buffers: Buffers::default(),
-            unheard: Vec::new(),
-            errors: ErrorCounts::default(),
-            end: Ending::Done,
-            over: Vec::new(),
-            reply_clock: None,
-            turn: 0,
-            gated_in_turn: false,
-            left: Vec::new(),
-            released: 0,
-            gated: BTreeMap::new(),
-        }
-    }
-
     /// A client has taken `slot`.
     pub fn open(&mut self, client: ClientId, slot: u32) {
         let at = slot as usize;
         if self.by_slot.len() <= at {
-            self.by_slot.resize_with(at + 1, Output::new);
+            self.by_slot.resize_with(at + 1, Output::default);
         }
-        self.by_slot[at] = Output::new();
+        self.by_slot[at] = Output::default();
         self.slots.insert(client, slot);
     }
 
     /// The client is gone; what was not sent is dropped.
     pub fn close(&mut self, client: ClientId, slot: u32) {
-        let mut output = std::mem::replace(&mut self.by_slot[slot as usize], Output::new());
+        let mut output = std::mem::take(&mut self.by_slot[slot as usize]);
         output.unsent.clear(&mut self.buffers);
         self.slots.remove(&client);
         if self.current == Some((client, slot)) {
@@ -172,13 +114,7 @@ impl Outputs {
 
     /// Bytes held for the output of a slot.
     pub fn held_bytes(&self, slot: u32) -> usize {
-        let output = &self.by_slot[slot as usize];
-        let call = output.call.as_ref().map_or(0, |call| call.bytes());
-        output.unsent.held_bytes()
-            + output.held.bytes()
-            + output.handed_at.capacity() * size_of::<u64>()
-            + output.prompt.capacity() * size_of::<(u64, Millis)>()
-            + call
+        self.by_slot[slot as usize].held_bytes()
     }
 
     /// Where the output of a slot ends: a position in all that was ever written to its client.
@@ -190,12 +126,12 @@ impl Outputs {
     /// `asked` it tells what the engine holds and waits for the journal; with `wrote` it tells of a
     /// change.
     pub fn frame(&mut self, slot: u32, start: u64, asked: bool, wrote: bool) {
-        let turn = if asked { self.turn } else { 0 };
+        let turn = if asked { self.gate.turn } else { 0 };
         let output = &mut self.by_slot[slot as usize];
         if output.end() > start {
             let told = if wrote { Told::Change } else { Told::Nothing };
-            output.held.push(start, turn, told);
-            self.gated_in_turn |= turn > 0;
+            output.gated.push(start, turn, told);
+            self.gate.note(turn);
         }
     }
 
@@ -203,14 +139,14 @@ impl Outputs {
     /// none if it is gone. Muted clients get messages of channels, but no commands that they monitor.
     pub fn bring(&mut self, client: ClientId, letter: &Letter) -> Option<u32> {
         let slot = self.slot(client)?;
-        let turn = if letter.turn > self.released { letter.turn } else { 0 };
+        let turn = self.gate.unreleased(letter.turn);
         let output = &mut self.by_slot[slot as usize];
         if output.muted && matches!(letter.subject, Subject::Command) {
             return None;
         }
         let pushes = output.protocol == Protocol::Resp3;
-        output.held.push(output.end(), turn, Told::News);
-        self.gated_in_turn |= turn > 0;
+        output.gated.push(output.end(), turn, Told::News);
+        self.gate.note(turn);
         let head = &[letter.heads[usize::from(pushes)]];
         output.unsent.append([head, &letter.body, &letter.tail]);
         self.mark_dirty(slot);
@@ -219,98 +155,42 @@ impl Outputs {
 
     /// The newest turn whose facts a reply in a slot waits for; 0 for none.
     pub fn newest_turn(&self, slot: u32) -> TurnNo {
-        self.by_slot[slot as usize].held.newest_turn()
-    }
-
-    /// Whether a reply of this turn waits for the journal.
-    pub fn has_gated_in_turn(&self) -> bool {
-        self.gated_in_turn
-    }
-
-    /// Replies written from here on belong to the next turn.
-    pub fn end_turn(&mut self) {
-        self.turn += 1;
-        self.gated_in_turn = false;
-    }
-
-    /// Replies of turns up to this one may leave.
-    pub fn released(&self) -> TurnNo {
-        self.released
-    }
-
-    /// Whether replies wait for the journal, as far as it was tried to write them.
-    pub fn has_gated(&self) -> bool {
-        !self.gated.is_empty()
+        self.by_slot[slot as usize].gated.newest_turn()
     }
 
     /// Replies of turns up to `released` may leave from here on.
     pub fn release(&mut self, released: TurnNo) {
-        self.released = released;
-        while let Some(first) = self.gated.first_entry()
-            && *first.key() <= released
-        {
-            for slot in first.remove() {
-                self.mark_dirty(slot);
-            }
+        self.gate.release(released);
+        while let Some(slots) = self.gate.take_released() {
+            slots.into_iter().for_each(|slot| self.mark_dirty(slot));
         }
     }
 
     /// How many bytes of a slot's output may leave now. The slot is looked at again when the rest
     /// may.
     pub fn sendable_bytes(&mut self, slot: u32) -> usize {
-        let released = self.released;
         let output = &mut self.by_slot[slot as usize];
-        match output.held.release(released) {
+        match output.gated.starts_at(slot, &mut self.gate) {
             None => output.unsent.len(),
-            Some((start, turn)) => {
-                if output.gated_for != turn {
-                    output.gated_for = turn;
-                    self.gated.entry(turn).or_default().push(slot);
-                }
-                (start - output.sent_bytes) as usize
-            }
+            Some(start) => (start - output.sent_bytes) as usize,
         }
     }
 
     /// The journal failed: replies that tell of changes which are not safe say `text` instead. All
     /// others may leave. Returns the clients that were to be handed something in them.
     pub fn fail(&mut self, text: &str) -> Vec<ClientId> {
-        let slots: Vec<(ClientId, u32)> =
-            self.slots.iter().map(|(id, slot)| (*id, *slot)).collect();
-        let mut unhanded = Vec::new();
-        for (client, slot) in slots {
-            let output = &mut self.by_slot[slot as usize];
-            if output.held.is_empty() {
+        let (released, mut unhanded) = (self.gate.released(), Vec::new());
+        for (client, slot) in &self.slots {
+            let output = &mut self.by_slot[*slot as usize];
+            if output.gated.is_empty() {
                 continue;
             }
-            let runs = output.held.take(self.released, output.end());
-            let first = runs.first().map_or(output.sent_bytes, |run| run.range.start);
-            let sendable = (first - output.sent_bytes) as usize;
-            let old = output.unsent.split_off(sendable, &mut self.buffers);
-            for Run { range, told, count } in runs {
-                match told {
-                    Told::Change => {
-                        for _ in 0..count {
-                            let bytes = output.unsent.writer(&mut self.buffers);
-                            Encoder::new(bytes, output.protocol).error(text);
-                            self.errors.count(text);
-                        }
-                    }
-                    Told::News => {}
-                    Told::Nothing => {
-                        let at = (range.start - first) as usize..(range.end - first) as usize;
-                        output.unsent.append([&old[at]]);
-                    }
-                }
+            if output.fail(released, text, &mut self.buffers, &mut self.errors) {
+                unhanded.push(*client);
             }
-            if output.handed_at.iter().any(|at| *at >= first) {
-                output.handed_at.retain(|at| *at < first);
-                output.prompt.retain(|(at, _)| *at < first);
-                unhanded.push(client);
-            }
-            self.mark_dirty(slot);
+            self.schedule.add(*slot, &mut output.scheduled);
         }
-        self.gated.clear();
+        self.gate.clear();
         unhanded
     }
 
@@ -375,35 +255,22 @@ impl Outputs {
 
     /// `client` waits no longer; its command ends so.
     pub fn set_answered(&mut self, client: ClientId, end: Ending) {
-        if let Some(slot) = self.slot(client) {
-            let output = &mut self.by_slot[slot as usize];
-            if std::mem::take(&mut output.waiting) {
-                // What it is told needs no journal, but is no part of the reply before it.
-                output.held.push(output.end(), 0, Told::Nothing);
-                self.answered.push(slot);
-                if let Some(call) = output.call.take() {
-                    self.over.push(Over { client, slot, call, end, reply_ns: 0 });
-                }
-            }
+        if let Some(slot) = self.slot(client)
+            // What it is told needs no journal, but is no part of the reply before it.
+            && let Some(call) = self.end_wait(slot, 0, Told::Nothing)
+        {
+            self.over.push(Over { client, slot, call, end, reply_ns: 0 });
         }
     }
 
     /// Sees to it that the slot is looked at when replies are released.
     pub fn mark_dirty(&mut self, slot: u32) {
-        let output = &mut self.by_slot[slot as usize];
-        if !output.dirty {
-            output.dirty = true;
-            self.dirty.push_back(slot);
-        }
+        self.schedule.add(slot, &mut self.by_slot[slot as usize].scheduled);
     }
 
-    /// As [`Outputs::mark_dirty`], behind all that have something to write already.
+    /// As [`Outputs::mark_dirty`], after all that have something to write already.
     pub fn mark_late(&mut self, slot: u32) {
-        let output = &mut self.by_slot[slot as usize];
-        if !output.dirty {
-            output.dirty = true;
-            self.late.push_back(slot);
-        }
+        self.schedule.add_late(slot, &mut self.by_slot[slot as usize].scheduled);
     }
 
     /// The slot was woken: what the kernel did not take before, it may take now.
@@ -416,47 +283,52 @@ impl Outputs {
     /// The kernel took `count` bytes of a slot's output. Returns how many replies that hand over jobs
     /// began to leave with them.
     pub fn sent(&mut self, slot: u32, count: usize) -> usize {
-        let output = &mut self.by_slot[slot as usize];
-        output.unsent.drop_first(count, &mut self.buffers);
-        output.sent_bytes += count as u64;
-        let begun = output.handed_at.iter().take_while(|at| **at < output.sent_bytes).count();
-        output.handed_at.drain(..begun);
-        if output.handed_at.is_empty() && output.handed_at.capacity() > HANDED_KEPT {
-            // A pipeline had taken many.
-            output.handed_at = VecDeque::new();
-        }
-        while let Some((at, due)) = output.prompt.front().copied()
-            && at < output.sent_bytes
-        {
-            output.prompt.pop_front();
-            self.left.push(due);
-        }
-        if output.prompt.is_empty() && output.prompt.capacity() > HANDED_KEPT {
-            output.prompt = VecDeque::new();
-        }
-        begun
+        self.by_slot[slot as usize].sent(count, &mut self.buffers, &mut self.left)
     }
 
-    /// A slot to write to: by turns one of those that had to wait and one of those of this turn, so
-    /// that neither a large backlog nor fresh replies keep the others from leaving.
+    /// A slot to write to: by turns one of those that had to wait and one of those of this turn.
     pub fn next_dirty(&mut self, late_first: bool) -> Option<u32> {
-        let slot = if late_first {
-            self.late.pop_front().or_else(|| self.dirty.pop_front())
-        } else {
-            self.dirty.pop_front().or_else(|| self.late.pop_front())
-        }?;
-        self.by_slot[slot as usize].dirty = false;
+        let slot = self.schedule.next(late_first)?;
+        self.by_slot[slot as usize].scheduled = false;
         Some(slot)
     }
 
     /// What could not be written in this turn waits for the next.
     pub fn put_off(&mut self) {
-        self.late.append(&mut self.dirty);
+        self.schedule.put_off();
     }
 
     /// Whether slots wait to be written to.
     pub fn is_behind(&self) -> bool {
-        !self.late.is_empty() || !self.dirty.is_empty()
+        self.schedule.is_behind()
+    }
+
+    /// The client in `slot` waits no longer. If it did, what it is told next waits for `turn`; returns the
+    /// command that it waited in.
+    fn end_wait(&mut self, slot: u32, turn: TurnNo, told: Told) -> Option<Box<Call>> {
+        let output = &mut self.by_slot[slot as usize];
+        if !std::mem::take(&mut output.waiting) {
+            return None;
+        }
+        if !output.muted {
+            output.gated.push(output.end(), turn, told);
+            self.gate.note(turn);
+        }
+        self.answered.push(slot);
+        output.call.take()
+    }
+
+    /// Writes a reply; nothing to a muted client.
+    fn write(&mut self, slot: u32, reply: &Reply<'_>) {
+        let output = &mut self.by_slot[slot as usize];
+        if !output.muted {
+            output.unsent.reserve(reply.large_bytes());
+            render(reply, &mut self.encoder_at(slot));
+        }
+    }
+
+    fn reply_ns(&self) -> u64 {
+        self.reply_clock.map_or(0, |clock| clock())
     }
 
     fn encoder_at(&mut self, slot: u32) -> Encoder<'_> {
@@ -465,10 +337,7 @@ impl Outputs {
             return self.encoder_to_nowhere(protocol);
         }
         let output = &mut self.by_slot[slot as usize];
-        if !output.dirty {
-            output.dirty = true;
-            self.dirty.push_back(slot);
-        }
+        self.schedule.add(slot, &mut output.scheduled);
         Encoder::new(output.unsent.writer(&mut self.buffers), output.protocol)
     }
 
@@ -479,99 +348,41 @@ impl Outputs {
     }
 }
 
-impl Default for Outputs {
-    fn default() -> Outputs {
-        Outputs::new()
-    }
-}
-
-impl Output {
-    /// Whether replies that hand over jobs have not begun to leave.
-    pub fn has_jobs_in_hand(&self) -> bool {
-        !self.handed_at.is_empty()
-    }
-
-    fn new() -> Output {
-        Output {
-            unsent: Unsent::default(),
-            waiting: false,
-            call: None,
-            handed_at: VecDeque::new(),
-            prompt: VecDeque::new(),
-            sent_bytes: 0,
-            waited: false,
-            held: Held::default(),
-            gated_for: 0,
-            protocol: Protocol::Resp2,
-            muted: false,
-            dirty: false,
-        }
-    }
-
-    fn end(&self) -> u64 {
-        self.sent_bytes + self.unsent.len() as u64
-    }
-}
-
-impl Outbox for Outputs {
+impl reply::Outbox for Outputs {
     fn prompt(&mut self, client: ClientId, due: &[Millis]) {
         let Some(slot) = self.slot(client) else { return };
         let output = &mut self.by_slot[slot as usize];
-        if output.muted {
+        match output.muted {
             // Nothing of it leaves; it is as late as it will be.
-            self.left.extend_from_slice(due);
-            return;
+            true => self.left.extend_from_slice(due),
+            false => output.hand_over_promptly(due),
         }
-        let at = output.end();
-        output.prompt.extend(due.iter().map(|due| (at, *due)));
     }
 
     fn reply(&mut self, client: ClientId, reply: Reply<'_>) {
         let Some(slot) = self.slot(client) else { return };
         let output = &mut self.by_slot[slot as usize];
-        let muted = output.muted;
-        if reply.hands_over() {
-            let end = output.end();
-            if output.handed_at.is_empty() {
-                output.waited = output.waiting;
-            }
-            match output.muted {
-                // No byte of its own: it leaves with the last of those before it, or at once.
-                true if output.handed_at.is_empty() => self.unheard.push(slot),
-                true => output.handed_at.push_back(end - 1),
-                false => output.handed_at.push_back(end),
-            }
-        }
-        let (end, call) = (Ending::of(&reply), output.call.take());
-        if output.waiting {
-            output.waiting = false;
-            let told = if reply.tells_of_change() { Told::Change } else { Told::Nothing };
-            // Whoever runs a command of its own has the frame made around the command.
-            if !muted {
-                output.held.push(output.end(), self.turn, told);
-                self.gated_in_turn |= self.turn > 0;
-            }
-            self.answered.push(slot);
-        } else if self.current == Some((client, slot)) {
-            self.end = end;
+        if reply.hands_over() && output.hand_over() == Handed::AtOnce {
+            self.unheard.push(slot);
         }
         if let Reply::Error(error) = &reply {
             self.errors.count(&error.to_string());
         }
-        if !muted {
-            self.by_slot[slot as usize].unsent.reserve(reply.large_bytes());
-        }
-        let Some(call) = call else {
-            if !muted {
-                render(&reply, &mut self.encoder_at(slot));
+        let end = Ending::of(&reply);
+        if !output.waiting {
+            // Whoever runs a command of its own has the frame made around the command.
+            if self.current == Some((client, slot)) {
+                self.end = end;
             }
-            return;
-        };
-        let began_ns = self.reply_clock.map_or(0, |clock| clock());
-        if !muted {
-            render(&reply, &mut self.encoder_at(slot));
+            return self.write(slot, &reply);
         }
-        let reply_ns = self.reply_clock.map_or(0, |clock| clock().saturating_sub(began_ns));
+        let told = if reply.tells_of_change() { Told::Change } else { Told::Nothing };
+        let Some(call) = self.end_wait(slot, self.gate.turn, told) else {
+            return self.write(slot, &reply);
+        };
+        let began_ns = self.reply_ns();
+        self.write(slot, &reply);
+        let reply_ns = self.reply_ns().saturating_sub(began_ns);
         self.over.push(Over { client, slot, call, end, reply_ns });
     }
 }
@@ -580,6 +391,7 @@ impl Outbox for Outputs {
 mod tests {
     use super::*;
     use crate::engine::model::reply::Delivered;
+    use crate::engine::model::reply::Outbox;
     use crate::engine::model::request::QueueName;
     use crate::ids::{Db, Token};
     use crate::pubsub::Kind;
@@ -590,7 +402,7 @@ mod tests {
     const SLOT: u32 = 2;
 
     fn outputs() -> Outputs {
-        let mut outputs = Outputs::new();
+        let mut outputs = Outputs::default();
         outputs.open(CLIENT, SLOT);
         outputs
     }
@@ -698,17 +510,17 @@ mod tests {
     #[test]
     fn replies_wait_for_their_turn_and_keep_their_order() {
         let mut outputs = outputs();
-        outputs.turn = 5;
+        outputs.gate.turn = 5;
         reply(&mut outputs, "PONG", false, false);
-        assert!(!outputs.has_gated_in_turn());
+        assert!(!outputs.gate.is_urgent());
         reply(&mut outputs, "added", true, true);
         reply(&mut outputs, "PONG", false, false);
-        assert!(outputs.has_gated_in_turn());
-        outputs.end_turn();
+        assert!(outputs.gate.is_urgent());
+        outputs.gate.end_turn();
         reply(&mut outputs, "read", true, false);
         outputs.release(4);
         assert_eq!(outputs.sendable_bytes(SLOT), "+PONG\r\n".len());
-        assert!(outputs.has_gated());
+        assert!(outputs.gate.has_waiting());
         outputs.sent(SLOT, "+PONG\r\n".len());
         assert_eq!(outputs.sendable_bytes(SLOT), 0);
         while outputs.next_dirty(false).is_some() {}
@@ -717,7 +529,7 @@ mod tests {
         assert_eq!(outputs.sendable_bytes(SLOT), "+added\r\n+PONG\r\n".len());
         outputs.release(6);
         assert_eq!(outputs.sendable_bytes(SLOT), outputs.unsent_bytes(SLOT));
-        assert!(!outputs.has_gated());
+        assert!(!outputs.gate.has_waiting());
     }
 
     #[test]
@@ -725,15 +537,15 @@ mod tests {
         let mut outputs = outputs();
         reply(&mut outputs, "added", true, true);
         assert_eq!(outputs.sendable_bytes(SLOT), outputs.unsent_bytes(SLOT));
-        assert!(!outputs.has_gated_in_turn());
+        assert!(!outputs.gate.is_urgent());
     }
 
     #[test]
     fn what_a_failed_journal_lost_is_told_and_the_rest_leaves() {
         let mut outputs = outputs();
-        outputs.turn = 1;
+        outputs.gate.turn = 1;
         reply(&mut outputs, "safe", true, true);
-        outputs.end_turn();
+        outputs.gate.end_turn();
         outputs.release(1);
         reply(&mut outputs, "lost", true, true);
         reply(&mut outputs, "read", true, false);
@@ -741,14 +553,14 @@ mod tests {
         // A waiter's job is lost, too, and is not in hand any more.
         outputs.set_waiting(CLIENT);
         hand(&mut outputs);
-        outputs.end_turn();
+        outputs.gate.end_turn();
         assert_eq!(outputs.sendable_bytes(SLOT), "+safe\r\n".len());
         assert_eq!(outputs.fail("MISCONF broken"), [CLIENT]);
         let text = String::from_utf8(outputs.at(SLOT).unsent.to_vec()).unwrap();
         let lost = "-MISCONF broken\r\n";
         assert_eq!(text, format!("+safe\r\n{lost}+read\r\n+PONG\r\n{lost}"));
         assert_eq!(outputs.sendable_bytes(SLOT), text.len());
-        assert!(!outputs.at(SLOT).has_jobs_in_hand() && !outputs.has_gated());
+        assert!(!outputs.at(SLOT).has_jobs_in_hand() && !outputs.gate.has_waiting());
     }
 
     /// What somebody else is told, with the turn it rests on.
@@ -774,12 +586,12 @@ mod tests {
     #[test]
     fn a_message_leaves_behind_the_facts_that_it_rests_on() {
         let mut outputs = outputs();
-        outputs.turn = 3;
+        outputs.gate.turn = 3;
         assert_eq!(message(&mut outputs, "free", 0), Some(SLOT));
-        assert!(!outputs.has_gated_in_turn());
+        assert!(!outputs.gate.is_urgent());
         assert_eq!(message(&mut outputs, "gated", 3), Some(SLOT));
-        assert!(outputs.has_gated_in_turn(), "its facts are urgent");
-        outputs.end_turn();
+        assert!(outputs.gate.is_urgent(), "its facts are urgent");
+        outputs.gate.end_turn();
         message(&mut outputs, "behind", 0);
         outputs.release(2);
         assert_eq!(outputs.sendable_bytes(SLOT), "*free\r\n".len());
@@ -805,21 +617,5 @@ mod tests {
         assert_eq!(outputs.at(SLOT).unsent.to_vec(), b"*x\r\n>y\r\n");
         outputs.close(CLIENT, SLOT);
         assert_eq!(message(&mut outputs, "x", 0), None);
-    }
-
-    #[test]
-    fn a_backlog_and_fresh_replies_leave_by_turns() {
-        let mut outputs = Outputs::new();
-        for slot in 0..5 {
-            outputs.open(ClientId(slot), slot as u32);
-            outputs.mark_dirty(slot as u32);
-            if slot == 2 {
-                outputs.put_off();
-            }
-        }
-        outputs.mark_late(3);
-        let left: Vec<u32> = (0..6).map_while(|i| outputs.next_dirty(i % 2 == 0)).collect();
-        assert_eq!(left, [0, 3, 1, 4, 2]);
-        assert!(!outputs.is_behind());
     }
 }

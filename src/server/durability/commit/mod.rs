@@ -12,7 +12,7 @@ use crate::journal::commit_log::{Batch, CommitLog, Role};
 use crate::journal::record::span;
 use crate::journal::{Disk, Log};
 use crate::server::connection::wake::Bell;
-use crate::server::outbox::held::TurnNo;
+use crate::server::outbox::gate::TurnNo;
 use keeper::Keeper;
 use shared::{Fsync, Proposal, Shared};
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Replies that wait for the journal: which bytes of a client's output may leave.
+//! The gate: replies that wait for the journal. Which bytes of a client's output may leave.
 //!
 //! Every turn has a number, and a reply of turn 7 may leave once all facts of turns 1 to 7 are
 //! committed: those it tells of, and those of others that it could have seen. What needs no journal
@@ -9,7 +9,7 @@
 //! frames:              (0,–)   (7,wrote)  (–)     (8,wrote)      released turn 6: +PONG may leave
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// A turn's number; 0 is before all turns.
@@ -53,13 +53,83 @@ pub struct Run {
     pub count: u32,
 }
 
-/// The replies of one client from the first one on that waits.
+/// Which replies may leave, and whose have to wait.
 #[derive(Debug, Default)]
-pub struct Held {
-    frames: VecDeque<Frame>,
+pub struct Gate {
+    /// The number of the turn that replies written now belong to; 0 when there is no journal that
+    /// they could wait for.
+    pub turn: TurnNo,
+    /// A reply of this turn waits for the journal.
+    is_urgent: bool,
+    /// Replies of turns up to this one may leave.
+    released: TurnNo,
+    /// Slots with replies that wait, by the turn the first of them waits for.
+    slots: BTreeMap<TurnNo, Vec<u32>>,
 }
 
-impl Held {
+impl Gate {
+    /// A reply was written that waits for `turn`; 0 for none.
+    pub fn note(&mut self, turn: TurnNo) {
+        self.is_urgent |= turn > 0;
+    }
+
+    /// Whether a reply of this turn waits for the journal.
+    pub fn is_urgent(&self) -> bool {
+        self.is_urgent
+    }
+
+    /// Replies written from here on belong to the next turn.
+    pub fn end_turn(&mut self) {
+        self.turn += 1;
+        self.is_urgent = false;
+    }
+
+    /// Replies of turns up to this one may leave.
+    pub fn released(&self) -> TurnNo {
+        self.released
+    }
+
+    /// The turn that has to be waited for where something rests on `turn`; 0 for none.
+    pub fn unreleased(&self, turn: TurnNo) -> TurnNo {
+        if turn > self.released { turn } else { 0 }
+    }
+
+    /// Whether replies wait, as far as it was tried to write them.
+    pub fn has_waiting(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
+    /// A slot's replies wait for `turn`.
+    fn list(&mut self, turn: TurnNo, slot: u32) {
+        self.slots.entry(turn).or_default().push(slot);
+    }
+
+    /// Replies of turns up to `released` may leave from here on.
+    pub fn release(&mut self, released: TurnNo) {
+        self.released = released;
+    }
+
+    /// Takes slots whose replies may leave by now.
+    pub fn take_released(&mut self) -> Option<Vec<u32>> {
+        let first = self.slots.first_entry()?;
+        (*first.key() <= self.released).then(|| first.remove())
+    }
+
+    /// Nobody waits any more.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+    }
+}
+
+/// The replies of one client from the first one on that waits.
+#[derive(Debug, Default)]
+pub struct Gated {
+    frames: VecDeque<Frame>,
+    /// The turn under which the slot is listed in the gate.
+    listed_for: TurnNo,
+}
+
+impl Gated {
     /// Notes a reply that begins at `start`. One that needs no journal is remembered only behind one
     /// that does.
     pub fn push(&mut self, start: u64, turn: TurnNo, told: Told) {
@@ -79,7 +149,7 @@ impl Held {
 
     /// Forgets the replies that wait for nothing beyond the turn `released`. Returns where the first
     /// of the others begins, and its turn; none if all may leave.
-    pub fn release(&mut self, released: TurnNo) -> Option<(u64, TurnNo)> {
+    fn release(&mut self, released: TurnNo) -> Option<(u64, TurnNo)> {
         while let Some(frame) = self.frames.front() {
             if frame.turn > released {
                 return Some((frame.start, frame.turn));
@@ -90,6 +160,16 @@ impl Held {
             self.frames = VecDeque::new();
         }
         None
+    }
+
+    /// Where the replies of the client in `slot` begin that have to wait, if some have to. The gate gives the
+    /// slot back when the first of them may leave.
+    pub fn starts_at(&mut self, slot: u32, gate: &mut Gate) -> Option<u64> {
+        let (start, turn) = self.release(gate.released)?;
+        if std::mem::replace(&mut self.listed_for, turn) != turn {
+            gate.list(turn, slot);
+        }
+        Some(start)
     }
 
     /// Whether nothing waits.
@@ -129,30 +209,30 @@ mod tests {
     /// The example of the module's documentation.
     #[test]
     fn replies_leave_in_order_up_to_the_first_that_waits() {
-        let mut held = Held::default();
-        held.push(0, 0, Told::Nothing);
-        assert!(held.is_empty(), "a PING behind nothing is not remembered");
-        held.push(7, 7, Told::Change);
-        held.push(27, 0, Told::Nothing);
-        held.push(34, 8, Told::Change);
-        assert_eq!(held.release(6), Some((7, 7)));
-        assert_eq!(held.release(7), Some((34, 8)), "the PING behind it leaves with it");
-        assert_eq!(held.release(8), None);
-        assert!(held.is_empty());
+        let mut gated = Gated::default();
+        gated.push(0, 0, Told::Nothing);
+        assert!(gated.is_empty(), "a PING behind nothing is not remembered");
+        gated.push(7, 7, Told::Change);
+        gated.push(27, 0, Told::Nothing);
+        gated.push(34, 8, Told::Change);
+        assert_eq!(gated.release(6), Some((7, 7)));
+        assert_eq!(gated.release(7), Some((34, 8)), "the PING behind it leaves with it");
+        assert_eq!(gated.release(8), None);
+        assert!(gated.is_empty());
     }
 
     #[test]
     fn what_was_lost_is_told_reply_by_reply() {
-        let mut held = Held::default();
-        held.push(10, 7, Told::Change);
-        held.push(20, 0, Told::Nothing);
-        held.push(25, 8, Told::Nothing);
-        held.push(40, 8, Told::Change);
-        held.push(43, 8, Told::Change);
-        held.push(45, 8, Told::News);
+        let mut gated = Gated::default();
+        gated.push(10, 7, Told::Change);
+        gated.push(20, 0, Told::Nothing);
+        gated.push(25, 8, Told::Nothing);
+        gated.push(40, 8, Told::Change);
+        gated.push(43, 8, Told::Change);
+        gated.push(45, 8, Told::News);
         let run = |range, told, count| Run { range, told, count };
         assert_eq!(
-            held.take(7, 50),
+            gated.take(7, 50),
             [
                 run(10..20, Told::Nothing, 1),
                 run(20..25, Told::Nothing, 1),
@@ -161,20 +241,20 @@ mod tests {
                 run(45..50, Told::News, 1)
             ]
         );
-        assert!(held.is_empty());
+        assert!(gated.is_empty());
     }
 
     /// Half a million replies of a few turns hold next to nothing, and nothing at all afterwards.
     #[test]
     fn a_pipeline_is_one_frame_a_turn() {
-        let mut held = Held::default();
+        let mut gated = Gated::default();
         for reply in 0..500_000_u64 {
-            held.push(10 * reply, 1 + reply / 1_000, Told::Change);
+            gated.push(10 * reply, 1 + reply / 1_000, Told::Change);
         }
-        assert!(held.bytes() <= 40_000, "{}", held.bytes());
-        assert_eq!(held.release(250), Some((2_500_000, 251)));
-        assert_eq!(held.newest_turn(), 500);
-        assert_eq!(held.release(500), None);
-        assert_eq!(held.bytes(), 0);
+        assert!(gated.bytes() <= 40_000, "{}", gated.bytes());
+        assert_eq!(gated.release(250), Some((2_500_000, 251)));
+        assert_eq!(gated.newest_turn(), 500);
+        assert_eq!(gated.release(500), None);
+        assert_eq!(gated.bytes(), 0);
     }
 }
