@@ -840,8 +840,6 @@ fn the_server_is_asked() {
         ("SHUTDOWN ABORT", "-ERR No shutdown in progress.~"),
         ("SHUTDOWN FORCE NOW", ""),
         ("SCAN 0 TYPE hash", "*2~$1~0~*0~"),
-        ("LATENCY LATEST", "*0~"),
-        ("LATENCY RESET", ":0~"),
     ]);
     pair.world.shutting_down = true;
     pair.check(&[("SHUTDOWN ABORT", "+OK~")]);

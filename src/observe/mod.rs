@@ -4,7 +4,6 @@
 pub mod commands;
 pub mod errors;
 pub mod info;
-pub mod latency;
 pub mod lateness;
 pub mod metrics;
 pub mod monitor;

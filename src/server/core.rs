@@ -12,7 +12,6 @@ use crate::ids::ClientId;
 use crate::journal::{Disk, Lock};
 use crate::observe::Counters;
 use crate::observe::commands::CommandTotals;
-use crate::observe::latency::Latency;
 use crate::observe::lateness::Lateness;
 use crate::observe::persistence::Persistence;
 use crate::observe::rates::Rates;
@@ -93,8 +92,6 @@ pub struct Core {
     pub commands: CommandTotals,
     /// Slow commands.
     pub slow_log: SlowLog,
-    /// What took longer than `latency-monitor-threshold`.
-    pub latency: Latency,
     /// Recent rates.
     pub rates: Rates,
     /// Clients that watch queues.
@@ -146,8 +143,6 @@ pub struct Limits {
     pub output_pubsub: OutputLimit,
     /// `slowlog-log-slower-than`, ns.
     pub slow_ns: Option<u64>,
-    /// `latency-monitor-threshold`, ns; the greatest number for none.
-    pub latency_ns: u64,
     /// `slowlog-max-len`.
     pub slow_len_max: usize,
     /// `protected-mode`.
@@ -186,7 +181,6 @@ impl Core {
             counters: Counters::default(),
             commands: CommandTotals::default(),
             slow_log: SlowLog::default(),
-            latency: Latency::default(),
             rates: Rates::default(),
             watching: HashSet::new(),
             lateness: Lateness::default(),
@@ -294,13 +288,6 @@ impl Core {
         n ^ (n >> 31)
     }
 
-    /// Notes that something took so long, if that is long.
-    pub fn note_latency(&mut self, event: &'static str, took_ns: u64) {
-        if took_ns >= self.limits.latency_ns {
-            self.latency.add(event, self.clock.now_s(), took_ns / 1_000_000);
-        }
-    }
-
     /// Looks at what is resident, and tells the engine if that is too much.
     pub(super) fn look_at_memory(&mut self) {
         let Some(resident) = &mut self.resident else { return };
@@ -367,10 +354,6 @@ impl Limits {
             output: config.output_limits()[0],
             output_pubsub: config.output_limits()[2],
             slow_ns: u64::try_from(slow_us).ok().map(|us| us.saturating_mul(1_000)),
-            latency_ns: match config.number(Name::LatencyMonitorThreshold) {
-                0 => u64::MAX,
-                ms => ms.saturating_mul(1_000_000),
-            },
             slow_len_max: config.size(Name::SlowlogMaxLen),
             protected: config.flag(Name::ProtectedMode),
             notify: Notify::of(config.text(Name::NotifyKeyspaceEvents)),

@@ -12,7 +12,6 @@ mod clients;
 mod commands;
 mod connection;
 mod identity;
-pub mod latency;
 mod pubsub;
 mod server;
 mod transaction;

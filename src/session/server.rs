@@ -5,7 +5,7 @@ use crate::engine::model::request::Request;
 use crate::error::Misconf;
 use crate::glob;
 use crate::session::world::{
-    BaseBegun, BaseRefused, ConfigError, Patience, SlowEntry, WaitDurable, World,
+    BaseBegun, BaseRefused, CallTimes, ConfigError, Patience, SlowEntry, WaitDurable, World,
 };
 use crate::session::{Place, Session, Step};
 use std::collections::HashSet;
@@ -76,13 +76,10 @@ impl Session {
                 let draw = world.random();
                 self.ask_engine(&Request::RandomQueue { db, draw }, place, world)
             }
-            Server::Wait => self.integer(0, world),
-            Server::LatencyLatest
-            | Server::LatencyHistory(_)
-            | Server::LatencyGraph(_)
-            | Server::LatencyHistogram(_)
-            | Server::LatencyReset(_)
-            | Server::LatencyDoctor => self.latency(what, world),
+            Server::LatencyHistogram(names) => {
+                self.write_histograms(&world.histograms(names), world);
+                Step::Done
+            }
             Server::MemoryStats => {
                 let stats = world.memory_stats();
                 let mut out = world.encoder(self.id);
@@ -163,7 +160,7 @@ impl Session {
                 out.array(count);
                 (0..count).for_each(|_| out.integer(0));
             }
-            Server::Lolwut => out.verbatim_txt(&format!("delayd ver. {}\n", crate::VERSION)),
+            Server::Fixed(Fixed::Zero) => out.integer(0),
             Server::ScanNothing => {
                 out.array(2);
                 out.bulk(b"0");
@@ -180,7 +177,7 @@ impl Session {
                 out.integer(i64::try_from(offset).unwrap_or(i64::MAX));
                 out.array(0);
             }
-            // MODULE LIST, FUNCTION LIST: there are none.
+            // Of what is listed there is nothing.
             _ => out.array(0),
         }
     }
@@ -198,6 +195,24 @@ impl Session {
             entry.args.iter().for_each(|arg| out.bulk(arg));
             out.bulk(entry.addr.as_bytes());
             out.bulk(&entry.name);
+        }
+    }
+
+    fn write_histograms(&mut self, all: &[CallTimes], world: &mut dyn World) {
+        let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let mut out = world.encoder(self.id);
+        out.map(all.len());
+        for CallTimes { name, calls, up_to_us } in all {
+            out.bulk(name.as_bytes());
+            out.map(2);
+            out.bulk(b"calls");
+            out.integer(integer(*calls));
+            out.bulk(b"histogram_usec");
+            out.map(up_to_us.len());
+            for (us, count) in up_to_us {
+                out.integer(integer(*us));
+                out.integer(integer(*count));
+            }
         }
     }
 

@@ -13,7 +13,6 @@ use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol};
 use crate::session::acl::Acl;
 use crate::session::client_line::ClientLine;
-use crate::session::latency::{CallTimes, LatestEvent};
 use crate::time::Micros;
 
 /// The server as one session sees it during one command.
@@ -174,31 +173,6 @@ pub trait World {
 
     /// Empties the slow log.
     fn slowlog_reset(&mut self);
-
-    /// The newest sample of each kind of event that took long, by name.
-    fn latency_latest(&self) -> Vec<LatestEvent> {
-        Vec::new()
-    }
-
-    /// The samples of such an event, oldest first: unix seconds, ms.
-    fn latency_history(&self, _event: &[u8]) -> Vec<(u64, u64)> {
-        Vec::new()
-    }
-
-    /// A picture of them; none if there are none.
-    fn latency_graph(&self, _event: &[u8]) -> Option<String> {
-        None
-    }
-
-    /// What is to be said of them.
-    fn latency_doctor(&self) -> String {
-        String::new()
-    }
-
-    /// Forgets these events, or all; how many there were.
-    fn latency_reset(&mut self, _events: &[&[u8]]) -> u64 {
-        0
-    }
 
     /// How long these commands took, or all that ran, by name; a container stands for its subcommands.
     fn histograms(&self, _names: &[&[u8]]) -> Vec<CallTimes> {
@@ -374,6 +348,17 @@ pub enum ConfigError {
         /// Why, without the name: `can't set immutable config`, `must be between 1 and 9`.
         reason: String,
     },
+}
+
+/// How long a command's calls took.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallTimes {
+    /// The command.
+    pub name: &'static str,
+    /// How often it ran.
+    pub calls: u64,
+    /// How many of the calls took up to so many us; only where that grows.
+    pub up_to_us: Vec<(u64, u64)>,
 }
 
 /// An entry of the slow log.

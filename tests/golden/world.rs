@@ -28,9 +28,9 @@ use delayd::server::core::Core;
 use delayd::server::watch::logs::LogLevel;
 use delayd::session::acl::Acl;
 use delayd::session::acl::log::Denials;
-use delayd::session::latency::{CallTimes, LatestEvent};
 use delayd::session::world::{
-    BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, Unblock, WaitDurable, World,
+    BaseBegun, BaseRefused, CallTimes, ConfigError, Ended, Patience, SlowEntry, Unblock,
+    WaitDurable, World,
 };
 use delayd::session::{ClientLine, Next, Session, SocketFacts};
 use delayd::time::{Micros, Millis};
@@ -639,26 +639,6 @@ impl World for ClientWorld<'_> {
         self.server.core.slow_log.clear();
     }
 
-    fn latency_latest(&self) -> Vec<LatestEvent> {
-        self.server.core.latency_latest()
-    }
-
-    fn latency_history(&self, event: &[u8]) -> Vec<(u64, u64)> {
-        self.server.core.latency_history(event)
-    }
-
-    fn latency_graph(&self, event: &[u8]) -> Option<String> {
-        self.server.core.latency_graph(event)
-    }
-
-    fn latency_doctor(&self) -> String {
-        self.server.core.latency_doctor()
-    }
-
-    fn latency_reset(&mut self, events: &[&[u8]]) -> u64 {
-        self.server.core.latency.reset(events) as u64
-    }
-
     fn histograms(&self, names: &[&[u8]]) -> Vec<CallTimes> {
         self.server.core.histograms(names)
     }
@@ -717,10 +697,6 @@ impl World for ClientWorld<'_> {
         let client = &self.server.clients[self.running];
         let (slot, addr) = (client.slot, addr_of(client));
         let core = &mut self.server.core;
-        if matches!(how, Ended::Failed | Ended::Replied | Ended::Waiting) {
-            // As if each took a thousand times as long.
-            core.note_latency("command", COMMAND_NS * 1_000);
-        }
         if core.note_ended(slot, spec, args, how, COMMAND_NS) {
             self.server.slow.push(core.slow_entry(spec, args, addr, COMMAND_NS));
         }

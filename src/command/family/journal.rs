@@ -2,7 +2,7 @@
 
 use crate::command::family::server::SERVER;
 use crate::command::read::number;
-use crate::command::spec::action::{Action, Server, WaitAof};
+use crate::command::spec::action::{Action, Fixed, Server, WaitAof};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{CommandSpec, Flag};
@@ -126,7 +126,7 @@ fn parse_wait<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         return Err(Error::text("ERR value is not an integer or out of range"));
     }
     wait_timeout(args)?;
-    Ok(Action::Server(Server::Wait))
+    Ok(Action::Server(Server::Fixed(Fixed::Zero)))
 }
 
 /// The timeout of WAIT and WAITAOF, ms.

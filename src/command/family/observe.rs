@@ -14,6 +14,9 @@ use crate::error::Error;
 const MEMORY_DOCTOR: &str = "INFO memory tells what is held; MEMORY USAGE, what for a queue. At maxmemory \
     commands that add are refused, and no job is evicted.\n";
 
+const LATENCY_DOCTOR: &str = "There is no latency monitor. LATENCY HISTOGRAM tells how long commands take, \
+    SLOWLOG GET which ones took long, DELAY.STATS how late a queue's deliveries are.\n";
+
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "info",
@@ -29,26 +32,26 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         name: "latency",
-        summary: "What took long, and how long commands take",
+        summary: "How long commands take",
         subcommands: &[
             CommandSpec {
                 name: "latency|doctor",
-                summary: "Says in words what took long and what may help",
+                summary: "Says where to look for what took long",
                 reply: "Text.",
-                example: &[("LATENCY DOCTOR", "Latency monitoring is off. ...")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyDoctor))),
+                example: &[("LATENCY DOCTOR", "There is no latency monitor. ...")],
+                parse: Some(|_| fixed(Fixed::Text(LATENCY_DOCTOR))),
                 ..ADMIN
             },
             CommandSpec {
                 name: "latency|graph",
-                summary: "Draws when an event took how long",
+                summary: "Refused: there is no latency monitor",
                 arguments: &[Argument::new("event", Kind::Bytes)],
-                reply: "Text.",
+                reply: "An error.",
                 example: &[(
-                    "LATENCY GRAPH turn",
-                    "(error) ERR No samples available for event 'turn'",
+                    "LATENCY GRAPH command",
+                    "(error) ERR No samples available for event 'command'",
                 )],
-                parse: Some(|args| Ok(Action::Server(Server::LatencyGraph(args.word("event")?)))),
+                parse: Some(parse_latency_graph),
                 ..ADMIN
             },
             help("latency|help", Group::Server),
@@ -68,34 +71,28 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             },
             CommandSpec {
                 name: "latency|history",
-                summary: "Shows when an event took how long, the worst of each second",
+                summary: "Shows no samples: there is no latency monitor",
                 arguments: &[Argument::new("event", Kind::Bytes)],
-                reply: "Array of arrays: unix seconds, ms. At most 160.",
+                reply: "Array, empty.",
                 example: &[("LATENCY HISTORY command", "(empty array)")],
-                parse: Some(|args| Ok(Action::Server(Server::LatencyHistory(args.word("event")?)))),
+                parse: Some(|_| fixed(Fixed::Empty)),
                 ..ADMIN
             },
             CommandSpec {
                 name: "latency|latest",
-                summary: "Shows the newest sample of each event",
-                reply: "Array of arrays: event, unix seconds, ms, ms at worst.",
-                notes: "What takes `latency-monitor-threshold` or longer is noted: `command`, \
-                        `fast-command` (one of those flagged so), `turn` (everything that the server does \
-                        between two looks at its sockets) and `journal-sync`.",
+                summary: "Shows no samples: there is no latency monitor",
+                reply: "Array, empty.",
                 example: &[("LATENCY LATEST", "(empty array)")],
-                parse: Some(|_| Ok(Action::Server(Server::LatencyLatest))),
+                parse: Some(|_| fixed(Fixed::Empty)),
                 ..ADMIN
             },
             CommandSpec {
                 name: "latency|reset",
-                summary: "Forgets events",
-                arguments: &[Argument::new("event", Kind::Bytes)
-                    .optional()
-                    .multiple()
-                    .about("Without one: all.")],
-                reply: "Integer: how many there were.",
+                summary: "Forgets samples, of which there are none",
+                arguments: &[Argument::new("event", Kind::Bytes).optional().multiple()],
+                reply: "Integer: 0.",
                 example: &[("LATENCY RESET", "(integer) 0")],
-                parse: Some(|args| Ok(Action::Server(Server::LatencyReset(args.rest())))),
+                parse: Some(|_| fixed(Fixed::Zero)),
                 ..ADMIN
             },
         ],
@@ -213,6 +210,12 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
 
 fn fixed<'a>(reply: Fixed) -> Result<Action<'a>, Error> {
     Ok(Action::Server(Server::Fixed(reply)))
+}
+
+fn parse_latency_graph<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let event = args.word("event")?;
+    let event = String::from_utf8_lossy(&event[..event.len().min(128)]);
+    Err(Error::text(format!("ERR No samples available for event '{event}'")))
 }
 
 fn parse_memory_usage<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

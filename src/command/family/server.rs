@@ -1,13 +1,15 @@
 //! The server as a whole: settings, flushing, shutting down, its place in replication.
 
 use crate::command::family::help::help;
-use crate::command::spec::action::{Action, Server, Shutdown};
+use crate::command::spec::action::{Action, Fixed, Server, Shutdown};
 use crate::command::spec::args::{Args, check_pattern};
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{CommandSpec, Flag, Group};
 use crate::engine::model::request::Request;
 use crate::error::Error;
 use crate::limits::{CONFIG_PATTERNS_MAX, OPTION_PATTERN_BYTES_MAX};
+
+const LOLWUT: &str = concat!("delayd ver. ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// What commands about the server begin from.
 pub(super) const SERVER: CommandSpec = CommandSpec {
@@ -166,7 +168,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         flags: &[Flag::ReadOnly, Flag::Fast],
         reply: "Text.",
         example: &[("LOLWUT", "delayd ver. 0.1.0")],
-        parse: Some(|_| Ok(Action::Server(Server::Lolwut))),
+        parse: Some(|_| Ok(Action::Server(Server::Fixed(Fixed::Text(LOLWUT))))),
         ..SERVER
     },
     CommandSpec {
@@ -179,7 +181,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 summary: "Shows no modules",
                 reply: "Array, empty.",
                 example: &[("MODULE LIST", "(empty array)")],
-                parse: Some(|_| Ok(Action::Server(Server::ModuleList))),
+                parse: Some(|_| Ok(Action::Server(Server::Fixed(Fixed::Empty)))),
                 ..ADMIN
             },
         ],

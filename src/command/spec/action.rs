@@ -329,28 +329,14 @@ pub enum Server<'a> {
     SlowlogLen,
     /// SLOWLOG RESET.
     SlowlogReset,
-    /// LATENCY LATEST.
-    LatencyLatest,
-    /// LATENCY HISTORY of an event.
-    LatencyHistory(&'a [u8]),
-    /// LATENCY GRAPH of an event.
-    LatencyGraph(&'a [u8]),
     /// LATENCY HISTOGRAM of these commands; all that ran if none is named.
     LatencyHistogram(&'a [&'a [u8]]),
-    /// LATENCY RESET of these events; all if none is named.
-    LatencyReset(&'a [&'a [u8]]),
-    /// MEMORY DOCTOR.
-    MemoryDoctor,
     /// MEMORY STATS.
     MemoryStats,
     /// What is always answered the same.
     Fixed(Fixed),
-    /// LATENCY DOCTOR.
-    LatencyDoctor,
     /// TIME.
     Time,
-    /// WAIT → 0.
-    Wait,
     /// SAVE.
     Save,
     /// BGSAVE.
@@ -370,10 +356,6 @@ pub enum Server<'a> {
     Shutdown(Shutdown),
     /// SHUTDOWN ABORT.
     ShutdownAbort,
-    /// MODULE LIST.
-    ModuleList,
-    /// LOLWUT.
-    Lolwut,
     /// SCAN for a type that no key has → the end at once.
     ScanNothing,
     /// RANDOMKEY in this database; the session brings the chance.
@@ -385,6 +367,8 @@ pub enum Server<'a> {
 pub enum Fixed {
     /// `OK`.
     Ok,
+    /// The number 0.
+    Zero,
     /// An empty array.
     Empty,
     /// An array of so many zeros.

@@ -31,9 +31,9 @@ use crate::server::core::Core;
 use crate::server::watch::machine;
 use crate::session::acl::Acl;
 use crate::session::acl::log::Denials;
-use crate::session::latency::{CallTimes, LatestEvent};
 use crate::session::world::{
-    BaseBegun, BaseRefused, ConfigError, Ended, Patience, SlowEntry, Unblock, WaitDurable, World,
+    BaseBegun, BaseRefused, CallTimes, ConfigError, Ended, Patience, SlowEntry, Unblock,
+    WaitDurable, World,
 };
 use crate::session::{ClientLine, SessionFacts, SocketFacts};
 use crate::time::Micros;
@@ -472,26 +472,6 @@ impl World for ClientWorld<'_> {
 
     fn slowlog_reset(&mut self) {
         self.core.slow_log.clear();
-    }
-
-    fn latency_latest(&self) -> Vec<LatestEvent> {
-        self.core.latency_latest()
-    }
-
-    fn latency_history(&self, event: &[u8]) -> Vec<(u64, u64)> {
-        self.core.latency_history(event)
-    }
-
-    fn latency_graph(&self, event: &[u8]) -> Option<String> {
-        self.core.latency_graph(event)
-    }
-
-    fn latency_doctor(&self) -> String {
-        self.core.latency_doctor()
-    }
-
-    fn latency_reset(&mut self, events: &[&[u8]]) -> u64 {
-        self.core.latency.reset(events) as u64
     }
 
     fn histograms(&self, names: &[&[u8]]) -> Vec<CallTimes> {

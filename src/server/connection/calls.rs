@@ -176,10 +176,6 @@ impl Core {
         }
         self.counters.commands += 1;
         self.commands.ran(spec, took_ns, end == Ending::Failed);
-        if took_ns >= self.limits.latency_ns {
-            let event = if spec.has(Flag::Fast) { "fast-command" } else { "command" };
-            self.note_latency(event, took_ns);
-        }
         let slow = self.limits.slow_ns.is_some_and(|slow_ns| took_ns > slow_ns);
         slow && !spec.has(Flag::SkipSlowLog)
     }

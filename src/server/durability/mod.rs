@@ -301,13 +301,6 @@ impl Core {
         self.facts.count > 0 || running.compaction.is_behind(&running.journal)
     }
 
-    /// Notes the longest sync since this was called last, if it was long.
-    pub fn note_sync_latency(&mut self) {
-        let Journaling::Running(running) = &self.journaling else { return };
-        let took_us = running.journal.shared().longest_sync_us.swap(0, Ordering::Relaxed);
-        self.note_latency("journal-sync", took_us.saturating_mul(1_000));
-    }
-
     /// Hands over what was decided since the last proposal, if anything was.
     pub fn propose_leftovers(&mut self) {
         if self.facts.count > 0 {

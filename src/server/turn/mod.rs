@@ -243,11 +243,6 @@ impl Turns {
         let core = &mut self.core;
         core.count_over(|client, slot| self.clients.caller(client, slot));
         core.turns += 1;
-        if core.limits.latency_ns < u64::MAX {
-            let took_us = timer::mono_us() - core.clock.mono_us;
-            core.note_latency("turn", took_us.saturating_mul(1_000));
-            core.note_sync_latency();
-        }
         core.memory_bytes_peak = core.memory_bytes_peak.max(core.memory_bytes());
         let Counters { commands, input_bytes, output_bytes, .. } = core.counters;
         let &Tally { due, delivered, acked, .. } = core.engine.tally();

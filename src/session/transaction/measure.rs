@@ -109,19 +109,12 @@ fn only_shows(action: &Action<'_>) -> bool {
                 | Server::Info(_)
                 | Server::SlowlogGet(_)
                 | Server::SlowlogLen
-                | Server::LatencyLatest
-                | Server::LatencyHistory(_)
-                | Server::LatencyGraph(_)
                 | Server::LatencyHistogram(_)
-                | Server::LatencyDoctor
-                | Server::MemoryDoctor
                 | Server::MemoryStats
                 | Server::Fixed(_)
                 | Server::Time
                 | Server::LastSave
                 | Server::Role
-                | Server::ModuleList
-                | Server::Lolwut
                 | Server::ScanNothing
         ),
         _ => false,

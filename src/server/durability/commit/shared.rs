@@ -83,8 +83,6 @@ pub struct Shared {
     pub sync_began_us: AtomicU64,
     /// Syncs that took longer than a second.
     pub slow_syncs: AtomicU64,
-    /// The longest sync since this was last asked for, µs.
-    pub longest_sync_us: AtomicU64,
     /// How long syncs took.
     syncs: Mutex<Spread>,
     /// When the last one was over; monotonic, µs.
@@ -127,7 +125,6 @@ impl Shared {
             awaited: AtomicU64::new(u64::MAX),
             sync_began_us: AtomicU64::new(0),
             slow_syncs: AtomicU64::new(0),
-            longest_sync_us: AtomicU64::new(0),
             syncs: Mutex::new(Spread::new(&SYNC_US)),
             synced_us: AtomicU64::new(mono_us()),
             unsynced_since_us: AtomicU64::new(0),

@@ -217,7 +217,6 @@ impl Writer {
         let durable = self.log.sync()?;
         self.shared.sync_began_us.store(0, Ordering::Release);
         self.synced_us = mono_us();
-        self.shared.longest_sync_us.fetch_max(self.synced_us - began_us, Ordering::Relaxed);
         self.shared.synced(self.synced_us, self.synced_us - began_us);
         if self.synced_us - began_us > SLOW_US {
             self.shared.slow_syncs.fetch_add(1, Ordering::Relaxed);
