@@ -19,6 +19,9 @@ use value::{OutputLimit, Value};
 /// What a file of the journal is written in, bytes: `journal-segment-size` is a multiple of it.
 const SEGMENT_BYTES_UNIT: u64 = 4096;
 
+const NO_RENAMES: &str = "commands keep their names; the rules of users say who may run which, for all \
+    without a password: user default on nopass ~* &* +@all -flushall";
+
 /// A value for every option.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -30,8 +33,6 @@ pub struct Config {
     pub machine_bytes: u64,
     /// The lines `user name rules` of the file, without their first word.
     pub users: Vec<Vec<String>>,
-    /// The lines `rename-command`: a command and its new name, empty for none.
-    pub renames: Vec<(String, String)>,
 }
 
 /// Why options were refused.
@@ -65,7 +66,7 @@ impl Default for Config {
             spec.kind.read(&args, None).expect("a test reads every default")
         };
         let values = OPTIONS.iter().map(value).collect();
-        Config { values, file: None, machine_bytes: 0, users: Vec::new(), renames: Vec::new() }
+        Config { values, file: None, machine_bytes: 0, users: Vec::new() }
     }
 }
 
@@ -77,7 +78,8 @@ impl Config {
             return self.add_user(word, args);
         }
         if word.eq_ignore_ascii_case("rename-command") {
-            return self.add_rename(word, args);
+            // The new name may be a secret.
+            return Err(Refused::value(word, &args[..args.len().min(1)], NO_RENAMES));
         }
         let spec = options::find(word).ok_or_else(|| Refused::Unknown(word.to_owned()))?;
         let slot = &mut self.values[spec.name as usize];
@@ -101,14 +103,6 @@ impl Config {
             return Err(Refused::value(word, &args[..1], reason));
         }
         self.users.push(args.to_vec());
-        Ok(())
-    }
-
-    fn add_rename(&mut self, word: &str, args: &[String]) -> Result<(), Refused> {
-        let [old, new] = args else {
-            return Err(Refused::value(word, args, "a command and its new name expected"));
-        };
-        self.renames.push((old.clone(), new.clone()));
         Ok(())
     }
 

@@ -1,7 +1,6 @@
 //! What a turn works on besides the clients: the engine, the outputs, the clock, the options and
 //! the counters.
 
-use crate::command::table::names::Names;
 use crate::config::Config;
 use crate::config::events::Notify;
 use crate::config::options::Name;
@@ -78,8 +77,6 @@ pub struct Core {
     pub limits: Limits,
     /// Users and what they may do.
     pub acl: Acl,
-    /// Commands under other names.
-    pub names: Option<Arc<Names>>,
     /// What TLS connections are greeted with.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// How the log's level is changed.
@@ -175,7 +172,6 @@ impl Core {
             limits,
             acl: Acl::default(),
             tls: None,
-            names: None,
             log_level,
             stranger_lines: LineRate::default(),
             counters: Counters::default(),

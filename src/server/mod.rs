@@ -14,7 +14,6 @@ mod serve;
 pub mod turn;
 pub mod watch;
 
-use crate::command::table::names::Names;
 use crate::config::Config;
 use crate::session::acl::Acl;
 use connection::listen::Listener;
@@ -44,7 +43,6 @@ use watch::logs::LogLevel;
 pub struct Server {
     config: Config,
     acl: Acl,
-    names: Option<Arc<Names>>,
     home: Option<Home>,
     tls: Option<Arc<rustls::ServerConfig>>,
     listeners: Vec<Listener>,
@@ -78,10 +76,6 @@ impl Server {
     /// An address or the journal's folder is in use by another, or not to be had.
     pub fn bind(mut config: Config) -> io::Result<Server> {
         config.machine_bytes = watch::machine::memory_bytes();
-        let names = match config.renames.as_slice() {
-            [] => None,
-            renames => Some(Arc::new(Names::new(renames).map_err(io::Error::other)?)),
-        };
         let acl = admin::users::read(&config).map_err(io::Error::other)?;
         let home = Home::open(&config)?;
         let tls = connection::tls::server_config(&config).map_err(io::Error::other)?;
@@ -93,7 +87,6 @@ impl Server {
         Ok(Server {
             config,
             acl,
-            names,
             home,
             tls,
             listeners,

@@ -49,21 +49,11 @@ struct Loop {
 impl Loop {
     fn new(server: Server) -> io::Result<Loop> {
         let Server {
-            config,
-            acl,
-            names,
-            home,
-            tls,
-            listeners,
-            addresses,
-            bell,
-            log_level,
-            signals,
-            ..
+            config, acl, home, tls, listeners, addresses, bell, log_level, signals, ..
         } = server;
         let port = addresses.first().map_or(0, |address| address.port());
         let mut core = Core::new(config, port, log_level, Arc::clone(&bell));
-        (core.acl, core.names, core.tls) = (acl, names, tls);
+        (core.acl, core.tls) = (acl, tls);
         core.outputs.reply_clock = Some(timer::mono_ns);
         // Before the journal is loaded: whoever asks is told that it is.
         let http = match server.http.is_empty() {

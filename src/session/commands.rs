@@ -23,29 +23,28 @@ impl Session {
             let text = format!("ERR {} names; the most are {COMMAND_NAMES_MAX}", names.len());
             return self.fail(&text, world);
         }
-        let listed: Vec<&CommandSpec> = table::all().filter(|spec| self.lists(spec)).collect();
         let mut out = world.encoder(self.id);
         match what {
             Commands::GetKeys(_) | Commands::GetKeysAndFlags(_) => {}
-            Commands::Count => out.integer(listed.len() as i64),
+            Commands::Count => out.integer(table::all().count() as i64),
             Commands::All | Commands::Info([]) => {
-                out.array(listed.len());
-                listed.iter().for_each(|spec| describe::write_info(spec, &mut out));
+                out.array(table::all().count());
+                table::all().for_each(|spec| describe::write_info(spec, &mut out));
             }
             Commands::Info(names) => {
                 out.array(names.len());
                 for name in names {
-                    match self.find(name) {
+                    match table::find(name) {
                         Some(spec) => describe::write_info(spec, &mut out),
                         None => out.null(),
                     }
                 }
             }
             Commands::Docs(names) => {
-                let mut specs = listed;
-                if !names.is_empty() {
-                    specs = names.iter().filter_map(|name| self.find(name)).collect();
-                }
+                let specs: Vec<&CommandSpec> = match names {
+                    [] => table::all().collect(),
+                    names => names.iter().filter_map(|name| table::find(name)).collect(),
+                };
                 out.map(specs.len());
                 specs.iter().for_each(|spec| describe::write_docs(spec, &mut out));
             }
@@ -61,10 +60,7 @@ impl Session {
                         .filter(|category| name.eq_ignore_ascii_case(category.as_bytes()))
                         .any(|category| spec.all_categories().contains(category)),
                 };
-                let specs: Vec<&CommandSpec> = table::all_with_subcommands()
-                    .filter(|spec| self.lists(spec))
-                    .filter(fits)
-                    .collect();
+                let specs: Vec<&CommandSpec> = table::all_with_subcommands().filter(fits).collect();
                 out.array(specs.len());
                 specs.iter().for_each(|spec| out.bulk(spec.name.as_bytes()));
             }
@@ -80,10 +76,10 @@ impl Session {
 
     fn get_keys(&mut self, words: &[&[u8]], flags: bool, world: &mut dyn World) -> Step {
         let name = words.first().copied().unwrap_or_default();
-        if self.find(name).is_none() {
+        if table::find(name).is_none() {
             return self.fail("ERR Invalid command specified", world);
         }
-        let (keys, spec) = match self.resolve(words) {
+        let (keys, spec) = match table::resolve(words) {
             Ok(spec) => (spec.find_keys(words), spec),
             Err(_) => {
                 let text = "ERR Invalid number of arguments specified for command";

@@ -24,7 +24,6 @@ pub use world::World;
 
 use crate::command::spec::Flag;
 use crate::command::spec::action::{Action, Probe, ReplyMode, Transaction};
-use crate::command::table::names::Names;
 use crate::command::{self, CommandSpec, table};
 use crate::engine::Outcome;
 use crate::engine::model::request::{QueueName, Request};
@@ -35,7 +34,6 @@ use crate::pubsub::Counts;
 use crate::resp::Protocol;
 use acl::Acl;
 use identity::Identity;
-use std::sync::Arc;
 use transaction::Queue;
 use watching::Watching;
 use world::Ended;
@@ -88,8 +86,6 @@ pub struct Session {
     measuring: bool,
     identity: Identity,
     watching: Watching,
-    /// `rename-command`, if it stands in the configuration file.
-    names: Option<Arc<Names>>,
     /// How many channels, patterns and shard channels it has subscribed to.
     subscriptions: Counts,
     /// It sees every command.
@@ -142,15 +138,9 @@ impl Session {
             measuring: false,
             identity: Identity::new(acl),
             watching: Watching::default(),
-            names: None,
             subscriptions: [0; 3],
             monitors: false,
         }
-    }
-
-    /// The same with some commands under other names.
-    pub fn with_names(self, names: Option<Arc<Names>>) -> Session {
-        Session { names, ..self }
     }
 
     /// Runs one command. `args` begins with its name and is not empty. The reply, if there is one
@@ -159,7 +149,7 @@ impl Session {
         self.settle_muting(world);
         let skipped = self.replies == ReplyMode::Skip;
         self.replies_chosen = false;
-        let step = match self.resolve(args) {
+        let step = match table::resolve(args) {
             Ok(spec) => self.begin(spec, args, world),
             Err(error) => self.reject_named(args, error, world),
         };
@@ -191,7 +181,7 @@ impl Session {
         world: &mut dyn World,
     ) -> Next {
         let name = args.first().copied().unwrap_or_default();
-        let error = match self.find(name) {
+        let error = match table::find(name) {
             Some(spec) => Error::text(format!(
                 "ERR an argument of '{}' has {bytes} bytes; max-body-size is {bytes_max}",
                 spec.name
@@ -207,7 +197,7 @@ impl Session {
 
     /// Refuses a command with too many arguments, of which only the name is looked at.
     pub fn refuse_many(&mut self, name: &[u8], count: usize, world: &mut dyn World) -> Next {
-        let error = match self.find(name) {
+        let error = match table::find(name) {
             Some(spec) => Error::text(format!(
                 "ERR '{}' came with {count} arguments; the most are {ARGUMENTS_MAX}",
                 spec.name
@@ -275,21 +265,6 @@ impl Session {
         self.transaction.as_ref().map_or(0, Queue::bytes) + self.watching.bytes() + names
     }
 
-    /// The command that `args` call.
-    fn resolve(&self, args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
-        self.names.as_ref().map_or_else(|| table::resolve(args), |names| names.resolve(args))
-    }
-
-    /// The command of this name.
-    fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
-        self.names.as_ref().map_or_else(|| table::find(name), |names| names.find(name))
-    }
-
-    /// Whether COMMAND lists it.
-    fn lists(&self, spec: &CommandSpec) -> bool {
-        self.names.as_ref().is_none_or(|names| names.lists(spec))
-    }
-
     fn settle_muting(&mut self, world: &mut dyn World) {
         self.mute(self.replies != ReplyMode::On, world);
     }
@@ -314,23 +289,9 @@ impl Session {
 
     /// Refuses what cannot run: it counts for the command that it names, if it names one.
     fn reject_named(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Step {
-        match self.named(args) {
+        match named(args) {
             Some(spec) => self.refuse(spec, args, error, world),
             None => self.reject(args, error, world),
-        }
-    }
-
-    /// The command that `args` name, whether or not they can call it.
-    fn named(&self, args: &[&[u8]]) -> Option<&'static CommandSpec> {
-        let name = args.first().filter(|name| !name.contains(&b'|'))?;
-        let spec = self.find(name)?;
-        match args.get(1) {
-            Some(word) if !spec.subcommands.is_empty() => {
-                let is_word =
-                    |spec: &&CommandSpec| spec.word().as_bytes().eq_ignore_ascii_case(word);
-                spec.subcommands.iter().find(is_word)
-            }
-            _ => Some(spec),
         }
     }
 
@@ -521,5 +482,18 @@ impl Session {
     fn ok(&mut self, world: &mut dyn World) -> Step {
         world.encoder(self.id).ok();
         Step::Done
+    }
+}
+
+/// The command that `args` name, whether or not they can call it.
+fn named(args: &[&[u8]]) -> Option<&'static CommandSpec> {
+    let name = args.first().filter(|name| !name.contains(&b'|'))?;
+    let spec = table::find(name)?;
+    match args.get(1) {
+        Some(word) if !spec.subcommands.is_empty() => {
+            let is_word = |spec: &&CommandSpec| spec.word().as_bytes().eq_ignore_ascii_case(word);
+            spec.subcommands.iter().find(is_word)
+        }
+        _ => Some(spec),
     }
 }

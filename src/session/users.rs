@@ -117,7 +117,7 @@ impl Session {
             return self.fail(&format!("ERR User {} not found", Shown::new(name)), world);
         };
         let word = command.first().copied().unwrap_or_default();
-        let spec = match self.resolve(command) {
+        let spec = match table::resolve(command) {
             Ok(spec) => spec,
             Err(error) if error.to_string().starts_with("ERR unknown") => {
                 let text = format!("ERR Command {} not found", Shown::new(word));

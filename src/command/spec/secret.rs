@@ -10,8 +10,7 @@ const OPTIONS: [&str; 4] =
 /// What stands in the place of a secret.
 pub const REDACTED: &[u8] = b"(redacted)";
 
-/// Whether the argument at `at` is secret; `args` begin with the name, which may be another than the
-/// table's.
+/// Whether the argument at `at` is secret; `args` begin with the name.
 pub fn is_secret(spec: &CommandSpec, args: &[&[u8]], at: usize) -> bool {
     match spec.name {
         "auth" => at >= 1,

@@ -1,7 +1,5 @@
 //! The one table: every command, found by name.
 
-pub mod names;
-
 use std::sync::LazyLock;
 
 use crate::command::family::{

@@ -34,7 +34,7 @@ impl Turns {
             self.core.counters.connections += 1;
             let slot = self.clients.reserve();
             let id = ClientId(self.next_id);
-            let session = Session::greet(id, &self.core.acl).with_names(self.core.names.clone());
+            let session = Session::greet(id, &self.core.acl);
             let waker = self.bell.waker(slot);
             let mut client = Client::new(session, stream, peer, waker, self.core.clock.mono_us);
             if let Some(text) = self.refusal(&client) {
