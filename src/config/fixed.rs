@@ -56,7 +56,7 @@ pub static LIMITS: &[Limit] = table![
     CLIENT_NAME_BYTES_MAX Bytes "The name of CLIENT SETNAME, and a value of CLIENT SETINFO.",
     CHANNEL_BYTES_MAX Bytes "The name of a channel, or a pattern.",
     SUBSCRIPTIONS_PER_CLIENT_MAX Count "Channels and patterns that one connection has subscribed to.",
-    CHANNELS_MAX Count "Channels that all connections have subscribed to, and as many shard channels.",
+    CHANNELS_MAX Count "Channels that all connections have subscribed to.",
     CHANNELS_COST_MAX Count "Bytes that one PUBSUB CHANNELS compares with its pattern.",
     PATTERNS_MAX Count "Patterns that all connections have subscribed to.",
     PATTERNS_COST_MAX Count "Cost of these patterns together: twice the bytes of each, and 1,024 for each byte of its longest piece between two stars (`*order*` has 5 there, `news.*` and `*.created` none).",

@@ -50,8 +50,8 @@ pub struct Facts<'a> {
     pub errors: &'a ErrorCounts,
     /// Clients that have subscribed to something.
     pub subscribers_count: usize,
-    /// Channels, patterns and shard channels that somebody has subscribed to.
-    pub topics: [usize; 3],
+    /// Channels and patterns that somebody has subscribed to.
+    pub topics: [usize; 2],
     pub commands: &'a CommandTotals,
     pub processor_s: (f64, f64),
     /// Of the thread that runs the turns.
@@ -249,7 +249,7 @@ fn stats(facts: &Facts<'_>, text: &mut Text) {
         ("keyspace_misses", &0),
         ("pubsub_channels", &facts.topics[0]),
         ("pubsub_patterns", &facts.topics[1]),
-        ("pubsubshard_channels", &facts.topics[2]),
+        ("pubsubshard_channels", &0),
         ("latest_fork_usec", &0),
         ("total_forks", &0),
         ("total_error_replies", &facts.errors.total()),
@@ -442,7 +442,7 @@ mod tests {
             clock_ahead_us: 0,
             subscribers_count: 0,
             postponed_count: 0,
-            topics: [0; 3],
+            topics: [0; 2],
             clock_steps: 0,
             clock_doubted_us: 0,
             standstills: 0,

@@ -26,8 +26,6 @@ pub enum Kind {
     Channel,
     /// PSUBSCRIBE: all channels that match.
     Pattern,
-    /// SSUBSCRIBE: a channel of a space of its own.
-    Shard,
 }
 
 impl Kind {
@@ -36,18 +34,17 @@ impl Kind {
         match self {
             Kind::Channel => "",
             Kind::Pattern => "p",
-            Kind::Shard => "s",
         }
     }
 }
 
-/// How many subscriptions of each kind: channels, patterns, shard channels.
-pub type Counts = [usize; 3];
+/// How many subscriptions of each kind: channels, patterns.
+pub type Counts = [usize; 2];
 
 /// Everything about channels.
 #[derive(Debug, Default)]
 pub struct PubSub {
-    topics: [BTreeMap<Box<[u8]>, Topic>; 3],
+    topics: [BTreeMap<Box<[u8]>, Topic>; 2],
     subscribers: HashMap<ClientId, Subscriber>,
     /// Who sees every command, and the same as a list.
     monitors: Topic,
@@ -87,7 +84,7 @@ impl Topic {
 
 #[derive(Debug, Default)]
 struct Subscriber {
-    names: [BTreeSet<Box<[u8]>>; 3],
+    names: [BTreeSet<Box<[u8]>>; 2],
     bytes: usize,
 }
 
@@ -164,7 +161,7 @@ impl PubSub {
             self.departures += 1;
         }
         let Some(subscriber) = self.subscribers.remove(&client) else { return };
-        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+        for kind in [Kind::Channel, Kind::Pattern] {
             for name in &subscriber.names[kind as usize] {
                 self.leave(client, kind, name);
             }
@@ -179,7 +176,7 @@ impl PubSub {
 
     /// How many subscriptions `client` has.
     pub fn counts(&self, client: ClientId) -> Counts {
-        self.subscribers.get(&client).map_or([0; 3], |s| s.names.each_ref().map(BTreeSet::len))
+        self.subscribers.get(&client).map_or([0; 2], |s| s.names.each_ref().map(BTreeSet::len))
     }
 
     /// Bytes held for the subscriptions of `client`.
@@ -192,22 +189,22 @@ impl PubSub {
         self.subscribers.len()
     }
 
-    /// How many channels, patterns and shard channels somebody has subscribed to.
+    /// How many channels and patterns somebody has subscribed to.
     pub fn topic_counts(&self) -> Counts {
         self.topics.each_ref().map(BTreeMap::len)
     }
 
     /// How many have subscribed to a channel by its name.
-    pub fn subscriber_count(&self, kind: Kind, channel: &[u8]) -> usize {
-        self.topics[kind as usize].get(channel).map_or(0, |topic| topic.clients.len())
+    pub fn subscriber_count(&self, channel: &[u8]) -> usize {
+        self.topics[Kind::Channel as usize].get(channel).map_or(0, |topic| topic.clients.len())
     }
 
     /// The channels that somebody has subscribed to by name, in order; those that match only.
     ///
     /// # Errors
     /// The pattern is too costly to be compared with all of them at once.
-    pub fn channels(&self, kind: Kind, pattern: Option<&[u8]>) -> Result<Vec<&[u8]>, Error> {
-        let names = self.topics[kind as usize].keys().map(|name| &**name);
+    pub fn channels(&self, pattern: Option<&[u8]>) -> Result<Vec<&[u8]>, Error> {
+        let names = self.topics[Kind::Channel as usize].keys().map(|name| &**name);
         let Some(pattern) = pattern else { return Ok(names.collect()) };
         let (mut fitting, mut steps) = (Vec::new(), 0);
         for name in names {
@@ -230,9 +227,10 @@ impl PubSub {
     }
 
     /// Bytes that PUBSUB CHANNELS may compare with `pattern`.
-    pub fn channels_cost(&self, kind: Kind, pattern: Option<&[u8]>) -> usize {
+    pub fn channels_cost(&self, pattern: Option<&[u8]>) -> usize {
         let one = pattern.map_or(0, pattern_cost);
-        one.saturating_mul(self.topics[kind as usize].len()).min(CHANNELS_COST_MAX as usize)
+        one.saturating_mul(self.topics[Kind::Channel as usize].len())
+            .min(CHANNELS_COST_MAX as usize)
     }
 
     /// Whether anybody could get a message.
@@ -242,17 +240,16 @@ impl PubSub {
 
     /// Sends `message` to all that have subscribed to `channel`; returns how often it is sent. Costs a
     /// comparison with every pattern.
-    pub fn publish(&mut self, kind: Kind, channel: &[u8], message: &[u8]) -> usize {
+    pub fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
         let (mut count, mut tail) = (0, None);
-        if let Some(topic) = self.topics[kind as usize].get_mut(channel) {
+        if let Some(topic) = self.topics[Kind::Channel as usize].get_mut(channel) {
             let to = topic.list();
             count += to.len();
-            let word: &[u8] = if kind == Kind::Shard { b"smessage" } else { b"message" };
             let tail = tail.get_or_insert_with(|| encoded_tail(message));
-            let letter = self.letter(to, kind, channel, &[word, channel], tail);
+            let letter = self.letter(to, Kind::Channel, channel, &[b"message", channel], tail);
             self.mail.post(letter);
         }
-        if kind != Kind::Channel || self.topics[Kind::Pattern as usize].is_empty() {
+        if self.topics[Kind::Pattern as usize].is_empty() {
             return count;
         }
         let patterns = &mut self.topics[Kind::Pattern as usize];
@@ -410,12 +407,10 @@ mod tests {
         let mut pubsub = PubSub::default();
         pubsub.subscribe(A, Kind::Channel, b"news");
         pubsub.subscribe(B, Kind::Pattern, b"n*");
-        pubsub.subscribe(B, Kind::Shard, b"news");
-        assert_eq!(pubsub.publish(Kind::Channel, b"news", b"x"), 2);
-        assert_eq!(pubsub.publish(Kind::Shard, b"news", b"x"), 1);
-        assert_eq!(pubsub.publish(Kind::Channel, b"other", b"x"), 0);
+        assert_eq!(pubsub.publish(b"news", b"x"), 2);
+        assert_eq!(pubsub.publish(b"other", b"x"), 0);
         let words = |client: u64, word: &str| (client, word.to_owned());
-        let expected = [words(1, "message"), words(2, "pmessage"), words(2, "smessage")];
+        let expected = [words(1, "message"), words(2, "pmessage")];
         assert_eq!(delivered(&mut pubsub), expected);
         assert_eq!(pubsub.mail.bytes(), 0);
     }
@@ -428,7 +423,7 @@ mod tests {
             pubsub.subscribe(B, Kind::Pattern, format!("*{pattern}").as_bytes());
         }
         pubsub.subscribe(A, Kind::Channel, b"nnnnnnnnn1");
-        let count = pubsub.publish(Kind::Channel, b"nnnnnnnnn1", &[7; 100_000]);
+        let count = pubsub.publish(b"nnnnnnnnn1", &[7; 100_000]);
         let letters: Vec<_> = std::iter::from_fn(|| pubsub.mail.take()).collect();
         assert_eq!((count, letters.len()), (11, 11));
         let first = letters[0].tail.as_ptr();
@@ -443,15 +438,15 @@ mod tests {
             pubsub.subscribe(client, Kind::Channel, b"c");
             pubsub.monitor(client);
         }
-        pubsub.publish(Kind::Channel, b"c", b"x");
+        pubsub.publish(b"c", b"x");
         pubsub.show("line");
         pubsub.unsubscribe(A, Kind::Channel, b"c");
         assert_eq!(delivered(&mut pubsub).iter().map(|(c, _)| *c).collect::<Vec<_>>(), [2, 1, 2]);
-        pubsub.publish(Kind::Channel, b"c", b"x");
+        pubsub.publish(b"c", b"x");
         pubsub.forget(B);
         pubsub.forget(A);
         assert_eq!(delivered(&mut pubsub), []);
-        assert_eq!((pubsub.topic_counts(), pubsub.client_count()), ([0; 3], 0));
+        assert_eq!((pubsub.topic_counts(), pubsub.client_count()), ([0; 2], 0));
         assert!(!pubsub.is_monitored());
     }
 
@@ -486,8 +481,8 @@ mod tests {
             pubsub.subscribe(A, Kind::Channel, format!("{}{i}", "a".repeat(1_000)).as_bytes());
         }
         let hostile = format!("*{}b*", "a".repeat(500));
-        assert!(pubsub.channels(Kind::Channel, Some(hostile.as_bytes())).is_err());
-        assert_eq!(pubsub.channels(Kind::Channel, Some(b"*a*7")).unwrap().len(), 100);
+        assert!(pubsub.channels(Some(hostile.as_bytes())).is_err());
+        assert_eq!(pubsub.channels(Some(b"*a*7")).unwrap().len(), 100);
     }
 
     #[test]
@@ -496,13 +491,13 @@ mod tests {
         for _ in 0..2 {
             pubsub.subscribe(A, Kind::Channel, b"c");
         }
-        assert_eq!((pubsub.counts(A), pubsub.bytes(A)), ([1, 0, 0], cost(b"c")));
+        assert_eq!((pubsub.counts(A), pubsub.bytes(A)), ([1, 0], cost(b"c")));
         let long = vec![b'x'; CHANNEL_BYTES_MAX + 1];
         assert!(pubsub.check(A, Kind::Channel, &[&long]).is_err());
         assert!(pubsub.check(A, Kind::Channel, &[&long[1..]]).is_ok());
         let many = vec![&b"d"[..]; SUBSCRIPTIONS_PER_CLIENT_MAX];
-        assert!(pubsub.check(A, Kind::Shard, &many).is_err());
-        assert!(pubsub.check(B, Kind::Shard, &many).is_ok());
+        assert!(pubsub.check(A, Kind::Channel, &many).is_err());
+        assert!(pubsub.check(B, Kind::Channel, &many).is_ok());
         pubsub.unsubscribe(A, Kind::Channel, b"c");
         pubsub.unsubscribe(A, Kind::Channel, b"c");
         assert_eq!((pubsub.bytes(A), pubsub.client_count()), (0, 0));

@@ -45,7 +45,7 @@ pub struct SessionFacts {
     pub no_touch: bool,
     /// The user's name.
     pub user: Vec<u8>,
-    /// How many channels, patterns and shard channels it has subscribed to.
+    /// How many channels and patterns it has subscribed to.
     pub subscriptions: Counts,
     /// It sees every command.
     pub monitors: bool,
@@ -92,11 +92,11 @@ impl fmt::Display for ClientLine {
     /// As CLIENT LIST shows it: `name=value` parted by blanks, in Redis's order, without line end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (session, socket) = (&self.session, &self.socket);
-        let [channels, patterns, shards] = session.subscriptions;
+        let [channels, patterns] = session.subscriptions;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         write!(
             f,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={}",
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub=0",
             session.id,
             socket.addr,
             socket.laddr,
@@ -108,7 +108,6 @@ impl fmt::Display for ClientLine {
             session.db,
             channels,
             patterns,
-            shards,
         )?;
         let multi = session.multi_count.map_or(-1, |count| count as i64);
         let (input, free) = (socket.input_bytes, socket.input_free_bytes);
@@ -141,7 +140,7 @@ impl fmt::Display for ClientLine {
 
 impl ClientLine {
     fn is_subscribed(&self) -> bool {
-        self.session.subscriptions != [0; 3]
+        self.session.subscriptions != [0; 2]
     }
 
     /// A letter for each thing that holds; `N` if none does.

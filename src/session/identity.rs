@@ -84,7 +84,7 @@ impl Session {
         if !self.is_subscribed() || user.has_all_channels() {
             return true;
         }
-        [Kind::Channel, Kind::Pattern, Kind::Shard].into_iter().all(|kind| {
+        [Kind::Channel, Kind::Pattern].into_iter().all(|kind| {
             let names = pubsub.subscriptions(self.id, kind);
             names.iter().all(|name| user.has_channel(name, kind == Kind::Pattern))
         })

@@ -86,7 +86,7 @@ pub struct Session {
     measuring: bool,
     identity: Identity,
     watching: Watching,
-    /// How many channels, patterns and shard channels it has subscribed to.
+    /// How many channels and patterns it has subscribed to.
     subscriptions: Counts,
     /// It sees every command.
     monitors: bool,
@@ -138,7 +138,7 @@ impl Session {
             measuring: false,
             identity: Identity::new(acl),
             watching: Watching::default(),
-            subscriptions: [0; 3],
+            subscriptions: [0; 2],
             monitors: false,
         }
     }
@@ -230,7 +230,7 @@ impl Session {
 
     /// Whether it has subscribed to something.
     pub fn is_subscribed(&self) -> bool {
-        self.subscriptions != [0; 3]
+        self.subscriptions != [0; 2]
     }
 
     /// Whether it sees every command.

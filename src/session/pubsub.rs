@@ -3,7 +3,7 @@
 use crate::command::CommandSpec;
 use crate::command::spec::action::PubSub;
 use crate::command::spec::{Flag, Group};
-use crate::pubsub::{Counts, Kind};
+use crate::pubsub::Kind;
 use crate::resp::Protocol;
 use crate::session::world::World;
 use crate::session::{Place, Session, Step};
@@ -13,14 +13,12 @@ impl Session {
         match what {
             PubSub::Subscribe(kind, names) => return self.subscribe(kind, names, world),
             PubSub::Unsubscribe(kind, names) => self.unsubscribe(kind, names, world),
-            PubSub::Publish { sharded, channel, message } => {
-                let kind = if sharded { Kind::Shard } else { Kind::Channel };
-                let count = world.pubsub().publish(kind, channel, message);
+            PubSub::Publish { channel, message } => {
+                let count = world.pubsub().publish(channel, message);
                 world.encoder(self.id).integer(count as i64);
             }
-            PubSub::Channels { sharded, pattern } => {
-                let kind = if sharded { Kind::Shard } else { Kind::Channel };
-                let names: Vec<Box<[u8]>> = match world.pubsub().channels(kind, pattern) {
+            PubSub::Channels(pattern) => {
+                let names: Vec<Box<[u8]>> = match world.pubsub().channels(pattern) {
                     Ok(names) => names.into_iter().map(Box::from).collect(),
                     Err(error) => return self.fail(&error.to_string(), world),
                 };
@@ -28,11 +26,10 @@ impl Session {
                 out.array(names.len());
                 names.iter().for_each(|name| out.bulk(name));
             }
-            PubSub::Counts { sharded, channels } => {
-                let kind = if sharded { Kind::Shard } else { Kind::Channel };
+            PubSub::Counts(channels) => {
                 let pubsub = world.pubsub();
                 let counts: Vec<usize> =
-                    channels.iter().map(|name| pubsub.subscriber_count(kind, name)).collect();
+                    channels.iter().map(|name| pubsub.subscriber_count(name)).collect();
                 let mut out = world.encoder(self.id);
                 out.array(2 * channels.len());
                 for (name, count) in channels.iter().zip(counts) {
@@ -59,21 +56,21 @@ impl Session {
     /// Whether `spec` is not allowed because RESP2 could not tell its reply from a message.
     pub(super) fn is_barred(&self, spec: &CommandSpec) -> bool {
         self.protocol == Protocol::Resp2
-            && self.subscriptions != [0; 3]
+            && self.subscriptions != [0; 2]
             && !(spec.group == Group::PubSub && spec.has(Flag::NoScript) && !spec.is_subcommand())
             && !matches!(spec.name, "ping" | "quit" | "reset")
     }
 
     /// Whether a PING is answered as a message would be.
     pub(super) fn pongs_as_message(&self) -> bool {
-        self.protocol == Protocol::Resp2 && self.subscriptions != [0; 3]
+        self.protocol == Protocol::Resp2 && self.subscriptions != [0; 2]
     }
 
     /// RESET: nothing is subscribed to, nothing monitored.
     pub(super) fn forget_subscriptions(&mut self, world: &mut dyn World) {
-        if self.monitors || self.subscriptions != [0; 3] {
+        if self.monitors || self.subscriptions != [0; 2] {
             world.pubsub().forget(self.id);
-            (self.monitors, self.subscriptions) = (false, [0; 3]);
+            (self.monitors, self.subscriptions) = (false, [0; 2]);
         }
     }
 
@@ -110,7 +107,7 @@ impl Session {
 
     /// It is pushed, not answered: CLIENT REPLY OFF and SKIP do not silence it, nor the messages.
     fn confirm(&mut self, word: &str, kind: Kind, name: Option<&[u8]>, world: &mut dyn World) {
-        let count = shown_count(kind, self.subscriptions);
+        let count: usize = self.subscriptions.iter().sum();
         let muted = self.muted;
         self.mute(false, world);
         let mut out = world.encoder(self.id);
@@ -122,13 +119,5 @@ impl Session {
         }
         out.integer(count as i64);
         self.mute(muted, world);
-    }
-}
-
-/// How many subscriptions a confirmation tells of: shard channels count by themselves.
-fn shown_count(kind: Kind, [channels, patterns, shards]: Counts) -> usize {
-    match kind {
-        Kind::Shard => shards,
-        Kind::Channel | Kind::Pattern => channels + patterns,
     }
 }

@@ -76,7 +76,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         notes: "Messages are not kept: who is not connected does not get it. For what becomes of jobs \
                 see `notify-keyspace-events`.",
         example: &[("PUBLISH news hello", "(integer) 0")],
-        parse: Some(|args| publish(false, args)),
+        parse: Some(parse_publish),
         ..PUBLISH
     },
     CommandSpec {
@@ -92,7 +92,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 arguments: &[PATTERN.optional().about("Only those that match.")],
                 reply: "Array of bulk strings.",
                 example: &[("PUBSUB CHANNELS", "(empty array)")],
-                parse: Some(|args| channels(false, args)),
+                parse: Some(parse_channels),
                 ..LOOK
             },
             help("pubsub|help", Group::PubSub),
@@ -111,31 +111,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 arguments: &[CHANNEL.optional().multiple()],
                 reply: "Array: names and numbers in turn.",
                 example: &[("PUBSUB NUMSUB news", "1) \"news\"\n2) (integer) 0")],
-                parse: Some(|args| {
-                    let channels = args.rest();
-                    Ok(Action::PubSub(PubSub::Counts { sharded: false, channels }))
-                }),
-                ..LOOK
-            },
-            CommandSpec {
-                name: "pubsub|shardchannels",
-                summary: "As PUBSUB CHANNELS, of those of SSUBSCRIBE",
-                arguments: &[PATTERN.optional().about("Only those that match.")],
-                reply: "Array of bulk strings.",
-                example: &[("PUBSUB SHARDCHANNELS", "(empty array)")],
-                parse: Some(|args| channels(true, args)),
-                ..LOOK
-            },
-            CommandSpec {
-                name: "pubsub|shardnumsub",
-                summary: "As PUBSUB NUMSUB, of channels of SSUBSCRIBE",
-                arguments: &[Argument::new("shardchannel", Takes::Bytes).optional().multiple()],
-                reply: "Array: names and numbers in turn.",
-                example: &[("PUBSUB SHARDNUMSUB news", "1) \"news\"\n2) (integer) 0")],
-                parse: Some(|args| {
-                    let channels = args.rest();
-                    Ok(Action::PubSub(PubSub::Counts { sharded: true, channels }))
-                }),
+                parse: Some(|args| Ok(Action::PubSub(PubSub::Counts(args.rest())))),
                 ..LOOK
             },
         ],
@@ -148,27 +124,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         example: &[("PUNSUBSCRIBE", "1) \"punsubscribe\"\n2) (nil)\n3) (integer) 0")],
         parse: Some(|args| Ok(Action::PubSub(PubSub::Unsubscribe(Kind::Pattern, args.rest())))),
         ..UNSUBSCRIBE
-    },
-    CommandSpec {
-        name: "spublish",
-        summary: "Sends a message to all that have subscribed to a channel by SSUBSCRIBE",
-        complexity: "O(N) where N is the number of subscribers",
-        notes: "As this is no cluster, channels of SSUBSCRIBE are just a second set of channels.",
-        example: &[("SPUBLISH news hello", "(integer) 0")],
-        parse: Some(|args| publish(true, args)),
-        ..PUBLISH
-    },
-    CommandSpec {
-        name: "ssubscribe",
-        summary: "Subscribes to channels that SPUBLISH publishes in",
-        arguments: &[Argument::new("shardchannel", Takes::Bytes).multiple()],
-        channels: Channels::Named { first: 1, last: -1 },
-        reply: "For each name an array, in RESP3 a push: `ssubscribe`, the name, to how many such channels \
-                the client has subscribed by now.",
-        notes: "A message comes as an array, in RESP3 a push: `smessage`, the channel, the message.",
-        example: &[("SSUBSCRIBE news", "1) \"ssubscribe\"\n2) \"news\"\n3) (integer) 1")],
-        parse: Some(|args| subscribe(Kind::Shard, args)),
-        ..SUBSCRIBE
     },
     CommandSpec {
         name: "subscribe",
@@ -184,17 +139,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ..SUBSCRIBE
     },
     CommandSpec {
-        name: "sunsubscribe",
-        summary: "Ends subscriptions of SSUBSCRIBE",
-        arguments: &[Argument::new("shardchannel", Takes::Bytes)
-            .optional()
-            .multiple()
-            .about("Without one: all.")],
-        example: &[("SUNSUBSCRIBE", "1) \"sunsubscribe\"\n2) (nil)\n3) (integer) 0")],
-        parse: Some(|args| Ok(Action::PubSub(PubSub::Unsubscribe(Kind::Shard, args.rest())))),
-        ..UNSUBSCRIBE
-    },
-    CommandSpec {
         name: "unsubscribe",
         summary: "Ends subscriptions of SUBSCRIBE",
         arguments: &[CHANNEL.optional().multiple().about("Without one: all.")],
@@ -208,18 +152,18 @@ fn subscribe<'a>(kind: Kind, args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     Ok(Action::PubSub(PubSub::Subscribe(kind, args.rest())))
 }
 
-fn publish<'a>(sharded: bool, args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+fn parse_publish<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let channel = args.word("channel")?;
     check_name(Kind::Channel, channel)?;
     let message = args.word("message")?;
-    Ok(Action::PubSub(PubSub::Publish { sharded, channel, message }))
+    Ok(Action::PubSub(PubSub::Publish { channel, message }))
 }
 
-fn channels<'a>(sharded: bool, args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+fn parse_channels<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let pattern = args.peek();
     if pattern.is_some() {
         args.pattern("pattern")?;
     }
     args.end_or_arity()?;
-    Ok(Action::PubSub(PubSub::Channels { sharded, pattern }))
+    Ok(Action::PubSub(PubSub::Channels(pattern)))
 }

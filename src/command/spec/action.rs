@@ -129,29 +129,17 @@ pub enum PubSub<'a> {
     Subscribe(Kind, &'a [&'a [u8]]),
     /// UNSUBSCRIBE and its kin; no names: all.
     Unsubscribe(Kind, &'a [&'a [u8]]),
-    /// PUBLISH and SPUBLISH → how many get it.
+    /// PUBLISH → how many get it.
     Publish {
-        /// To the subscribers of SSUBSCRIBE.
-        sharded: bool,
         /// Where.
         channel: &'a [u8],
         /// What.
         message: &'a [u8],
     },
-    /// PUBSUB CHANNELS and SHARDCHANNELS.
-    Channels {
-        /// Those of SSUBSCRIBE.
-        sharded: bool,
-        /// Only those that match.
-        pattern: Option<&'a [u8]>,
-    },
-    /// PUBSUB NUMSUB and SHARDNUMSUB.
-    Counts {
-        /// Those of SSUBSCRIBE.
-        sharded: bool,
-        /// Of these.
-        channels: &'a [&'a [u8]],
-    },
+    /// PUBSUB CHANNELS, of those that match.
+    Channels(Option<&'a [u8]>),
+    /// PUBSUB NUMSUB of these.
+    Counts(&'a [&'a [u8]]),
     /// PUBSUB NUMPAT.
     PatternCount,
     /// MONITOR.

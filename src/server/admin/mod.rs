@@ -158,7 +158,7 @@ impl<'a> ClientWorld<'a> {
             no_evict: false,
             no_touch: false,
             user: Vec::new(),
-            subscriptions: [0; 3],
+            subscriptions: [0; 2],
             monitors: false,
         };
         ClientLine { session, socket }
@@ -273,7 +273,7 @@ impl World for ClientWorld<'_> {
             let largest = self.others.iter().map(|(_, other)| other.socket.bytes).max();
             left = left.max(largest.unwrap_or(0).saturating_sub(own));
         }
-        let is_subscribed = self.core.messages.pubsub.counts(client) != [0; 3];
+        let is_subscribed = self.core.messages.pubsub.counts(client) != [0; 2];
         let unsent_max = match limits.output_of(is_subscribed).hard {
             0 => u64::MAX,
             hard => hard.saturating_sub(self.unsent_bytes() as u64),

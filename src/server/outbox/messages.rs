@@ -49,23 +49,20 @@ impl Messages {
 
     /// How many entries a command about channels may look at.
     pub fn cost(&self, what: &action::PubSub<'_>) -> u64 {
-        let kind = |sharded: bool| if sharded { Kind::Shard } else { Kind::Channel };
         let names = |kind: Kind| self.pubsub.topic_counts()[kind as usize];
         let looked = match *what {
-            action::PubSub::Publish { sharded, channel, .. } => {
+            action::PubSub::Publish { channel, .. } => {
                 let compared = self.pubsub.patterns_cost() / COMPARED_PER_NAME;
-                self.pubsub.subscriber_count(kind(sharded), channel)
-                    + names(Kind::Pattern)
-                    + compared
+                self.pubsub.subscriber_count(channel) + names(Kind::Pattern) + compared
             }
-            action::PubSub::Channels { sharded, pattern } => {
+            action::PubSub::Channels(pattern) => {
                 // It is run beforehand, too, for the length of its reply.
-                let compared = 2 * self.pubsub.channels_cost(kind(sharded), pattern);
-                names(kind(sharded)) + compared / COMPARED_PER_NAME
+                let compared = 2 * self.pubsub.channels_cost(pattern);
+                names(Kind::Channel) + compared / COMPARED_PER_NAME
             }
             action::PubSub::Subscribe(_, names)
             | action::PubSub::Unsubscribe(_, names)
-            | action::PubSub::Counts { channels: names, .. } => names.len(),
+            | action::PubSub::Counts(names) => names.len(),
             action::PubSub::PatternCount | action::PubSub::Monitor => 0,
         };
         1 + (looked / PER_ENTRY) as u64
@@ -184,7 +181,7 @@ fn publish(told: &Told<'_>, notify: &Notify, pubsub: &mut PubSub) {
         channel.clear();
         channel.extend_from_slice(format!("__{place}@{db}__:").as_bytes());
         parts.iter().for_each(|part| channel.extend_from_slice(part));
-        pubsub.publish(Kind::Channel, &channel, message);
+        pubsub.publish(&channel, message);
     };
     if notify.keyspace {
         to("keyspace", &[queue], word);
