@@ -1,5 +1,5 @@
 //! The limits that a user can meet and that no option changes, as text for the written reference. Their
-//! values come from `limits.rs`.
+//! values come from `limits/`.
 
 use crate::limits;
 use crate::time::Written;
@@ -8,7 +8,7 @@ use std::fmt;
 /// A limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// Its name in `limits.rs`.
+    /// Its name in `limits/mod.rs`.
     pub name: &'static str,
     value: Value,
     what: &'static str,
@@ -72,6 +72,8 @@ pub static LIMITS: &[Limit] = table![
     PASSWORD_BYTES_MAX Bytes "A password.",
     ACL_USERS_MAX Count "Users.",
     ACL_USER_BYTES_MAX Bytes "The rules of one user, as ACL LIST shows them.",
+    ACL_FILE_BYTES_MAX Bytes "The file that `aclfile` names.",
+    INCLUDE_DEPTH_MAX Count "Configuration files that include one another, one in the other.",
     TLS_HANDSHAKE_MS_MAX Ms "A TLS handshake.",
     CLOSING_MS_MAX Ms "How long the last replies of a connection that is closed may take to leave.",
     SHUTDOWN_MS_MAX Ms "How long an orderly stop waits for replies to leave.",

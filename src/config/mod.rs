@@ -12,12 +12,10 @@ pub mod reference;
 pub mod value;
 
 use crate::limits;
+use crate::limits::SEGMENT_BYTES_UNIT;
 use options::{Change, Name, OPTIONS, Spec};
 use std::path::PathBuf;
 use value::{OutputLimit, Value};
-
-/// What a file of the journal is written in, bytes: `journal-segment-size` is a multiple of it.
-const SEGMENT_BYTES_UNIT: u64 = 4096;
 
 const NO_RENAMES: &str = "commands keep their names; the rules of users say who may run which, for all \
     without a password: user default on nopass ~* &* +@all -flushall";

@@ -21,6 +21,7 @@ use crate::journal::record::{self, HEAD_BYTES, Head, Kind, Seed};
 use crate::journal::segment::draw_salt;
 use crate::journal::storage::{File, Storage};
 use crate::journal::stream::{Place, Stream};
+use crate::limits::{BASE_SYNC_BYTES, FILE_PIECE_BYTES};
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
@@ -39,12 +40,6 @@ pub struct BaseHead {
     /// The shard; 0.
     pub shard: u16,
 }
-
-/// Bytes between two syncs of a growing base: the log's own syncs wait behind each. One at its end
-/// would keep the disk busy for seconds.
-const SYNC_BYTES: u64 = 1 << 20;
-/// Bytes read at once.
-const READ_BYTES: usize = 1 << 20;
 
 /// The name of the base up to `index`.
 pub fn name_of(index: Index) -> String {
@@ -106,7 +101,7 @@ impl<S: Storage> BaseWriter<S> {
     /// Appends images, whole ones. After an error the base is to be [abandoned](Self::abandon).
     pub fn write(&mut self, images: &[u8]) -> io::Result<()> {
         self.push(1, images)?;
-        if self.at - self.synced_at >= SYNC_BYTES {
+        if self.at - self.synced_at >= BASE_SYNC_BYTES {
             self.file.sync()?;
             self.synced_at = self.at;
         }
@@ -167,7 +162,7 @@ impl<S: Storage> BaseWriter<S> {
         self.file.write_at(&self.buffer, self.at)?;
         self.at += self.buffer.len() as u64;
         // A body of hundreds of MiB is not kept in memory for the sake of the next.
-        self.buffer.shrink_to(READ_BYTES);
+        self.buffer.shrink_to(FILE_PIECE_BYTES);
         Ok(())
     }
 
@@ -220,7 +215,7 @@ impl<S: Storage> BaseReader<S> {
             index: Index(header.first),
             bytes,
             at: HEADER_BYTES,
-            stream: Stream::new(READ_BYTES),
+            stream: Stream::new(FILE_PIECE_BYTES),
             batches: 0,
             head: None,
         })

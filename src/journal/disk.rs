@@ -2,6 +2,7 @@
 
 use crate::journal::error::JournalError;
 use crate::journal::storage::{File, Storage};
+use crate::limits::{LOCK_PAUSE, LOCK_TRIES};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
 use std::fs::{self, OpenOptions};
@@ -9,13 +10,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 /// The name of the lock file.
 const LOCK: &str = "lock";
-/// How often the lock is tried for, and the pause between.
-const LOCK_TRIES: u32 = 4;
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Modes of what is made: bodies of jobs are nobody else's business.
 const FOLDER_MODE: u32 = 0o700;

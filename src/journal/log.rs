@@ -12,16 +12,10 @@ use crate::journal::record::{self, HEAD_BYTES};
 use crate::journal::segment::{Segment, Spare, SpareMaker};
 use crate::journal::storage::Storage;
 use crate::journal::stream::{Place, Stream};
+use crate::limits::{LOG_BUFFER_BYTES, LOG_READ_BYTES};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-
-/// Batches are copied together and written when they have so many bytes: what is written at once is as much
-/// memory again, and a call for a MiB costs nothing beside its bytes.
-const BUFFER_BYTES: usize = 1 << 20;
-
-/// How much [`Log::read`] reads at once.
-const READ_BYTES: usize = 256 << 10;
 
 /// How a log is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,7 +110,7 @@ impl<S: Storage> Log<S> {
                 }
             }
             self.push(entry);
-            if self.buffer.len() >= BUFFER_BYTES {
+            if self.buffer.len() >= LOG_BUFFER_BYTES {
                 written = self.flush();
                 if written.is_err() {
                     break;
@@ -126,7 +120,7 @@ impl<S: Storage> Log<S> {
         let written = written.and_then(|()| self.flush());
         self.buffer.clear();
         // Of a batch that was larger.
-        self.buffer.shrink_to(2 * BUFFER_BYTES);
+        self.buffer.shrink_to(2 * LOG_BUFFER_BYTES);
         self.poisoning(written)
     }
 
@@ -226,7 +220,7 @@ impl<S: Storage> Log<S> {
             let name = segment.name();
             let io = || JournalError::io(&name, "read");
             let (mut at, _) = segment.find(index).map_err(io())?;
-            let mut stream = Stream::new(READ_BYTES);
+            let mut stream = Stream::new(LOG_READ_BYTES);
             while index <= to.min(Index(segment.next.0 - 1)) {
                 let place = stream.examine(&segment.file, at, segment.seed).map_err(io())?;
                 let head = match place {

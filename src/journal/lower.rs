@@ -13,15 +13,10 @@ use crate::journal::error::JournalError;
 use crate::journal::log::LogOptions;
 use crate::journal::recovery::{Progress, Recovered, recover};
 use crate::journal::storage::Storage;
+use crate::limits::{BASE_IMAGE_BYTES_AT_ONCE, BASE_IMAGES_AT_ONCE, SEGMENT_BYTES_MIN};
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
-
-/// The size of a segment, should one be needed: the least there is.
-const SEGMENT_BYTES: u64 = 64 << 10;
-/// Images handed to the file at once: how many at the most, and bytes.
-const IMAGES: u32 = 10_000;
-const IMAGES_BYTES: usize = 1 << 20;
 
 /// Makes `to` the journal's last instant if that is later, durably. Returns what it was. Opens the journal
 /// as a start does: a torn tail is cut. Needs as much memory as the server, and room for a base.
@@ -29,7 +24,7 @@ const IMAGES_BYTES: usize = 1 << 20;
 /// # Errors
 /// What a start would refuse; or the disk fails or is full, and the journal is as it was.
 pub fn lower<S: Storage>(storage: &Arc<S>, to: Micros) -> Result<Micros, JournalError> {
-    let options = LogOptions { segment_bytes: SEGMENT_BYTES, ..LogOptions::default() };
+    let options = LogOptions { segment_bytes: SEGMENT_BYTES_MIN, ..LogOptions::default() };
     let recovered = recover(storage, options, Settings::default(), &Progress::default())?;
     let Recovered { mut engine, mut log, index, first, now: was, opened, .. } = recovered;
     if was <= to {
@@ -44,7 +39,7 @@ pub fn lower<S: Storage>(storage: &Arc<S>, to: Micros) -> Result<Micros, Journal
     engine.begin_base();
     let head = BaseHead { index, first, now: to, epoch, shard: options.shard };
     write(storage, head, || {
-        let done = engine.base_slice(IMAGES, IMAGES_BYTES);
+        let done = engine.base_slice(BASE_IMAGES_AT_ONCE, BASE_IMAGE_BYTES_AT_ONCE);
         (std::mem::take(engine.base_output()), done)
     })
     .map_err(io("write a base"))?;

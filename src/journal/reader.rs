@@ -14,12 +14,10 @@ use crate::journal::scan::{Files, scan};
 use crate::journal::segment::{Segment, segment_name};
 use crate::journal::storage::{File, Storage};
 use crate::journal::stream::{Place, Stream};
+use crate::limits::FILE_PIECE_BYTES;
 use crate::time::Micros;
 use std::sync::Arc;
 use tail::Tail;
-
-/// How much is read at once.
-const READ_BYTES: usize = 1 << 20;
 
 /// What an opening found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -106,7 +104,7 @@ impl<S: Storage> LogReader<S> {
         assert!(bytes >= 64 << 10 && bytes.is_multiple_of(4096), "segments of {bytes} bytes");
         let files = scan(&*storage, options.shard, after)?;
         let first = files.segments.front().map_or(after.next(), Segment::first);
-        let (chain, stream) = (Chain::before(first), Stream::new(READ_BYTES));
+        let (chain, stream) = (Chain::before(first), Stream::new(FILE_PIECE_BYTES));
         let (at, position, read, tail) = (0, HEADER_BYTES, (0, 0), None);
         let last_at = position;
         Ok(LogReader {

@@ -8,13 +8,10 @@ use crate::journal::error::JournalError;
 use crate::journal::log::{Log, LogOptions};
 use crate::journal::reader::{LogReader, Opened};
 use crate::journal::storage::Storage;
+use crate::limits::TIDYING_STEPS_PER_FACT;
 use crate::time::Micros;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Steps of giving back what a fact has left behind: it frees one job at most, or a queue or database whose
-/// jobs were added by facts.
-const TIDYING_STEPS_PER_FACT: u32 = 4;
 
 /// How far a recovery is; read by another thread.
 #[derive(Debug, Default)]

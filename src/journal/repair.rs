@@ -16,12 +16,8 @@ use crate::journal::scan::scan;
 use crate::journal::segment::{SpareMaker, segment_name};
 use crate::journal::storage::{File, Storage};
 use crate::journal::stream::{Place, Stream};
+use crate::limits::{FILE_PIECE_BYTES, SEGMENT_BYTES_MIN};
 use std::sync::Arc;
-
-/// The size of the segment that a cut begins: the least there is.
-const SEGMENT_BYTES: u64 = 64 << 10;
-/// How much is read at once.
-const READ_BYTES: usize = 1 << 20;
 
 /// A part of a file that a cut makes void.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,7 +80,7 @@ pub fn behind<S: Storage>(
             true => (spot.index, spot.offset),
             false => (segment.first(), HEADER_BYTES),
         };
-        let mut stream = Stream::new(READ_BYTES);
+        let mut stream = Stream::new(FILE_PIECE_BYTES);
         while at + HEAD_BYTES as u64 <= segment.bytes {
             let place = stream.examine(&segment.file, at, segment.seed);
             let place = place.map_err(JournalError::io(&segment.name(), "read"))?;
@@ -107,7 +103,7 @@ pub fn behind<S: Storage>(
 pub fn cut<S: Storage>(storage: &Arc<S>, base: Index, index: Index) -> Result<(), JournalError> {
     let shard = LogOptions::default().shard;
     let files = scan(&**storage, shard, base)?;
-    let maker = SpareMaker::new(Arc::clone(storage), files.numbers_from, SEGMENT_BYTES);
+    let maker = SpareMaker::new(Arc::clone(storage), files.numbers_from, SEGMENT_BYTES_MIN);
     let name = segment_name(files.numbers_from);
     let io = |action| JournalError::io(&name, action);
     let spare = maker.make().map_err(io("make"))?;

@@ -4,12 +4,10 @@ use crate::ids::Index;
 use crate::journal::header::{HEADER_BYTES, Header, Magic};
 use crate::journal::record::{HEAD_BYTES, Head, Seed};
 use crate::journal::storage::{File, Storage};
+use crate::limits::FILE_PIECE_BYTES;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// How much is written at once while a spare is filled.
-const PIECE_BYTES: usize = 1 << 20;
 
 /// The name of the segment file of this number.
 pub fn segment_name(number: u64) -> String {
@@ -192,7 +190,7 @@ impl<S: Storage> SpareMaker<S> {
 
 fn fill(file: &impl File, bytes: u64) -> io::Result<()> {
     file.allocate(bytes)?;
-    let zeros = vec![0; PIECE_BYTES.min(bytes as usize)];
+    let zeros = vec![0; FILE_PIECE_BYTES.min(bytes as usize)];
     let mut at = 0;
     while at < bytes {
         let piece = &zeros[..zeros.len().min((bytes - at) as usize)];

@@ -2,14 +2,13 @@
 
 use crate::journal::disk::Disk;
 use crate::journal::{base, segment};
+use crate::limits::DISK_LOOKS;
 use rustix::fs::{StatVfs, statvfs};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// How often the room is looked at again while files come and go.
-const LOOKS: u32 = 4;
 /// What `st_blocks` counts, bytes.
 const BLOCK_BYTES: u64 = 512;
 
@@ -32,7 +31,7 @@ impl Disk {
             let own = own_bytes(self.path())?;
             let after = free(self.path())?;
             // A file that came or went meanwhile would be counted twice, or not at all.
-            if before.f_bavail == after.f_bavail || look == LOOKS {
+            if before.f_bavail == after.f_bavail || look == DISK_LOOKS {
                 let unit = after.f_frsize;
                 let free = before.f_bavail.min(after.f_bavail).saturating_mul(unit);
                 let total = after.f_blocks.saturating_mul(unit);

@@ -1,12 +1,7 @@
 //! How often each class of error was answered.
 
+use crate::limits::{ERROR_CLASS_BYTES_MAX, ERROR_CLASSES_MAX};
 use std::collections::BTreeMap;
-
-/// Most classes told apart, so that nothing grows by what clients send; the rest count together.
-const CLASSES_MAX: usize = 64;
-
-/// Longest class, bytes.
-const CLASS_BYTES_MAX: usize = 32;
 
 /// Error replies by the first word of their text.
 #[derive(Clone, Debug, Default)]
@@ -21,12 +16,12 @@ impl ErrorCounts {
         self.total += 1;
         let class = text.split(' ').next().unwrap_or_default();
         let own = !class.is_empty()
-            && class.len() <= CLASS_BYTES_MAX
+            && class.len() <= ERROR_CLASS_BYTES_MAX
             && class.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
         let class = if own { class } else { "ERR" };
         if let Some(count) = self.by_class.get_mut(class) {
             *count += 1;
-        } else if self.by_class.len() < CLASSES_MAX {
+        } else if self.by_class.len() < ERROR_CLASSES_MAX {
             self.by_class.insert(class.to_owned(), 1);
         }
     }

@@ -3,21 +3,16 @@
 use crate::command::CommandSpec;
 use crate::command::spec::secret::{REDACTED, is_secret};
 use crate::ids::Db;
+use crate::limits::{MONITOR_ARGUMENT_BYTES_MAX, MONITOR_ARGUMENTS_MAX};
 use crate::time::Micros;
 use std::fmt::Write;
-
-/// Most arguments shown.
-const ARGS_MAX: usize = 128;
-/// Most bytes shown of an argument: a body of 16 MiB would be copied, four times as long, to everybody
-/// that monitors.
-const ARG_BYTES_MAX: usize = 1024;
 
 /// `1800000000.123456 [0 127.0.0.1:50418] "delay.len" "q"`.
 pub fn line(at: Micros, db: Db, addr: &str, spec: &CommandSpec, args: &[&[u8]]) -> String {
     let mut line = String::with_capacity(64 + args.len() * 16);
     write!(line, "{}.{:06} [{db} {addr}]", at.0 / 1_000_000, at.0 % 1_000_000)
         .expect("a String takes all");
-    for (i, arg) in args.iter().take(ARGS_MAX).enumerate() {
+    for (i, arg) in args.iter().take(MONITOR_ARGUMENTS_MAX).enumerate() {
         line.push(' ');
         if is_secret(spec, args, i) {
             quote(REDACTED, &mut line);
@@ -25,8 +20,8 @@ pub fn line(at: Micros, db: Db, addr: &str, spec: &CommandSpec, args: &[&[u8]]) 
             quote(arg, &mut line);
         }
     }
-    if args.len() > ARGS_MAX {
-        write!(line, " ... ({} more arguments)", args.len() - ARGS_MAX)
+    if args.len() > MONITOR_ARGUMENTS_MAX {
+        write!(line, " ... ({} more arguments)", args.len() - MONITOR_ARGUMENTS_MAX)
             .expect("a String takes all");
     }
     line
@@ -35,7 +30,7 @@ pub fn line(at: Micros, db: Db, addr: &str, spec: &CommandSpec, args: &[&[u8]]) 
 /// As Redis quotes.
 fn quote(arg: &[u8], line: &mut String) {
     line.push('"');
-    for byte in arg.iter().take(ARG_BYTES_MAX) {
+    for byte in arg.iter().take(MONITOR_ARGUMENT_BYTES_MAX) {
         match byte {
             b'\\' | b'"' => line.extend(['\\', char::from(*byte)]),
             b'\n' => line.push_str("\\n"),
@@ -48,8 +43,9 @@ fn quote(arg: &[u8], line: &mut String) {
         }
     }
     line.push('"');
-    if arg.len() > ARG_BYTES_MAX {
-        write!(line, "... ({} more bytes)", arg.len() - ARG_BYTES_MAX).expect("a String takes all");
+    if arg.len() > MONITOR_ARGUMENT_BYTES_MAX {
+        write!(line, "... ({} more bytes)", arg.len() - MONITOR_ARGUMENT_BYTES_MAX)
+            .expect("a String takes all");
     }
 }
 
@@ -75,9 +71,9 @@ mod tests {
 
     #[test]
     fn what_is_long_is_cut() {
-        let body = vec![b'x'; ARG_BYTES_MAX + 7];
+        let body = vec![b'x'; MONITOR_ARGUMENT_BYTES_MAX + 7];
         assert!(shown(&[b"ECHO", &body]).ends_with("xx\"... (7 more bytes)"));
-        let many = vec![&b"del"[..]; ARGS_MAX + 3];
+        let many = vec![&b"del"[..]; MONITOR_ARGUMENTS_MAX + 3];
         assert!(shown(&many).ends_with("\"del\" ... (3 more arguments)"));
     }
 }

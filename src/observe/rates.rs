@@ -1,12 +1,10 @@
 //! Commands and bytes per second of late.
 
+use crate::limits::RATE_SAMPLE_US;
 use std::collections::VecDeque;
 
 /// Samples kept: with one in 100 ms, the last second and a half.
 const SAMPLES: usize = 16;
-
-/// Least time between two samples, µs.
-pub const SAMPLE_US: u64 = 100_000;
 
 /// Totals at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,7 +32,7 @@ pub struct Rates {
 impl Rates {
     /// Takes a sample if the last one is long enough ago.
     pub fn sample(&mut self, mono_us: u64, totals: Totals) {
-        if self.samples.back().is_some_and(|(at, _)| mono_us < at + SAMPLE_US) {
+        if self.samples.back().is_some_and(|(at, _)| mono_us < at + RATE_SAMPLE_US) {
             return;
         }
         if self.samples.len() == SAMPLES {
@@ -52,7 +50,7 @@ impl Rates {
         // Counters fall to zero with CONFIG RESETSTAT.
         let rate = |last: u64, first: u64| {
             let gone = u128::from(last.saturating_sub(first)) * 1_000_000;
-            (gone / u128::from((end - start).max(SAMPLE_US))) as u64
+            (gone / u128::from((end - start).max(RATE_SAMPLE_US))) as u64
         };
         Totals {
             commands: rate(last.commands, first.commands),
@@ -74,11 +72,11 @@ mod tests {
         let mut rates = Rates::default();
         for tenth in 0..100 {
             let totals = Totals { commands: tenth * 50, ..Totals::default() };
-            rates.sample(tenth * SAMPLE_US, totals);
-            rates.sample(tenth * SAMPLE_US + 1, Totals::default());
+            rates.sample(tenth * RATE_SAMPLE_US, totals);
+            rates.sample(tenth * RATE_SAMPLE_US + 1, Totals::default());
         }
         assert_eq!(rates.per_second().commands, 500);
-        rates.sample(1_000 * SAMPLE_US, Totals::default());
+        rates.sample(1_000 * RATE_SAMPLE_US, Totals::default());
         assert_eq!(rates.per_second().commands, 0);
     }
 }

@@ -2,13 +2,8 @@
 
 use crate::command::CommandSpec;
 use crate::command::spec::secret::{REDACTED, is_secret};
+use crate::limits::{SLOW_LOG_ARGUMENT_BYTES_MAX, SLOW_LOG_ARGUMENTS_MAX};
 use std::collections::VecDeque;
-
-/// Most arguments an entry keeps; the last of them then says how many more there were.
-const ARGS_MAX: usize = 32;
-
-/// Most bytes it keeps of an argument.
-const ARG_BYTES_MAX: usize = 128;
 
 /// One slow command.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,7 +61,8 @@ impl SlowLog {
 
 /// What an entry keeps of a command; secrets are hidden.
 pub fn cut(spec: &CommandSpec, args: &[&[u8]]) -> Vec<Vec<u8>> {
-    let kept = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
+    let kept =
+        if args.len() > SLOW_LOG_ARGUMENTS_MAX { SLOW_LOG_ARGUMENTS_MAX - 1 } else { args.len() };
     let shown = |at: usize| match is_secret(spec, args, at) {
         true => REDACTED.to_vec(),
         false => cut_arg(args[at]),
@@ -79,11 +75,13 @@ pub fn cut(spec: &CommandSpec, args: &[&[u8]]) -> Vec<Vec<u8>> {
 }
 
 fn cut_arg(arg: &[u8]) -> Vec<u8> {
-    if arg.len() <= ARG_BYTES_MAX {
+    if arg.len() <= SLOW_LOG_ARGUMENT_BYTES_MAX {
         return arg.to_vec();
     }
-    let mut cut = arg[..ARG_BYTES_MAX].to_vec();
-    cut.extend_from_slice(format!("... ({} more bytes)", arg.len() - ARG_BYTES_MAX).as_bytes());
+    let mut cut = arg[..SLOW_LOG_ARGUMENT_BYTES_MAX].to_vec();
+    cut.extend_from_slice(
+        format!("... ({} more bytes)", arg.len() - SLOW_LOG_ARGUMENT_BYTES_MAX).as_bytes(),
+    );
     cut
 }
 

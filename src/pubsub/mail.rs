@@ -2,12 +2,10 @@
 
 use super::Kind;
 use crate::ids::ClientId;
+use crate::limits::MESSAGE_BYTES;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// What a letter takes beside its bytes on the wire, bytes.
-const LETTER_BYTES: usize = 160;
 
 /// A message and whom it goes to.
 #[derive(Debug)]
@@ -60,7 +58,7 @@ impl Letter {
 
     /// What it holds, with the whole of what it shares.
     fn bytes(&self) -> usize {
-        self.wire_bytes() + LETTER_BYTES
+        self.wire_bytes() + MESSAGE_BYTES
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::Server;
 use super::core::Core;
-use super::turn::{TICK_US, Turns};
-use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX};
+use super::turn::Turns;
+use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX, TICK_US};
 use crate::server::clock::timer;
 use crate::server::clock::timer::{Alarm, StepWatch};
 use crate::server::connection::handshake::Handshakes;

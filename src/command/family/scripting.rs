@@ -9,6 +9,7 @@ use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
 use crate::engine::model::request::{QueueName, Request, State};
 use crate::error::Error;
+use crate::limits::SCRIPT_BYTES_MAX;
 use sha2::{Digest, Sha256};
 
 const SCRIPTING: CommandSpec = CommandSpec {
@@ -67,9 +68,6 @@ const LENGTH_SCRIPTS: [[u8; 32]; 2] = [
     hex("beb86e7203239f4ba0a5b5e3009138bb38423653141c92472472580a96da901e"),
     hex("e004968eda6964727f878cff96c682cd7b0d24dd2f2ffae8a04c987eb1f20608"),
 ];
-
-/// A script longer than the ones that are known is not even looked at.
-const SCRIPT_BYTES_MAX: usize = 4096;
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {

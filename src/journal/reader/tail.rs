@@ -8,9 +8,7 @@ use crate::journal::record::{ALIGN, HEAD_BYTES, Head};
 use crate::journal::segment::Segment;
 use crate::journal::storage::File;
 use crate::journal::stream::Stream;
-
-/// How much is looked at at once.
-const WINDOW_BYTES: usize = 1 << 20;
+use crate::limits::FILE_PIECE_BYTES;
 
 /// What follows the last batch of the log.
 pub(super) struct Tail {
@@ -51,7 +49,7 @@ impl Tail {
         let mut end = torn_head(first, segment, chain).map_or(at, |head| at + head.span());
         let mut position = at + ALIGN;
         while position + HEAD_BYTES as u64 <= bytes {
-            let window = stream.view(&segment.file, position, WINDOW_BYTES).map_err(io())?;
+            let window = stream.view(&segment.file, position, FILE_PIECE_BYTES).map_err(io())?;
             let heads = window.len().saturating_sub(HEAD_BYTES - ALIGN as usize) / ALIGN as usize;
             for found in (0..heads).map(|i| i * ALIGN as usize) {
                 let Some(head) = later_head(&window[found..], segment, chain.next) else {

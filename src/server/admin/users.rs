@@ -2,13 +2,11 @@
 
 use crate::config::options::Name;
 use crate::config::{Config, file};
+use crate::limits::ACL_FILE_BYTES_MAX;
 use crate::server::core::Core;
 use crate::session::acl::{self, Acl};
 use crate::session::{ClientLine, Session, SocketFacts, TakenUp};
 use std::path::{Path, PathBuf};
-
-/// Larger ACL files are refused: many times what the most users with ordinary rules have.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const NO_FILE: &str = "This Redis instance is not configured to use an ACL file. You may want to \
     specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a \
@@ -136,8 +134,8 @@ fn load(acl: &mut Acl, config: &Config, path: &Path) -> Result<(), String> {
     let shown = path.display().to_string();
     let failed = |error| format!("Error loading ACLs, opening file '{shown}': {error}");
     let bytes = std::fs::metadata(path).map_err(failed)?.len();
-    if bytes > FILE_BYTES_MAX {
-        return Err(format!("{shown} has {bytes} bytes; the most are {FILE_BYTES_MAX}"));
+    if bytes > ACL_FILE_BYTES_MAX {
+        return Err(format!("{shown} has {bytes} bytes; the most are {ACL_FILE_BYTES_MAX}"));
     }
     let text = std::fs::read(path).map_err(failed)?;
     acl.load(&text, &shown, config.text(Name::RequirePass).as_bytes())

@@ -4,13 +4,8 @@ pub mod standstill;
 pub mod timer;
 pub mod turn_clock;
 
-use crate::limits::CLOCK_JUMP_STANDS_US;
+use crate::limits::{CLOCK_JUMP_STANDS_US, CLOCK_STEP_US};
 use crate::time::Micros;
-
-/// How far the wall clock may move against the monotonic one between two comparisons before it
-/// counts as a step: a fixed part, and a thousandth of the time between them (the kernel slews by
-/// at most half of that).
-const STEP_US: u64 = 1_000;
 
 /// The clocks of the machine, read together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,11 +117,11 @@ impl Clock {
         let elapsed_us = reading.mono_us.saturating_sub(before.mono_us);
         let slept_us = reading.boot_us.saturating_sub(before.boot_us).saturating_sub(elapsed_us);
         // The clocks are not read in the same µs.
-        let slept_us = if slept_us > STEP_US { slept_us } else { 0 };
+        let slept_us = if slept_us > CLOCK_STEP_US { slept_us } else { 0 };
         let passed_us = elapsed_us + slept_us;
         let expected_us = before.wall_us.saturating_add(passed_us);
         let moved_us = reading.wall_us.abs_diff(expected_us);
-        let stepped = moved_us > STEP_US + passed_us / 1_000;
+        let stepped = moved_us > CLOCK_STEP_US + passed_us / 1_000;
         self.step_count += u64::from(stepped);
         let awake_us = self.at(reading.mono_us).0.saturating_add(slept_us);
         let ahead_us = reading.wall_us.saturating_sub(awake_us);

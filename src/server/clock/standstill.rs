@@ -1,9 +1,6 @@
 //! Spans in which the process did nothing: they are noticed and counted.
 
-use crate::limits::STANDSTILL_US;
-
-/// From one line about it in the log to the next, µs.
-const TELL_US: u64 = 10_000_000;
+use crate::limits::{STANDSTILL_TELL_US, STANDSTILL_US};
 
 /// Notices standstills, and counts them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +48,7 @@ impl Standstills {
     pub fn note(&mut self, us: u64, mono_us: u64) {
         self.count += 1;
         self.total_us += us;
-        if self.told_us.is_none_or(|told_us| mono_us - told_us >= TELL_US) {
+        if self.told_us.is_none_or(|told_us| mono_us - told_us >= STANDSTILL_TELL_US) {
             self.told_us = Some(mono_us);
             tracing::warn!(
                 us,

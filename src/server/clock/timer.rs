@@ -1,5 +1,6 @@
 //! The machine's clocks and the alarms on them.
 
+use crate::limits::CLOCKS_TOGETHER_US;
 use crate::server::clock::Reading;
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
@@ -9,10 +10,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll};
 use tokio::io::unix::AsyncFd;
-
-/// Two readings of the monotonic clock around those of the others lie no farther apart than this,
-/// or the thread was interrupted in between and the pair says nothing.
-const TOGETHER_US: u64 = 50;
 
 /// The monotonic clock, µs.
 pub fn mono_us() -> u64 {
@@ -36,7 +33,7 @@ pub fn reading() -> Reading {
         if apart < best.0 {
             best = (apart, Reading { mono_us: before, wall_us, boot_us });
         }
-        if apart <= TOGETHER_US {
+        if apart <= CLOCKS_TOGETHER_US {
             break;
         }
     }

@@ -1,16 +1,8 @@
 //! Buffers that pass from client to client: only those in use are held, so ten thousand idle
 //! connections hold none.
 
+use crate::limits::{BUFFER_BYTES, BUFFER_KEPT_BYTES_MAX, BUFFERS_KEPT_MAX};
 use bytes::BytesMut;
-
-/// The room a buffer starts with: what one read takes at most when nothing larger is expected.
-pub const BUFFER_BYTES: usize = 16 * 1024;
-
-/// Larger ones have carried a large body and are given back to the system.
-const KEPT_BYTES_MAX: usize = 4 * BUFFER_BYTES;
-
-/// Most buffers kept: 64 × 64 KiB at the most.
-const KEPT_MAX: usize = 64;
 
 /// Empty buffers to take from and put back.
 #[derive(Debug, Default)]
@@ -28,12 +20,12 @@ impl Buffers {
 
     /// Takes back a buffer whose content is no longer wanted.
     pub fn put(&mut self, mut buffer: BytesMut) {
-        if self.kept.len() == KEPT_MAX {
+        if self.kept.len() == BUFFERS_KEPT_MAX {
             return;
         }
         buffer.clear();
         // Moves its start back, which consuming had moved on. A small one was made for a message.
-        if buffer.try_reclaim(BUFFER_BYTES) && buffer.capacity() <= KEPT_BYTES_MAX {
+        if buffer.try_reclaim(BUFFER_BYTES) && buffer.capacity() <= BUFFER_KEPT_BYTES_MAX {
             self.kept.push(buffer);
         }
     }

@@ -1,24 +1,16 @@
 //! What a client has sent and what has not run yet.
 
-use crate::limits::{INPUT_HOLD_BYTES, READ_BYTES_PER_TURN};
+use crate::limits::{
+    BUFFER_BYTES, INPUT_HOLD_BYTES, INPUT_PIECE_BYTES_MAX, INPUT_SPARSE_BYTES,
+    INPUT_TAIL_BYTES_MAX, OUTPUT_PIECE_BYTES, READ_BYTES_PER_TURN,
+};
 use crate::resp::Framer;
-use crate::server::connection::buffers::{BUFFER_BYTES, Buffers};
+use crate::server::connection::buffers::Buffers;
 use crate::server::connection::stream::Stream;
-use crate::server::connection::unsent::PIECE_BYTES;
 use bytes::BytesMut;
 use std::collections::VecDeque;
 use std::io;
 use std::task::{Context, Poll};
-
-/// A tail of a request that is kept in a buffer of its own, so that the large one is free for
-/// others.
-const TAIL_BYTES_MAX: usize = 1024;
-
-/// A buffer of more than so many bytes is exchanged when little of it is in use: a long request, or many, have run.
-const SPARSE_BYTES: usize = 64 << 10;
-
-/// The longest piece that one read adds: a TLS record.
-const READ_BYTES_MAX: usize = 16 << 10;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -56,7 +48,9 @@ impl Input {
 
     /// Memory held for them, bytes.
     pub fn held_bytes(&self) -> usize {
-        self.room + self.later.len() * PIECE_BYTES + self.later.capacity() * size_of::<BytesMut>()
+        self.room
+            + self.later.len() * OUTPUT_PIECE_BYTES
+            + self.later.capacity() * size_of::<BytesMut>()
     }
 
     /// Reads once from `stream`, behind what is there. While the client waits, what goes beyond 64 KiB
@@ -103,8 +97,9 @@ impl Input {
             }
             return;
         }
-        let short = self.bytes.len() <= TAIL_BYTES_MAX && self.room > 2 * TAIL_BYTES_MAX;
-        let sparse = self.room > SPARSE_BYTES && self.bytes.len() < self.room / 4;
+        let short =
+            self.bytes.len() <= INPUT_TAIL_BYTES_MAX && self.room > 2 * INPUT_TAIL_BYTES_MAX;
+        let sparse = self.room > INPUT_SPARSE_BYTES && self.bytes.len() < self.room / 4;
         if short || sparse {
             let tail = BytesMut::from(&self.bytes[..]);
             self.room = tail.capacity();
@@ -115,10 +110,10 @@ impl Input {
     fn read_aside(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let room = |piece: &BytesMut| piece.capacity() - piece.len();
         let mut piece = match self.later.pop_back() {
-            Some(last) if room(&last) >= READ_BYTES_MAX => last,
+            Some(last) if room(&last) >= INPUT_PIECE_BYTES_MAX => last,
             last => {
                 self.later.extend(last);
-                BytesMut::with_capacity(PIECE_BYTES)
+                BytesMut::with_capacity(OUTPUT_PIECE_BYTES)
             }
         };
         let read = stream.poll_read(cx, &mut piece);
@@ -146,7 +141,7 @@ impl Input {
             return;
         }
         let room = self.bytes.len() + bytes.max(spare);
-        let mut larger = match room <= BUFFER_BYTES + TAIL_BYTES_MAX {
+        let mut larger = match room <= BUFFER_BYTES + INPUT_TAIL_BYTES_MAX {
             // The tail of a request, most often: a little less than asked for will do.
             true => buffers.take(),
             false => BytesMut::with_capacity(room),

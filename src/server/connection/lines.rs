@@ -1,12 +1,8 @@
 //! How many lines of the log those may cause who have not said who they are.
 
+use crate::limits::{STRANGER_LINE_US, STRANGER_LINES_AT_ONCE};
 use crate::server::clock::timer;
 use std::sync::{Mutex, PoisonError};
-
-/// Lines of one kind that may be written at once.
-const LINES_AT_ONCE: u64 = 10;
-/// After which one more may be, µs.
-const LINE_US: u64 = 1_000_000;
 
 /// Bounds how often lines of one kind are written that whoever can connect can cause: ten at once, and one a
 /// second. The others are counted.
@@ -34,10 +30,12 @@ impl LineRate {
 
     fn admits_at(&self, mono_us: u64) -> bool {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let earned_us = lines.earned_us.max(mono_us.saturating_sub((LINES_AT_ONCE - 1) * LINE_US));
+        let earned_us = lines
+            .earned_us
+            .max(mono_us.saturating_sub((STRANGER_LINES_AT_ONCE - 1) * STRANGER_LINE_US));
         let admitted = earned_us <= mono_us;
         match admitted {
-            true => lines.earned_us = earned_us + LINE_US,
+            true => lines.earned_us = earned_us + STRANGER_LINE_US,
             false => lines.left_out += 1,
         }
         admitted

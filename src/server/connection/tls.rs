@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::config::options::Name;
-use crate::limits::TLS_WRITE_BYTES;
+use crate::limits::{TLS_RECORD_BYTES, TLS_WRITE_BYTES};
 use bytes::BytesMut;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -18,9 +18,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::net::TcpStream;
-
-/// Room that a connection has for the record that it is reading.
-const RECORD_BYTES: usize = 4096;
 
 /// A TLS connection whose handshake is over.
 #[derive(Debug)]
@@ -44,7 +41,7 @@ impl Tls {
 
     /// Bytes held for it: the session, a record that is being read, and what is being sent.
     pub fn held_bytes(&self) -> usize {
-        size_of::<Tls>() + RECORD_BYTES + self.sending
+        size_of::<Tls>() + TLS_RECORD_BYTES + self.sending
     }
 
     /// As [`Stream::poll_read`](crate::server::connection::stream::Stream::poll_read).

@@ -1,16 +1,10 @@
 //! Bytes that a client is still to be sent, in pieces: however many there are, adding some moves none of
 //! those before them, and each piece's memory is given back once it has left.
 
+use crate::limits::{OUTPUT_PIECE_BYTES, OUTPUT_PIECE_SLACK_BYTES};
 use crate::server::connection::buffers::Buffers;
 use bytes::BytesMut;
 use std::collections::VecDeque;
-
-/// What a piece of a backlog has room for.
-pub const PIECE_BYTES: usize = 64 << 10;
-
-/// A piece with less room than this is followed by another: most replies are shorter, so few pieces
-/// have to grow for the reply that they end with.
-const PIECE_SLACK_BYTES: usize = 4 << 10;
 
 /// See the module.
 ///
@@ -63,7 +57,7 @@ impl Unsent {
     /// Where to add bytes. A buffer for the first ones comes from `buffers`.
     #[inline]
     pub fn writer(&mut self, buffers: &mut Buffers) -> &mut BytesMut {
-        if self.last.capacity() == 0 || self.last.len() >= PIECE_BYTES / 2 {
+        if self.last.capacity() == 0 || self.last.len() >= OUTPUT_PIECE_BYTES / 2 {
             self.make_room(buffers);
         }
         &mut self.last
@@ -71,19 +65,19 @@ impl Unsent {
 
     /// Sees to room for a large reply in one piece: one that grows would end up with twice what it needs.
     pub fn reserve(&mut self, bytes: usize) {
-        if bytes < PIECE_BYTES {
+        if bytes < OUTPUT_PIECE_BYTES {
             return;
         }
         self.make_piece_for(bytes);
-        self.last.reserve(bytes + PIECE_SLACK_BYTES);
+        self.last.reserve(bytes + OUTPUT_PIECE_SLACK_BYTES);
     }
 
     fn make_room(&mut self, buffers: &mut Buffers) {
-        self.make_piece_for(PIECE_SLACK_BYTES);
+        self.make_piece_for(OUTPUT_PIECE_SLACK_BYTES);
         if self.last.capacity() == 0 {
             self.last = match self.full.is_empty() {
                 true => buffers.take(),
-                false => BytesMut::with_capacity(PIECE_BYTES),
+                false => BytesMut::with_capacity(OUTPUT_PIECE_BYTES),
             };
         }
     }
@@ -94,7 +88,7 @@ impl Unsent {
         let wanted = parts.iter().map(|part| part.len()).sum();
         self.make_piece_for(wanted);
         if self.last.capacity() == 0 {
-            let room = if self.full.is_empty() { wanted } else { wanted.max(PIECE_BYTES) };
+            let room = if self.full.is_empty() { wanted } else { wanted.max(OUTPUT_PIECE_BYTES) };
             self.last = BytesMut::with_capacity(room);
         }
         parts.iter().for_each(|part| self.last.extend_from_slice(part));
@@ -171,7 +165,8 @@ impl Unsent {
 
     /// Begins another piece if so many bytes more would make this one grow, unless it holds little.
     fn make_piece_for(&mut self, bytes: usize) {
-        if self.last.len() >= PIECE_BYTES / 2 && self.last.len() + bytes > PIECE_BYTES {
+        if self.last.len() >= OUTPUT_PIECE_BYTES / 2 && self.last.len() + bytes > OUTPUT_PIECE_BYTES
+        {
             let piece = std::mem::take(&mut self.last);
             self.push_full(piece);
         }

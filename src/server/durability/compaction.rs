@@ -13,33 +13,14 @@ use crate::ids::Index;
 use crate::journal::base::BaseHead;
 use crate::journal::commit_log::EPOCH;
 use crate::journal::may_pass;
+use crate::limits::{
+    BACKLOG_BYTES_MAX, BACKLOG_BYTES_MIN, BACKLOG_SHARE, BASE_OUTPUT_BYTES_MAX, BASE_PACE,
+    BASE_RETRY_US, BASE_SLICE_BYTES, BASE_SLICE_BYTES_MAX, IMAGE_BYTES_MIN, KEEPER_STUCK_US,
+    KEPT_TENTHS_MAX, ROOM_RETRY_US,
+};
 use crate::server::durability::commit::{Journal, Position};
 use crate::time::Micros;
 use std::io;
-
-/// Base and log together are at most this many tenths of L when a base begins.
-const KEPT_TENTHS_MAX: u64 = 21;
-/// Bytes of base per byte of log while it is written.
-const PACE: u64 = 4;
-/// Least and most bytes of base in a turn: 64 KiB are images of 400 jobs and take about 0.1 ms.
-const SLICE_BYTES: u64 = 64 << 10;
-const SLICE_BYTES_MAX: u64 = 1 << 20;
-/// Images handed to the keeper and not yet written, above which no more are made: a 32nd of `maxmemory`, within
-/// these bounds.
-const BACKLOG_BYTES_MIN: u64 = 2 << 20;
-const BACKLOG_BYTES_MAX: u64 = 16 << 20;
-const BACKLOG_SHARE: u64 = 32;
-/// Images of what clients change while the keeper does not keep up, above which the base is given up.
-const OUTPUT_BYTES_MAX: usize = 64 << 20;
-/// With twice the backlog in memory, requests wait for the keeper; if it writes nothing for so long, µs, the base
-/// is given up.
-const STUCK_US: u64 = 2_000_000;
-/// The smallest image, bytes: bounds how many a slice has.
-const IMAGE_BYTES_MIN: u64 = 40;
-/// After a base that failed the next one waits so long, µs; for want of room less, as the room has
-/// been looked at since, and consumers may be waiting for what a base gives back.
-const RETRY_US: u64 = 10_000_000;
-const RETRY_ROOM_US: u64 = 1_000_000;
 
 /// Bases of a running server.
 #[derive(Debug)]
@@ -172,11 +153,13 @@ impl Compaction {
             self.stuck = (backlog, mono_us);
         }
         if running.imaged || backlog >= self.backlog_bytes_max {
-            let is_stuck = mono_us.saturating_sub(self.stuck.1) > STUCK_US;
-            return !is_stuck && engine.base_output_bytes() <= OUTPUT_BYTES_MAX;
+            let is_stuck = mono_us.saturating_sub(self.stuck.1) > KEEPER_STUCK_US;
+            return !is_stuck && engine.base_output_bytes() <= BASE_OUTPUT_BYTES_MAX;
         }
-        let owed = PACE * (journal.proposed_bytes() - running.log_from_bytes);
-        let share = owed.saturating_sub(running.written_bytes).clamp(SLICE_BYTES, SLICE_BYTES_MAX);
+        let owed = BASE_PACE * (journal.proposed_bytes() - running.log_from_bytes);
+        let share = owed
+            .saturating_sub(running.written_bytes)
+            .clamp(BASE_SLICE_BYTES, BASE_SLICE_BYTES_MAX);
         let images_max = (share / IMAGE_BYTES_MIN) as u32;
         running.imaged = engine.base_slice(images_max, share as usize);
         let images = std::mem::take(engine.base_output());
@@ -205,7 +188,7 @@ impl Compaction {
         let ran = self.running.take().is_some();
         if ran {
             engine.abandon_base();
-            let retry_us = if may_pass(error) { RETRY_ROOM_US } else { RETRY_US };
+            let retry_us = if may_pass(error) { ROOM_RETRY_US } else { BASE_RETRY_US };
             self.retry_at_us = mono_us + retry_us;
             tracing::warn!(%error, "a base could not be written; the log is kept");
         }

@@ -17,18 +17,10 @@
 //! What would make L larger than this allows is refused. Worked, for 64 MiB: segments of 1 MiB leave
 //! room for an L of 25 MiB, those of 8 MiB for one of 17 MiB.
 
-/// What facts of turns may take beyond the segments, bytes, and the part of the disk it is at most.
-const TURNS_BYTES: u64 = 4 << 20;
-const TURNS_PART: u64 = 16;
-/// Of what the disk has in all, a segment is at most this part: two are needed, and room for bases.
-const SEGMENT_PART: u64 = 8;
-/// The least a segment can be, and what its size is a multiple of, bytes.
-const SEGMENT_BYTES_MIN: u64 = 64 << 10;
-const SEGMENT_UNIT: u64 = 4096;
-/// Heads of batches and of the file, beside the images of a base: at least 64 KiB of images in each
-/// batch but a few.
-const FRAMES_BYTES: u64 = 64 << 10;
-const FRAMES_PART: u64 = 64;
+use crate::limits::{
+    BASE_FRAMES_BYTES, BASE_FRAMES_PART, SEGMENT_BYTES_MIN, SEGMENT_BYTES_UNIT, SEGMENT_PART,
+    TURNS_BYTES, TURNS_PART,
+};
 
 /// Room on the disk as of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,13 +35,13 @@ pub struct DiskRoom {
 
 /// The size of segments on a disk of `total` bytes, if `asked` were wanted.
 pub fn segment_bytes(asked: u64, total: u64) -> u64 {
-    let most = total / SEGMENT_PART / SEGMENT_UNIT * SEGMENT_UNIT;
+    let most = total / SEGMENT_PART / SEGMENT_BYTES_UNIT * SEGMENT_BYTES_UNIT;
     asked.min(most.max(SEGMENT_BYTES_MIN))
 }
 
 /// The file that a base with so many bytes of images needs.
 fn base_file_bytes(images: u64) -> u64 {
-    images + images / FRAMES_PART + FRAMES_BYTES
+    images + images / BASE_FRAMES_PART + BASE_FRAMES_BYTES
 }
 
 impl DiskRoom {
@@ -63,7 +55,7 @@ impl DiskRoom {
         let rest = journal_max.saturating_sub(segment_bytes + turns);
         // Two files and the other two segments, or two and a quarter.
         let file = (rest.saturating_sub(2 * segment_bytes) / 2).min(rest / 9 * 4);
-        file.saturating_sub(FRAMES_BYTES) / (FRAMES_PART + 1) * FRAMES_PART
+        file.saturating_sub(BASE_FRAMES_BYTES) / (BASE_FRAMES_PART + 1) * BASE_FRAMES_PART
     }
 
     /// Whether a base with so many bytes of images fits, of which `written` are written.
@@ -106,7 +98,7 @@ mod tests {
                 assert!(images == 0 || 2 * file + log <= journal_max, "{room:?}: {images}");
                 // Little is left unused.
                 let turns = TURNS_BYTES.min(journal_max / TURNS_PART);
-                let most = (2 * file + log + turns) * 11 / 10 + 4 * FRAMES_BYTES;
+                let most = (2 * file + log + turns) * 11 / 10 + 4 * BASE_FRAMES_BYTES;
                 assert!(images == 0 || most >= journal_max, "{room:?}: {images}");
             }
         }

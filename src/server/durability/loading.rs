@@ -3,6 +3,7 @@
 use crate::engine::Settings;
 use crate::journal::recovery::{Progress, Recovered, recover};
 use crate::journal::{Disk, JournalError, LogOptions};
+use crate::limits::{LOADED_AT_ONCE, LOADING_TELL_US};
 use crate::observe::persistence;
 use crate::server::clock::timer::mono_us;
 use crate::server::connection::wake::Bell;
@@ -12,12 +13,6 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// A journal smaller than what can be loaded in this time is there before the first client is
-/// served, so that nobody sees `LOADING` for it.
-const AT_ONCE: Duration = Duration::from_millis(200);
-/// From one line of progress in the log to the next, µs.
-const TELL_US: u64 = 2_000_000;
 
 /// What comes out.
 pub type Loaded = Result<Recovered<Disk>, JournalError>;
@@ -57,7 +52,7 @@ impl Loading {
 
     /// Waits a moment for a small journal.
     pub fn wait(&self) -> Option<Loaded> {
-        self.received(self.loaded.recv_timeout(AT_ONCE))
+        self.received(self.loaded.recv_timeout(LOADED_AT_ONCE))
     }
 
     /// The journal, if it has been loaded.
@@ -74,7 +69,7 @@ impl Loading {
 
     /// Tells the log how far it is, every now and then.
     pub fn tell(&mut self, mono_us: u64) {
-        if mono_us.saturating_sub(self.told_us) >= TELL_US {
+        if mono_us.saturating_sub(self.told_us) >= LOADING_TELL_US {
             self.told_us = mono_us;
             let shown = self.shown(0);
             let eta_s = shown.eta_s(mono_us.saturating_sub(self.began_us) / 1_000_000);

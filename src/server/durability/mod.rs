@@ -18,6 +18,7 @@ use crate::ids::Index;
 use crate::journal::commit_log::{Batch, CommitLog};
 use crate::journal::recovery::Recovered;
 use crate::journal::{Disk, Lock, LogOptions};
+use crate::limits::SPARES_MAX;
 use crate::observe::persistence::{Persistence, Trouble};
 use crate::server::clock::timer;
 use crate::server::connection::wake::Bell;
@@ -33,9 +34,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Segments kept to be used again: what the promise about space leaves room for beside the one that is
-/// written and one that waits for a base.
-const SPARES_MAX: usize = 1;
 /// The folder of the journal, locked for this process.
 #[derive(Debug)]
 pub struct Home {

@@ -4,26 +4,17 @@
 use crate::engine::room::{Flow, Room};
 use crate::error::Misconf;
 use crate::journal::record::HEAD_BYTES;
+use crate::limits::{
+    BASE_GROWTH_BYTES_MIN, FULL_TELL_US, ROOM_RETRY_US, SHORTAGE_US, TURN_ROOM_BYTES,
+};
 use crate::server::durability::Running;
 use crate::server::durability::disk_room::DiskRoom;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// While the disk is full, a spare is tried for so often, µs.
-const RETRY_US: u64 = 1_000_000;
-/// A shortage that lasts so long is one, µs.
-const SHORT_US: u64 = 50_000;
-/// Least room for a turn to be begun while the next segment is being made, bytes: a turn reads a MiB
-/// and jobs that fall due or are handed out in it add about as much.
-const TURN_BYTES: u64 = 4 << 20;
 /// What a batch takes beside its facts, at the most, bytes.
 const FRAME_BYTES: u64 = 2 * HEAD_BYTES as u64;
-/// Least growth of the next base for which there has to be room, bytes: below it not even a small job
-/// is taken.
-const GROWTH_BYTES_MIN: u64 = 1 << 10;
-/// The log is told at most so often that nothing may be added, µs.
-const TELL_US: u64 = 10_000_000;
 
 impl Running {
     /// Whether requests are to wait until the journal has caught up.
@@ -37,7 +28,7 @@ impl Running {
     /// Room below which no turn takes requests: enough for two, as at a change of segments up to the
     /// size of a batch is left unused.
     fn least_room_bytes(&self) -> u64 {
-        (2 * TURN_BYTES).min(self.segment_bytes / 2)
+        (2 * TURN_ROOM_BYTES).min(self.segment_bytes / 2)
     }
 
     /// What may be decided in this turn.
@@ -98,13 +89,13 @@ impl Running {
     /// Notes whether anything may be added, where a base can become `later_bytes` long.
     pub(super) fn note_crowd(&mut self, later_bytes: u64, mono_us: u64) {
         let most = self.disk_room().base_bytes_max();
-        self.crowded = later_bytes.saturating_add(GROWTH_BYTES_MIN) > most;
+        self.crowded = later_bytes.saturating_add(BASE_GROWTH_BYTES_MIN) > most;
         if self.crowded && self.full.is_none() && mono_us >= self.crowded_told_us {
             let cause = self.kept_for_base();
             tracing::warn!(%cause, "nothing may be added until jobs are taken, or there is room");
         }
         if self.crowded {
-            self.crowded_told_us = mono_us + TELL_US;
+            self.crowded_told_us = mono_us + FULL_TELL_US;
         }
     }
 
@@ -165,7 +156,7 @@ impl Running {
     fn note_shortage(&mut self, short: bool, mono_us: u64) {
         if !short || self.has_spares() {
             self.short_since_us = None;
-        } else if mono_us - *self.short_since_us.get_or_insert(mono_us) >= SHORT_US {
+        } else if mono_us - *self.short_since_us.get_or_insert(mono_us) >= SHORTAGE_US {
             self.no_spare = Some(self.kept_for_base());
             self.note_full();
         }
@@ -185,7 +176,7 @@ impl Running {
     /// would not.
     fn has_segment_beside(&self, live_bytes: u64) -> bool {
         let (room, log_room) = (self.disk_room(), self.journal.room_bytes());
-        let later_bytes = live_bytes + log_room + self.segment_bytes + TURN_BYTES;
+        let later_bytes = live_bytes + log_room + self.segment_bytes + TURN_ROOM_BYTES;
         let next_bytes = later_bytes.min(room.base_bytes_max()).max(live_bytes);
         let Some(images_bytes) = self.compaction.images_bytes() else {
             return room.has_segment_beside(next_bytes, 0);
@@ -236,7 +227,7 @@ impl Running {
                 self.note_room();
             }
             Err(error) => {
-                self.retry_at_us = mono_us + RETRY_US;
+                self.retry_at_us = mono_us + ROOM_RETRY_US;
                 self.no_spare = Some(error.to_string().into());
                 if !self.has_spares() {
                     self.note_full();

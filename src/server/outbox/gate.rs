@@ -9,14 +9,12 @@
 //! frames:              (0,–)   (7,wrote)  (–)     (8,wrote)      released turn 6: +PONG may leave
 //! ```
 
+use crate::limits::GATED_KEPT;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// A turn's number; 0 is before all turns.
 pub type TurnNo = u64;
-
-/// Room kept for frames while there are none, 32 bytes each.
-const FRAMES_KEPT: usize = 64;
 
 /// Replies in an output, one after the other, that wait for the same turn and tell the same: of a pipeline
 /// of ADDs there is one for each turn.
@@ -156,7 +154,7 @@ impl Gated {
             }
             self.frames.pop_front();
         }
-        if self.frames.capacity() > FRAMES_KEPT {
+        if self.frames.capacity() > GATED_KEPT {
             self.frames = VecDeque::new();
         }
         None

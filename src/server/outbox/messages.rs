@@ -8,7 +8,8 @@ use crate::engine::Engine;
 use crate::engine::model::event::{Event, Events, Told};
 use crate::ids::Db;
 use crate::limits::{
-    DELIVERIES_PER_TURN, DELIVERY_BYTES_PER_TURN, EVENT_BYTES_MAX, MAIL_BYTES_MAX,
+    COMPARED_PER_NAME, DELIVERIES_PER_TURN, DELIVERY_BYTES_PER_TURN, EVENT_BYTES_MAX,
+    MAIL_BYTES_MAX, TOPICS_PER_ENTRY,
 };
 use crate::observe::monitor;
 use crate::pubsub::{Kind, PubSub};
@@ -16,11 +17,6 @@ use crate::server::outbox::Outputs;
 use crate::server::outbox::gate::TurnNo;
 use crate::time::Micros;
 use std::collections::VecDeque;
-
-/// Receivers, and names of channels, that count as one entry in the cost of an EXEC.
-const PER_ENTRY: usize = 8;
-/// Bytes compared with patterns that take as long as looking at a name.
-const COMPARED_PER_NAME: usize = 128;
 
 /// Channels, messages on their way, and events that wait to become messages.
 #[derive(Debug, Default)]
@@ -65,7 +61,7 @@ impl Messages {
             | action::PubSub::Counts(names) => names.len(),
             action::PubSub::PatternCount | action::PubSub::Monitor => 0,
         };
-        1 + (looked / PER_ENTRY) as u64
+        1 + (looked / TOPICS_PER_ENTRY) as u64
     }
 
     /// Shows a command that has run to those that monitor.
@@ -141,7 +137,7 @@ impl Messages {
                 // Beside the receivers, the names are looked up and the patterns compared.
                 let patterns = self.pubsub.topic_counts()[Kind::Pattern as usize];
                 let compared = self.pubsub.patterns_cost() / COMPARED_PER_NAME;
-                left = left.saturating_sub(1 + patterns / PER_ENTRY + compared);
+                left = left.saturating_sub(1 + patterns / TOPICS_PER_ENTRY + compared);
                 continue;
             };
             while let Some(client) = letter.next_receiver() {

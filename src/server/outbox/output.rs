@@ -1,5 +1,6 @@
 //! What one client is still to be sent, and which of it hands over jobs.
 
+use crate::limits::HANDED_KEPT;
 use crate::observe::errors::ErrorCounts;
 use crate::resp::{Encoder, Protocol};
 use crate::server::connection::buffers::Buffers;
@@ -8,9 +9,6 @@ use crate::server::connection::unsent::Unsent;
 use crate::server::outbox::gate::{Gated, Run, Told, TurnNo};
 use crate::time::Millis;
 use std::collections::VecDeque;
-
-/// Room kept for the places of replies that hand over jobs while there are none.
-const HANDED_KEPT: usize = 256;
 
 /// One client's output.
 #[derive(Debug, Default)]

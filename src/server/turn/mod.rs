@@ -9,7 +9,7 @@ pub mod standstill;
 
 use super::core::Core;
 use crate::engine::watch::tally::Tally;
-use crate::limits::ADVANCE_STEPS_PER_TURN;
+use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, TICK_US};
 use crate::observe::{Counters, rates};
 use crate::server::clock::timer;
 use crate::server::connection::client::Client;
@@ -22,12 +22,6 @@ use crate::server::turn::standstill::Hearing;
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
-
-/// Least time between two comparisons with the wall clock, and between two looks at all clients, µs.
-pub const TICK_US: u64 = 1_000_000;
-
-/// While requests wait for the journal or the allocator to catch up: from one look at it to the next, µs.
-const FLOOD_US: u64 = 1_000;
 
 /// The state of the loop.
 #[derive(Debug)]
@@ -162,7 +156,7 @@ impl Turns {
         let limit_us = self.core.waits.next_limit_us().unwrap_or(u64::MAX);
         // Nothing tells when the flood is over.
         let flood_us =
-            if self.core.is_flooded() { self.core.clock.mono_us + FLOOD_US } else { u64::MAX };
+            if self.core.is_flooded() { self.core.clock.mono_us + FLOOD_LOOK_US } else { u64::MAX };
         let pause_us = self.core.pauses.until_us();
         let timeout = self.core.engine.next_timeout();
         let timeout_us = timeout.map_or(u64::MAX, |at| at.start().0);

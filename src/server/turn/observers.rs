@@ -4,6 +4,7 @@
 use crate::config::options::Name;
 use crate::engine::watch::histogram::Spread;
 use crate::engine::watch::survey::Walk;
+use crate::limits::SCRAPED_PER_TURN;
 use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{SYNC_US, Snapshot, TURN_US};
 use crate::server::clock::timer;
@@ -14,9 +15,6 @@ use crate::server::watch::machine;
 use crate::server::watch::supervisor::Supervisor;
 use std::sync::Arc;
 use tokio::sync::oneshot::Sender;
-
-/// Queues a turn: few, so that nobody waits for them.
-const SLICE: u32 = 64;
 
 /// Who watches, if anybody does.
 #[derive(Debug)]
@@ -111,7 +109,8 @@ impl Turns {
         };
         let Some(mut collecting) = collecting else { return };
         let (now, top) = (self.core.clock.now, &mut collecting.top);
-        match self.core.engine.walk(collecting.walk, SLICE, now, |queue| top.add(queue)) {
+        match self.core.engine.walk(collecting.walk, SCRAPED_PER_TURN, now, |queue| top.add(queue))
+        {
             Some(next) => {
                 collecting.walk = next;
                 observers.collecting = Some(collecting);

@@ -6,15 +6,12 @@
 //! due as ever, but are not handed to waiters before what had arrived has run: a CANCEL of a timer that
 //! fell due meanwhile may be among it.
 
-use crate::limits::HEARING_MS_MAX;
+use crate::limits::{HEARING_MS_MAX, SOCKETS_TOLD_AT_ONCE};
 use crate::server::clock::timer;
 use crate::server::connection::client::Client;
 use crate::server::turn::Turns;
 use crate::time::Micros;
 use std::collections::{HashMap, HashSet};
-
-/// Sockets that one look at the system tells of, at the least when there are more.
-const TOLD_AT_ONCE: usize = 1_024;
 
 /// What has arrived while the process stood still and was not heard yet.
 #[derive(Debug)]
@@ -45,7 +42,7 @@ impl Turns {
     pub(in crate::server) fn begin_hearing(&mut self, since: Micros) {
         let mono_us = self.core.clock.mono_us;
         self.core.engine.stood_still(since);
-        let looks = 1 + self.clients.iter().count() / TOLD_AT_ONCE;
+        let looks = 1 + self.clients.iter().count() / SOCKETS_TOLD_AT_ONCE;
         let before = self.hearing.take();
         let (slots, mut deferral) =
             before.map(|hearing| (hearing.slots, hearing.deferral)).unwrap_or_default();

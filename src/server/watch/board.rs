@@ -1,14 +1,12 @@
 //! What the loop tells others of itself while it runs: that it turns, how it stands, and, when asked,
 //! all that metrics tell. Nobody who looks here makes the loop wait.
 
+use crate::limits::HUNG_US;
 use crate::observe::metrics::Snapshot;
 use crate::server::connection::wake::Bell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
-
-/// A loop that has not turned for so long hangs, µs: it turns once a second at least.
-pub const HUNG_US: u64 = 5_000_000;
 
 /// How the server stands.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,14 +6,8 @@
 
 use crate::engine::Engine;
 use crate::engine::watch::survey::Walk;
+use crate::limits::{OLDEST_READY_AT_ONCE, OLDEST_READY_PER_TURN, OLDEST_READY_TURNS_PER_TICK};
 use crate::time::Millis;
-
-/// Queues that are looked at in one go.
-const SLICE: u32 = 256;
-/// So many are looked at when somebody asks.
-const AT_ONCE: usize = 1_024;
-/// Slices in a second.
-const SLICES_PER_TICK: u32 = 64;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -30,11 +24,11 @@ pub struct Eldest {
 impl Eldest {
     /// Once a second: the walk may go on, or begin again.
     pub fn begin(&mut self, engine: &Engine) {
-        if engine.named_count() <= AT_ONCE {
+        if engine.named_count() <= OLDEST_READY_AT_ONCE {
             *self = Eldest::default();
             return;
         }
-        self.slices = SLICES_PER_TICK;
+        self.slices = OLDEST_READY_TURNS_PER_TICK;
         if self.walk.is_none() {
             (self.walk, self.met) = (Some(Walk::default()), None);
         }
@@ -44,7 +38,7 @@ impl Eldest {
     pub fn look(&mut self, engine: &Engine) {
         let Some(walk) = self.walk.filter(|_| self.slices > 0) else { return };
         self.slices -= 1;
-        let (due, next) = engine.oldest_ready(walk, SLICE);
+        let (due, next) = engine.oldest_ready(walk, OLDEST_READY_PER_TURN);
         self.met = self.met.into_iter().chain(due).min();
         self.walk = next;
         if next.is_none() {
@@ -63,8 +57,8 @@ impl Eldest {
         if ready == 0 {
             return None;
         }
-        if engine.named_count() <= AT_ONCE {
-            return engine.oldest_ready(Walk::default(), AT_ONCE as u32).0;
+        if engine.named_count() <= OLDEST_READY_AT_ONCE {
+            return engine.oldest_ready(Walk::default(), OLDEST_READY_AT_ONCE as u32).0;
         }
         self.found
     }

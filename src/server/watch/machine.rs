@@ -1,11 +1,9 @@
 //! What the machine gives this process and what the process has used of it.
 
+use crate::limits::DESCRIPTORS_RESERVED;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::path::{Component, Path};
-
-/// Descriptors that are not clients: listeners, timers, log, journal, and connections for metrics.
-const DESCRIPTORS_RESERVED: u64 = 128;
 
 /// Bytes of memory this process may use: the machine's, or its control group's limit if that is
 /// less.

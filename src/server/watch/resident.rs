@@ -14,6 +14,11 @@
 //! C is 102 MiB, given back from 80, refused from 89; a server that is full of jobs has about 75. Below, the allocator
 //! keeps pages as long as it likes, which costs less than giving them back and asking again.
 
+use crate::limits::{
+    GIVE_BACK_AGAIN_BYTES, GIVE_BACK_AGAIN_US, GIVE_BACK_LEFT_BYTES, GIVE_BACK_WAIT_US_MAX,
+    REFUSE_LEFT_BYTES, RESIDENT_BYTES_BESIDE, RESIDENT_LOOK_BYTES, RESIDENT_LOOK_US,
+    RESIDENT_QUIET_US,
+};
 use crate::server::connection::wake::Bell;
 use crate::server::watch::machine;
 use std::fs::File;
@@ -22,30 +27,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-
-const MIB: u64 = 1 << 20;
-
-/// What is promised beside `maxmemory` and a tenth of it, bytes.
-const BESIDE_BYTES: u64 = 32 * MIB;
-
-/// By how much less memory is given back, and adding refused, bytes; and a 32nd and a 64th of `maxmemory`.
-const GIVE_BACK_LEFT_BYTES: u64 = 20 * MIB;
-const REFUSE_LEFT_BYTES: u64 = 12 * MIB;
-
-/// Resident memory is looked at when clients have sent and were sent so many bytes, or after so many µs. A look
-/// takes about 2 µs; a turn reads a MiB at most.
-const LOOK_BYTES: u64 = MIB;
-const LOOK_US: u64 = 10_000;
-
-/// Where nothing was to be given back it is tried again after so many µs, or when there is so much more.
-const AGAIN_US: u64 = 100_000;
-const AGAIN_BYTES: u64 = 4 * MIB;
-
-/// Requests wait at most so long for memory that is being given back, µs. 100 MiB take about 20 ms.
-const WAIT_US_MAX: u64 = 250_000;
-
-/// A second in which clients have sent and were sent less than [`LOOK_BYTES`] is quiet, µs.
-const QUIET_US: u64 = 1_000_000;
 
 /// Watches the resident memory of this process.
 #[derive(Debug)]
@@ -124,8 +105,8 @@ impl Resident {
     pub fn look(&mut self, look: Look) {
         let Look { mono_us, moved_bytes, max, .. } = look;
         self.count_quiet(moved_bytes, mono_us);
-        let idle =
-            moved_bytes.abs_diff(self.looked.0) < LOOK_BYTES && mono_us < self.looked.1 + LOOK_US;
+        let idle = moved_bytes.abs_diff(self.looked.0) < RESIDENT_LOOK_BYTES
+            && mono_us < self.looked.1 + RESIDENT_LOOK_US;
         if max == 0 {
             (self.over, self.waits) = (0, false);
         }
@@ -142,11 +123,11 @@ impl Resident {
     /// removed at once are freed in slices, long after the command.
     fn count_quiet(&mut self, moved_bytes: u64, mono_us: u64) {
         let (began_bytes, began_us) = self.second;
-        if mono_us < began_us + QUIET_US {
+        if mono_us < began_us + RESIDENT_QUIET_US {
             return;
         }
         self.second = (moved_bytes, mono_us);
-        let quiet = moved_bytes.abs_diff(began_bytes) < LOOK_BYTES;
+        let quiet = moved_bytes.abs_diff(began_bytes) < RESIDENT_LOOK_BYTES;
         self.quiet_seconds = if quiet { self.quiet_seconds.saturating_add(1) } else { 0 };
         if self.quiet_seconds.is_power_of_two() {
             self.giver.ask();
@@ -160,14 +141,16 @@ impl Resident {
             self.asked_us = None;
             self.gave = (mono_us, used);
         }
-        let most = max.saturating_add(max / 10).saturating_add(BESIDE_BYTES);
-        let again = used > self.gave.1 + AGAIN_BYTES || mono_us > self.gave.0 + AGAIN_US;
+        let most = max.saturating_add(max / 10).saturating_add(RESIDENT_BYTES_BESIDE);
+        let again = used > self.gave.1 + GIVE_BACK_AGAIN_BYTES
+            || mono_us > self.gave.0 + GIVE_BACK_AGAIN_US;
         if used > most - (GIVE_BACK_LEFT_BYTES + max / 32) && self.asked_us.is_none() && again {
             self.giver.ask();
             self.asked_us = Some(mono_us);
         }
         self.over = used.saturating_sub(most - (REFUSE_LEFT_BYTES + max / 64));
-        let hopeful = self.asked_us.is_some_and(|asked_us| mono_us < asked_us + WAIT_US_MAX);
+        let hopeful =
+            self.asked_us.is_some_and(|asked_us| mono_us < asked_us + GIVE_BACK_WAIT_US_MAX);
         self.waits = self.over > 0 && hopeful;
     }
 
@@ -208,6 +191,8 @@ impl Giver {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MIB: u64 = 1 << 20;
     use std::sync::mpsc::Receiver;
 
     /// One that gives back when the test says so.
@@ -246,7 +231,7 @@ mod tests {
         resident.decide(at(1_141), 92 * MIB);
         assert!(asked.try_recv().is_ok() && resident.waits(), "and again");
         // The thread does not come to it.
-        resident.decide(at(1_141 + WAIT_US_MAX / 1_000), 92 * MIB);
+        resident.decide(at(1_141 + GIVE_BACK_WAIT_US_MAX / 1_000), 92 * MIB);
         assert!(!resident.waits() && resident.over_bytes() > 0);
         done.fetch_add(1, Ordering::Release);
         resident.decide(at(1_500), 60 * MIB);
@@ -260,12 +245,17 @@ mod tests {
             resident.look(Look { moved_bytes, max: 0, ..at(ms) });
             asked.try_recv().is_ok()
         };
-        let busy = (1..20).filter(|second| gives_back(second * 1_000, second * LOOK_BYTES));
+        let busy =
+            (1..20).filter(|second| gives_back(second * 1_000, second * RESIDENT_LOOK_BYTES));
         assert_eq!(busy.count(), 0);
-        let quiet: Vec<_> =
-            (20..30).filter(|second| gives_back(second * 1_000, 19 * LOOK_BYTES)).collect();
+        let quiet: Vec<_> = (20..30)
+            .filter(|second| gives_back(second * 1_000, 19 * RESIDENT_LOOK_BYTES))
+            .collect();
         assert_eq!(quiet, [20, 21, 23, 27]);
-        assert!(!gives_back(30_000, 20 * LOOK_BYTES) && gives_back(31_000, 20 * LOOK_BYTES));
+        assert!(
+            !gives_back(30_000, 20 * RESIDENT_LOOK_BYTES)
+                && gives_back(31_000, 20 * RESIDENT_LOOK_BYTES)
+        );
     }
 
     #[test]

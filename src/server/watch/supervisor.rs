@@ -4,16 +4,11 @@
 //! requests are served. While it loads, the time limit of the start is pushed out. The watchdog is fed
 //! by the turns: a loop that hangs feeds nobody.
 
+use crate::limits::{ALIVE_LOADING_GOOD_US, ALIVE_LOADING_US, SUPERVISOR_MESSAGES_MAX};
 use crate::server::watch::board::Standing;
 use sd_notify::NotifyState;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-
-/// From one sign of life to the next while loading, µs, and for how long each is good, µs.
-const LOADING_US: u64 = 1_000_000;
-const LOADING_GOOD_US: u32 = 60_000_000;
-/// Messages on their way; beyond it the manager does not listen, and none is added.
-const MESSAGES_MAX: usize = 16;
 
 /// What is to be sent.
 #[derive(Debug)]
@@ -39,7 +34,7 @@ impl Supervisor {
     /// For the manager that the environment names, if it does.
     pub fn from_environment() -> Option<Supervisor> {
         std::env::var_os("NOTIFY_SOCKET")?;
-        let (sender, receiver) = sync_channel(MESSAGES_MAX);
+        let (sender, receiver) = sync_channel(SUPERVISOR_MESSAGES_MAX);
         let thread = std::thread::Builder::new().name("notify".to_owned());
         let thread = match thread.spawn(move || send_all(&receiver)) {
             Ok(thread) => thread,
@@ -58,7 +53,7 @@ impl Supervisor {
     pub fn hear(&mut self, standing: &Standing, mono_us: u64) {
         let changed = self.told.as_ref() != Some(standing);
         let loading = matches!(standing, Standing::Loading(_));
-        let due = if loading { mono_us >= self.told_us + LOADING_US } else { changed };
+        let due = if loading { mono_us >= self.told_us + ALIVE_LOADING_US } else { changed };
         if (due || self.told.is_none()) && self.send(Message::Standing(standing.clone())) {
             (self.told, self.told_us) = (Some(standing.clone()), mono_us);
         }
@@ -95,7 +90,7 @@ fn send_all(messages: &Receiver<Message>) {
                 let mut states = vec![NotifyState::Status(&status)];
                 match standing {
                     Standing::Loading(_) => {
-                        states.push(NotifyState::ExtendTimeoutUsec(LOADING_GOOD_US));
+                        states.push(NotifyState::ExtendTimeoutUsec(ALIVE_LOADING_GOOD_US));
                     }
                     // A server whose journal failed answers reads: it has started.
                     Standing::Serving | Standing::Failed(_) if !ready => {

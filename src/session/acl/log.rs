@@ -1,15 +1,7 @@
 //! ACL LOG: what was denied of late, to whom.
 
+use crate::limits::{ACL_LOG_GROUP_ENTRIES, ACL_LOG_GROUP_MS, ACL_LOG_TEXT_BYTES_MAX};
 use std::collections::VecDeque;
-
-/// The same thing denied again within this time is counted, ms.
-const GROUP_MS: u64 = 60_000;
-
-/// So many of the newest entries are looked at for the same thing.
-const GROUP_ENTRIES: usize = 10;
-
-/// Most bytes kept of an object or a name.
-const TEXT_BYTES_MAX: usize = 512;
 
 /// Why something was denied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,14 +104,14 @@ impl DenialLog {
     /// Notes that something was denied now; what is the same as one of the newest is counted there.
     /// The oldest beyond `len_max` leave.
     pub fn add(&mut self, mut entry: Entry, len_max: usize) {
-        entry.object.truncate(TEXT_BYTES_MAX);
-        entry.user.truncate(TEXT_BYTES_MAX);
+        entry.object.truncate(ACL_LOG_TEXT_BYTES_MAX);
+        entry.user.truncate(ACL_LOG_TEXT_BYTES_MAX);
         let same = |old: &Entry| {
             let what = (old.reason, old.context) == (entry.reason, entry.context);
             let whose = (&old.object, &old.user) == (&entry.object, &entry.user);
-            what && whose && entry.updated_ms.saturating_sub(old.updated_ms) <= GROUP_MS
+            what && whose && entry.updated_ms.saturating_sub(old.updated_ms) <= ACL_LOG_GROUP_MS
         };
-        let old = self.entries.iter().take(GROUP_ENTRIES).position(same);
+        let old = self.entries.iter().take(ACL_LOG_GROUP_ENTRIES).position(same);
         match old.and_then(|at| self.entries.remove(at)) {
             Some(old) => {
                 (entry.id, entry.count) = (old.id, old.count + 1);

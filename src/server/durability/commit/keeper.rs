@@ -4,6 +4,7 @@
 use crate::ids::Index;
 use crate::journal::base::{BaseHead, BaseWriter};
 use crate::journal::{Disk, SpareMaker, may_pass};
+use crate::limits::DISK_LOOK;
 use crate::server::durability::commit::shared::Shared;
 use std::collections::VecDeque;
 use std::io;
@@ -11,10 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// From one look at the room on the disk to the next.
-const LOOK: Duration = Duration::from_secs(1);
+use std::time::Instant;
 
 /// What the keeper is to do.
 #[derive(Debug)]
@@ -65,7 +63,7 @@ impl Keeper {
             done: Arc::clone(&done),
             backlog_bytes: Arc::clone(&backlog_bytes),
             base: None,
-            look_at: Instant::now() + LOOK,
+            look_at: Instant::now() + DISK_LOOK,
         };
         // The first turn sees what room there is.
         work.look();
@@ -146,7 +144,7 @@ impl Work {
                     Err(error) if !may_pass(&error) => self.fail(&error),
                     _ => {}
                 }
-                self.look_at = now + LOOK;
+                self.look_at = now + DISK_LOOK;
             }
             let task = match tasks.recv_timeout(self.look_at.saturating_duration_since(now)) {
                 Ok(task) => task,

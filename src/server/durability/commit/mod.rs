@@ -11,6 +11,10 @@ use crate::ids::Index;
 use crate::journal::commit_log::{Batch, CommitLog, Role};
 use crate::journal::record::span;
 use crate::journal::{Disk, Log};
+use crate::limits::{
+    PROPOSAL_AGE_STEP_US, SYNC_US_MAX, UNCOMMITTED_BYTES_MAX, UNSAFE_US_MAX, UNWRITTEN_BYTES_MIN,
+    UNWRITTEN_SHARE, WRITE_BYTES,
+};
 use crate::server::connection::wake::Bell;
 use crate::server::outbox::gate::TurnNo;
 use keeper::Keeper;
@@ -20,20 +24,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-
-/// Under `everysec` replies wait from when something has not been durable for so long, µs.
-const UNSAFE_US_MAX: u64 = 1_000_000;
-/// A sync that is out for so long holds hand-offs back, µs.
-const SYNC_US_MAX: u64 = 1_000_000;
-/// Proposals under `everysec` are looked at in steps of so many µs.
-const AGE_STEP_US: u64 = 10_000;
-/// Bytes proposed and not committed, above which no requests are read.
-const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
-
-/// Of `maxmemory` the 16th that bytes proposed and not written may take before requests wait, within these bounds:
-/// at the least what some turns make, which read a MiB each.
-const UNWRITTEN_BYTES_MIN: u64 = 4 << 20;
-const UNWRITTEN_SHARE: u64 = 16;
 
 /// Where the log goes on after recovery.
 #[derive(Clone, Copy, Debug)]
@@ -257,7 +247,9 @@ impl Journal {
     /// What was proposed now is remembered as not durable.
     fn note_age(&mut self, mono_us: u64) {
         match self.unsafe_since.back_mut() {
-            Some((index, since_us)) if mono_us - *since_us <= AGE_STEP_US => *index = self.newest,
+            Some((index, since_us)) if mono_us - *since_us <= PROPOSAL_AGE_STEP_US => {
+                *index = self.newest
+            }
             _ => self.unsafe_since.push_back((self.newest, mono_us)),
         }
     }
@@ -299,7 +291,7 @@ impl CommitLog for Journal {
             work.wanted = self.newest;
         }
         // A writer that knows of batches has set itself a time to write them.
-        if urgent || work.batches.len() == 1 || work.bytes > writer::WRITE_BYTES {
+        if urgent || work.batches.len() == 1 || work.bytes > WRITE_BYTES {
             self.shared.tell(work);
         } else {
             drop(work);

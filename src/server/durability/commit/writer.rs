@@ -5,30 +5,15 @@ use crate::ids::Index;
 use crate::journal::commit_log::EPOCH;
 use crate::journal::record::span;
 use crate::journal::{Disk, Entry, Log, may_pass};
+use crate::limits::{
+    EVERYSEC_SYNC_US, FACT_BUFFER_BYTES_MAX, FACT_BUFFERS_MAX, LAZY_SYNC_US, LAZY_WRITE_US,
+    ROOM_RETRY_US, SYNC_US_MAX, WRITE_BYTES,
+};
 use crate::server::clock::timer::mono_us;
 use crate::server::durability::commit::shared::{Fsync, Proposal, Shared, Work};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Facts that no reply waits for are synced after this long at the latest, µs.
-const LAZY_US: u64 = 1_000_000;
-/// Under `everysec`: from one sync to the next, µs. Half of what may be lost, so that a sync may take
-/// as long again before replies have to wait for it.
-const EVERYSEC_US: u64 = 500_000;
-/// Under `everysec` and `no`: from one write to the next, µs. A turn has then no writer to wake, 200
-/// times a second apart.
-const WRITE_US: u64 = 5_000;
-/// Unwritten bytes that are not left waiting.
-pub const WRITE_BYTES: usize = 1 << 20;
-/// Buffers kept for the turn, and the capacity of each.
-const BUFFERS_MAX: usize = 8;
-const BUFFER_BYTES_MAX: usize = 1 << 20;
-/// A sync that took so long is counted, µs.
-const SLOW_US: u64 = 1_000_000;
-
-/// Batches for which there was no room are tried again after this long, µs.
-const RETRY_US: u64 = 1_000_000;
 
 /// Runs until it is told to stop, or the log fails.
 pub fn run(log: Log<Disk>, shared: &Arc<Shared>) {
@@ -170,15 +155,17 @@ impl Writer {
         let many = work.bytes > WRITE_BYTES;
         let wanted = work.wanted > self.shared.durable() && work.wanted <= newest;
         let paced =
-            self.unwritten_since_us.map(|_| if many { 0 } else { self.written_us + WRITE_US });
+            self.unwritten_since_us.map(|_| if many { 0 } else { self.written_us + LAZY_WRITE_US });
         match work.fsync {
             _ if !self.kept.is_empty() => (Some(self.retry_at_us), Some(self.retry_at_us)),
             _ if wanted => (Some(0), Some(0)),
             Some(Fsync::Always) | None => (
                 self.unwritten_since_us.filter(|_| many).map(|_| 0),
-                dirty_since.map(|at| at + LAZY_US),
+                dirty_since.map(|at| at + LAZY_SYNC_US),
             ),
-            Some(Fsync::Everysec) => (paced, dirty_since.map(|_| self.synced_us + EVERYSEC_US)),
+            Some(Fsync::Everysec) => {
+                (paced, dirty_since.map(|_| self.synced_us + EVERYSEC_SYNC_US))
+            }
             Some(Fsync::No) => (paced, None),
         }
     }
@@ -188,7 +175,7 @@ impl Writer {
         match self.log.append(&entries) {
             // No room for another segment: nothing was written, and nobody has been told anything.
             Err(error) if !self.log.is_poisoned() && may_pass(&error) => {
-                self.retry_at_us = mono_us() + RETRY_US;
+                self.retry_at_us = mono_us() + ROOM_RETRY_US;
                 self.kept = batches;
                 return Ok(());
             }
@@ -218,7 +205,7 @@ impl Writer {
         self.shared.sync_began_us.store(0, Ordering::Release);
         self.synced_us = mono_us();
         self.shared.synced(self.synced_us, self.synced_us - began_us);
-        if self.synced_us - began_us > SLOW_US {
+        if self.synced_us - began_us > SYNC_US_MAX {
             self.shared.slow_syncs.fetch_add(1, Ordering::Relaxed);
             // What was held back goes on.
             self.shared.ring();
@@ -235,7 +222,9 @@ impl Writer {
     fn give_back(&self, batches: Vec<Proposal>) {
         let mut work = self.shared.work();
         for batch in batches {
-            if work.buffers.len() < BUFFERS_MAX && batch.facts.capacity() <= BUFFER_BYTES_MAX {
+            if work.buffers.len() < FACT_BUFFERS_MAX
+                && batch.facts.capacity() <= FACT_BUFFER_BYTES_MAX
+            {
                 work.buffers.push(batch.facts);
             }
         }

@@ -1,5 +1,6 @@
 //! What is answered under which path.
 
+use crate::limits::{SCRAPE_TIME, SCRAPES_MAX};
 use crate::observe::metrics::{Format, render};
 use crate::server::clock::timer::mono_us;
 use crate::server::watch::board::{Board, Standing};
@@ -9,13 +10,7 @@ use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Semaphore;
-
-/// Scrapes at a time: each holds its text until it is read, some MB with many queues.
-const SCRAPES_MAX: usize = 8;
-/// So long a scrape waits for the loop.
-const SCRAPE_TIME: Duration = Duration::from_secs(8);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const PATHS: &str = "delayd\n\

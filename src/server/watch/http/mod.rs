@@ -3,6 +3,10 @@
 
 mod answer;
 
+use crate::limits::{
+    HTTP_ACCEPT_PAUSE, HTTP_CONNECTION_TIME, HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX,
+    HTTP_HEAD_TIME, HTTP_HEADERS_MAX,
+};
 use crate::server::watch::board::Board;
 use answer::Site;
 use hyper::server::conn::http1;
@@ -14,23 +18,9 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-
-/// Connections at a time: scrapers and probes are few. For a further one the oldest that has not asked for
-/// anything is closed, so that those who connect and say little keep no probe out.
-const CONNECTIONS_MAX: usize = 64;
-/// Until a request's head must be there.
-const HEAD_TIME: Duration = Duration::from_secs(5);
-/// Until a connection, which has one request, must be over.
-const CONNECTION_TIME: Duration = Duration::from_secs(30);
-/// Longest head of a request, bytes, and most headers in it.
-const HEAD_BYTES_MAX: usize = 16 << 10;
-const HEADERS_MAX: usize = 64;
-/// After accepting failed, as it does without file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The running thread; it ends with this.
 #[derive(Debug)]
@@ -83,7 +73,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
             }
             Err(error) => {
                 tracing::warn!(%error, "no connection for metrics can be accepted for a second");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                tokio::time::sleep(HTTP_ACCEPT_PAUSE).await;
             }
         }
     }
@@ -103,14 +93,14 @@ struct Visit {
 impl Visits {
     fn begin(&mut self, stream: TcpStream, site: &Arc<Site>) {
         self.0.retain(|visit| !visit.task.is_finished());
-        if self.0.len() >= CONNECTIONS_MAX {
+        if self.0.len() >= HTTP_CONNECTIONS_MAX {
             self.end_one();
         }
         let (site, asked) = (Arc::clone(site), Arc::<AtomicBool>::default());
         let served = serve(stream, site, Arc::clone(&asked));
         // A peer that is too slow is no news; neither is one that left.
         let task = tokio::spawn(async move {
-            let _ = tokio::time::timeout(CONNECTION_TIME, served).await;
+            let _ = tokio::time::timeout(HTTP_CONNECTION_TIME, served).await;
         });
         self.0.push_back(Visit { task: task.abort_handle(), asked });
     }
@@ -132,9 +122,9 @@ async fn serve(stream: TcpStream, site: Arc<Site>, asked: Arc<AtomicBool>) {
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .max_headers(HEADERS_MAX)
+        .header_read_timeout(HTTP_HEAD_TIME)
+        .max_buf_size(HTTP_HEAD_BYTES_MAX)
+        .max_headers(HTTP_HEADERS_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
         .await;

@@ -1,0 +1,132 @@
+//! A turn: every stage is bounded, so that no client and no herd holds the others up. Nobody meets these limits;
+//! what is beyond one of them waits for the next turn.
+
+use super::COUNT_MAX;
+
+/// Least time between two comparisons with the wall clock, and between two looks at all clients, µs. A turn comes
+/// as often at the least.
+pub const TICK_US: u64 = 1_000_000;
+/// While requests wait for the journal or the allocator to catch up: from one look at it to the next, µs.
+pub const FLOOD_LOOK_US: u64 = 1_000;
+/// Sockets that one look at the system tells of, at the least when there are more.
+pub const SOCKETS_TOLD_AT_ONCE: usize = 1_024;
+/// Queues looked at for a scrape in a turn: few, so that nobody waits for them.
+pub const SCRAPED_PER_TURN: u32 = 64;
+/// Queues looked at for the age of the oldest ready job in a turn.
+pub const OLDEST_READY_PER_TURN: u32 = 256;
+/// Turns in which that is done, in a tick.
+pub const OLDEST_READY_TURNS_PER_TICK: u32 = 64;
+/// So many are looked at when somebody asks.
+pub const OLDEST_READY_AT_ONCE: usize = 1_024;
+/// Two readings of the monotonic clock around those of the others lie no farther apart than this, µs,
+/// or the thread was interrupted in between and the pair says nothing.
+pub const CLOCKS_TOGETHER_US: u64 = 50;
+/// How far the wall clock may move against the monotonic one between two comparisons before it
+/// counts as a step, µs; and a thousandth of the time between them (the kernel slews by
+/// at most half of that).
+pub const CLOCK_STEP_US: u64 = 1_000;
+const _: () = assert!(CLOCKS_TOGETHER_US < CLOCK_STEP_US && CLOCK_STEP_US < TICK_US);
+
+/// What INFO counts in the cost of an EXEC: it takes about 100 µs.
+pub const INFO_COST: u64 = 100;
+/// What CONFIG REWRITE counts in the cost of an EXEC: it writes a file.
+pub const REWRITE_COST: u64 = COUNT_MAX;
+/// Receivers, and names of channels, that count as one entry in the cost of an EXEC.
+pub const TOPICS_PER_ENTRY: usize = 8;
+/// Bytes compared with patterns that take as long as looking at a name.
+pub const COMPARED_PER_NAME: usize = 128;
+/// Bytes of jobs handed to waiters in a turn; the others are served in the next. `max-clients-memory`
+/// is looked at between turns, so this is by how much it can be passed.
+pub const HANDED_BYTES_PER_TURN: usize = 32 << 20;
+/// Bytes read from one client in a turn.
+pub const READ_BYTES_PER_TURN: usize = 64 << 10;
+/// Bytes read from all clients in a turn, about 200 µs of copying.
+pub const READ_BYTES_PER_TURN_ALL: usize = 1 << 20;
+const _: () = assert!(READ_BYTES_PER_TURN < READ_BYTES_PER_TURN_ALL);
+/// Commands one client may run in a turn.
+pub const COMMANDS_PER_TURN: usize = 1024;
+/// How long all clients' commands may run in a turn, µs, before time passes again: under full load a
+/// job is late by about as much.
+pub const COMMANDS_US_PER_TURN: u64 = 1_000;
+/// Sockets looked at for requests in a turn.
+pub const READS_PER_TURN: usize = 1024;
+/// Bytes written to one client before it is the next one's turn.
+pub const WRITE_BYTES_PER_TURN: usize = 256 << 10;
+/// Bytes written to all clients in a turn. A MiB into sockets of this machine takes about 0.7 ms.
+pub const WRITE_BYTES_PER_TURN_ALL: usize = 1 << 20;
+const _: () = assert!(WRITE_BYTES_PER_TURN < WRITE_BYTES_PER_TURN_ALL);
+/// Clients written to in a turn, 4 to 8 µs each.
+pub const WRITES_PER_TURN: usize = 256;
+/// What is long for one client's commands in a turn, µs.
+pub const HEAVY_US: u64 = 500;
+const _: () = assert!(HEAVY_US < COMMANDS_US_PER_TURN);
+/// A client whose commands took long in so many turns comes behind the others. One turn can be long
+/// because the machine did something else.
+pub const HEAVY_TURNS: u32 = 2;
+/// Steps of passing time that requests may do in a turn: what has fallen due in the queues they name,
+/// and jobs past their TTL that they meet. About 1 ms; a RESERVE can name 10,000 queues.
+pub const SLACK_STEPS_PER_TURN: u32 = 4096;
+/// What a pattern of CONFIG GET counts in the cost of an EXEC: it takes about 13 µs.
+pub const CONFIG_PATTERN_COST: u64 = 16;
+/// Bytes that KEYS, SCAN and DELAY.SCAN compare with a pattern in a turn, about a ns each.
+pub const PATTERN_STEPS_PER_TURN: u64 = 1 << 20;
+/// Queues that KEYS looks at in a turn, 0.3 µs each.
+pub const KEYS_PER_TURN: usize = 8192;
+const _: () = assert!(OLDEST_READY_AT_ONCE <= KEYS_PER_TURN);
+/// Purges of one queue whose memory is not freed yet; a further PURGE waits for the next turn.
+pub const PURGES_MAX: usize = 64;
+/// Dead jobs that REDRIVE moves in a turn, 0.5 µs each.
+pub const REDRIVEN_PER_TURN: u32 = 1_024;
+/// Dead jobs that leave in a turn for a lower `dead-max`, 0.5 µs each.
+pub const DROPPED_PER_TURN: u32 = 2_048;
+/// Jobs that FORECAST counts in a turn, two cache misses each: about 250 µs.
+pub const FORECAST_JOBS_PER_TURN: usize = 2_048;
+/// Steps of a search through ready jobs (LRANGE, LINDEX, LPOS, LREM) in a turn: a job looked at, a KiB
+/// of body compared or copied, up to 27 jobs passed over. About 0.2 µs each.
+pub const SEARCH_STEPS_PER_TURN: u64 = 4096;
+/// Queues without a job that are forgotten in a turn, at most.
+pub const FORGOTTEN_PER_TURN: u32 = 1024;
+/// Steps of moving jobs together in a turn, about 0.3 µs each: what freed jobs have left behind is given back
+/// at some 100 MB a second, while a turn is 0.3 ms longer.
+pub const TIDYING_STEPS_PER_TURN: u32 = 1_024;
+/// Connections accepted in a turn.
+pub const ACCEPTS_PER_TURN: usize = 64;
+/// Steps of passing time in a turn. A million jobs due in one ms are swept 1,024 steps at a time in 25 µs
+/// on average and 80 µs at p99; twice that keeps a turn of nothing else below 200 µs.
+pub const ADVANCE_STEPS_PER_TURN: u32 = 2048;
+/// Timers that are moved to lower slots ahead of their time in one turn, half of them at most for one queue:
+/// 0.3 ms of work. A million jobs of one instant, in a slot of 256 ms, are moved in that time if there is
+/// a turn every ms.
+pub const OPENING_STEPS_PER_TURN: u32 = 8192;
+/// Unread replies above which a client's requests wait until it has read some, as long as what it
+/// sends behind them is less than [`INPUT_HOLD_BYTES`]. Beyond that it may be one that writes all its
+/// requests before it reads: they run, and its replies pile up to `max-clients-memory`.
+pub const OUTPUT_HOLD_BYTES: usize = 1 << 20;
+/// Requests of a client that has more than its share of a turn above which no more are read from it.
+pub const INPUT_HOLD_BYTES: usize = 64 << 10;
+/// Replies to one client above which its further commands wait for the next turn. `max-clients-memory` is
+/// looked at behind each client's commands, so this and one reply are by how much it can be passed.
+pub const OUTPUT_BYTES_PER_TURN: usize = 1 << 20;
+const _: () = assert!(OUTPUT_BYTES_PER_TURN <= OUTPUT_HOLD_BYTES);
+/// How long the wall clock must have stood beyond `max-clock-jump` before it is believed, µs: longer
+/// than a time service that has made a mistake takes to mend it.
+pub const CLOCK_JUMP_STANDS_US: u64 = 60_000_000;
+const _: () = assert!(TICK_US < CLOCK_JUMP_STANDS_US);
+/// The process stood still if it did nothing for so much longer than it had meant to, µs: a suspended
+/// machine, swap, SIGSTOP, work that took long. A turn takes 2 ms.
+pub const STANDSTILL_US: u64 = 50_000;
+const _: () = assert!(COMMANDS_US_PER_TURN < STANDSTILL_US && STANDSTILL_US < TICK_US);
+/// After that: how long what arrived meanwhile is heard before leases end again, ms, should there be no
+/// end of it. About a million commands.
+pub const HEARING_MS_MAX: u64 = 2_000;
+const _: () = assert!(HEARING_MS_MAX * 1_000 > STANDSTILL_US);
+/// Messages copied into outputs in a turn, 60 to 200 ns each.
+pub const DELIVERIES_PER_TURN: usize = 8_192;
+/// Bytes of messages copied into outputs in a turn.
+pub const DELIVERY_BYTES_PER_TURN: usize = 4 << 20;
+/// Bytes of events that wait to become messages, above which no commands run and no time passes until
+/// some have become some.
+pub const EVENT_BYTES_MAX: usize = 16 << 20;
+/// Bytes of messages on their way, above which no commands run until some have been copied.
+pub const MAIL_BYTES_MAX: usize = 32 << 20;
+const _: () = assert!(DELIVERY_BYTES_PER_TURN < MAIL_BYTES_MAX);
