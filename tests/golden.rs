@@ -5,16 +5,12 @@
 
 #[path = "golden/errors.rs"]
 mod errors;
-#[path = "golden/journal.rs"]
-mod journal;
 #[path = "golden/script.rs"]
 mod script;
 #[path = "golden/shown.rs"]
 mod shown;
 #[path = "support/source.rs"]
 mod support;
-#[path = "golden/world.rs"]
-mod world;
 
 use std::fs;
 use std::path::PathBuf;

@@ -16,7 +16,7 @@ use crate::observe::persistence::Persistence;
 use crate::observe::rates::Rates;
 use crate::observe::slowlog::SlowLog;
 use crate::resp::FrameLimits;
-use crate::server::clock::timer;
+use crate::server::clock::timer::Timer;
 use crate::server::clock::turn_clock::TurnClock;
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::clients::Clients;
@@ -150,8 +150,14 @@ pub struct Limits {
 
 impl Core {
     /// A server's state at its start.
-    pub fn new(config: Config, port: u16, log_level: LogLevel, bell: Arc<Bell>) -> Core {
-        let clock = TurnClock::start();
+    pub fn new(
+        config: Config,
+        port: u16,
+        log_level: LogLevel,
+        bell: Arc<Bell>,
+        timer: Timer,
+    ) -> Core {
+        let clock = TurnClock::start(timer);
         let limits = Limits::new(&config);
         let mut core = Core {
             engine: Engine::new(settings(&config, clock.now)),
@@ -206,7 +212,7 @@ impl Core {
         let options = durability::log_options(&self.config, &disk);
         let bell = Arc::clone(&self.bell);
         let settings = settings(&self.config, self.clock.now);
-        let loading = Loading::begin(disk, options, settings, bell)?;
+        let loading = Loading::begin(disk, options, settings, bell, self.clock.timer.mono_us())?;
         let loaded = loading.wait();
         self.journaling = Journaling::Loading(Box::new(loading));
         self.show_journal();
@@ -260,7 +266,7 @@ impl Core {
         if self.outputs.left.is_empty() {
             return;
         }
-        let mono_us = timer::mono_us();
+        let mono_us = self.clock.timer.mono_us();
         let now = self.clock.anchored.at(mono_us);
         for due in self.outputs.left.drain(..) {
             self.lateness.record(mono_us, now.0.saturating_sub(due.start().0));
@@ -290,7 +296,7 @@ impl Core {
         let Counters { input_bytes, output_bytes, .. } = self.counters;
         let settings = self.engine.settings_mut();
         resident.look(Look {
-            mono_us: timer::mono_us(),
+            mono_us: self.clock.timer.mono_us(),
             moved_bytes: input_bytes + output_bytes,
             clients_bytes: self.clients_bytes as u64,
             max: settings.memory_bytes_max,

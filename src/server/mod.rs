@@ -9,6 +9,7 @@ pub mod clock;
 pub mod connection;
 pub mod core;
 pub mod durability;
+pub mod in_memory;
 pub mod outbox;
 mod serve;
 pub mod turn;

@@ -5,7 +5,7 @@ use super::core::Core;
 use super::turn::Turns;
 use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX, TICK_US};
 use crate::server::clock::timer;
-use crate::server::clock::timer::{Alarm, StepWatch};
+use crate::server::clock::timer::{Alarm, StepWatch, Timer};
 use crate::server::connection::handshake::Handshakes;
 use crate::server::connection::listen::Door;
 use crate::server::turn::observers::Observers;
@@ -52,7 +52,7 @@ impl Loop {
             config, acl, home, tls, listeners, addresses, bell, log_level, signals, ..
         } = server;
         let port = addresses.first().map_or(0, |address| address.port());
-        let mut core = Core::new(config, port, log_level, Arc::clone(&bell));
+        let mut core = Core::new(config, port, log_level, Arc::clone(&bell), Timer::Machine);
         (core.acl, core.tls) = (acl, tls);
         core.outputs.reply_clock = Some(timer::mono_ns);
         // Before the journal is loaded: whoever asks is told that it is.

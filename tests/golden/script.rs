@@ -10,6 +10,7 @@
 //! a closes                           client a hangs up
 //! @ +30s                             the clock moves
 //! % head 3                           of the next answer only three lines are shown
+//! % length                           of the next answer, which is drawn, only its length is shown
 //! % journal 1s 3s                    there is a journal: a sync takes 1 s, a base 3 s
 //! % bases fail no room               from here on bases fail, for this cause
 //! % journal fails no disk            the journal fails, for this cause
@@ -28,12 +29,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use delayd::config::Config;
 use delayd::engine::room::{Flow, Room};
 use delayd::error::Misconf;
-use delayd::time::Micros;
+use delayd::server::in_memory::{FarEnd, InMemory};
+use delayd::time::{Micros, Millis};
 
 use crate::shown;
-use crate::world::Server;
+
+/// 2030-01-01T00:00:00Z: when every transcript begins.
+const START: Millis = Millis(1_893_456_000_000);
 
 /// What a run found besides the text.
 #[derive(Default)]
@@ -79,7 +84,7 @@ pub fn run(file: &str, text: &str, seen: &mut Seen) -> String {
             write_blocks(steps.pop().as_deref(), &second, &mut out);
         }
         for play in both {
-            seen.commands.extend(play.server.ran.iter());
+            seen.commands.extend(play.commands);
             seen.errors.extend(play.errors);
         }
     }
@@ -128,15 +133,21 @@ fn write_blocks(resp2: Option<&[Block]>, resp3: &[Block], out: &mut String) {
 struct Play<'f> {
     file: &'f str,
     number: usize,
-    server: Server,
+    server: InMemory,
     resp3: bool,
-    /// Names in the order in which they connected, which is the server's.
-    clients: Vec<String>,
-    /// What each holds back until it sends next.
-    held: Vec<Vec<u8>>,
-    known_closed: Vec<bool>,
+    clients: Vec<Client>,
     head: Option<usize>,
+    length_only: bool,
     errors: Vec<String>,
+    commands: BTreeSet<&'static str>,
+}
+
+struct Client {
+    name: String,
+    wire: FarEnd,
+    /// What it holds back until it sends next.
+    unsent: Vec<u8>,
+    known_closed: bool,
 }
 
 impl<'f> Play<'f> {
@@ -144,13 +155,13 @@ impl<'f> Play<'f> {
         Play {
             file,
             number: 0,
-            server: Server::new(),
+            server: server(),
             resp3,
             clients: Vec::new(),
-            held: Vec::new(),
-            known_closed: Vec::new(),
             head: None,
+            length_only: false,
             errors: Vec::new(),
+            commands: BTreeSet::new(),
         }
     }
 
@@ -165,6 +176,10 @@ impl<'f> Play<'f> {
         }
         if let Some(count) = line.strip_prefix("% head ") {
             self.head = Some(count.parse().unwrap_or_else(|_| self.fail("head needs a number")));
+            return Vec::new();
+        }
+        if line == "% length" {
+            self.length_only = true;
             return Vec::new();
         }
         if let Some(flow) = line.strip_prefix("% flow ") {
@@ -183,9 +198,11 @@ impl<'f> Play<'f> {
             return self.pass(us);
         }
         if let Some(name) = line.strip_suffix(" closes") {
-            let client = self.client(name);
-            self.known_closed[client] = true;
-            self.server.hang_up(client);
+            let at = self.client(name);
+            let client = &mut self.clients[at];
+            client.known_closed = true;
+            client.wire.close();
+            self.server.run();
             return self.received(None);
         }
         let Some((who, what)) = line.split_once('>') else {
@@ -200,7 +217,7 @@ impl<'f> Play<'f> {
             None => (who, 1),
         };
         let client = self.client(who);
-        if self.server.is_closed(client) {
+        if self.clients[client].wire.is_closed() {
             self.fail("this client is closed");
         }
         let bytes = match what.strip_prefix("> ") {
@@ -210,12 +227,13 @@ impl<'f> Play<'f> {
                 as_array(&words)
             }
         };
-        self.held[client].extend(bytes.repeat(times));
+        let Client { wire, unsent, .. } = &mut self.clients[client];
+        unsent.extend(bytes.repeat(times));
         if hold {
             return Vec::new();
         }
-        let bytes = std::mem::take(&mut self.held[client]);
-        self.server.send(client, &bytes);
+        wire.send(&std::mem::take(unsent));
+        self.server.run();
         self.received(Some(client))
     }
 
@@ -230,7 +248,7 @@ impl<'f> Play<'f> {
             self.server.open_journal(span_us(sync)?, span_us(base)?);
         } else {
             let (loaded, total) = what.strip_prefix("loading ")?.split_once(' ')?;
-            self.server.load(total.parse().ok()?, loaded.parse().ok()?);
+            self.server.load(loaded.parse().ok()?, total.parse().ok()?);
         }
         Some(())
     }
@@ -239,17 +257,13 @@ impl<'f> Play<'f> {
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_lowercase()) {
             self.fail("a client's name has small letters");
         }
-        if let Some(at) = self.clients.iter().position(|known| known == name) {
+        if let Some(at) = self.clients.iter().position(|known| known.name == name) {
             return at;
         }
-        let at = self.server.connect();
-        if self.resp3 {
-            self.server.speak_resp3(at);
-        }
-        self.clients.push(name.to_owned());
-        self.held.push(Vec::new());
-        self.known_closed.push(false);
-        at
+        let wire = if self.resp3 { self.server.connect_resp3() } else { self.server.connect() };
+        let (name, unsent) = (name.to_owned(), Vec::new());
+        self.clients.push(Client { name, wire, unsent, known_closed: false });
+        self.clients.len() - 1
     }
 
     /// Time passes; what comes before its end is marked with when.
@@ -280,10 +294,16 @@ impl<'f> Play<'f> {
     fn received(&mut self, acting: Option<usize>) -> Vec<Block> {
         let mut order: Vec<usize> = (0..self.clients.len()).collect();
         order.sort_by_key(|client| Some(*client) != acting);
+        self.commands.extend(self.server.commands());
         let mut blocks = Vec::new();
-        for client in order {
-            let received = self.server.receive(client);
-            let mut lines = shown::lines(&received.bytes);
+        for at in order {
+            let client = &mut self.clients[at];
+            let mut lines = shown::lines(&client.wire.receive());
+            if self.length_only && !lines.is_empty() {
+                let line = &lines[0];
+                lines = vec![line.split(' ').next().unwrap_or_default().to_owned() + " <any>"];
+                self.length_only = false;
+            }
             let errors = lines.iter().filter_map(|line| line.trim_start().strip_prefix('-'));
             self.errors.extend(errors.map(str::to_owned));
             if let Some(head) = self.head
@@ -292,18 +312,19 @@ impl<'f> Play<'f> {
                 lines.truncate(head);
                 lines.push("...".to_owned());
             }
-            if received.closed && !std::mem::replace(&mut self.known_closed[client], true) {
+            let closed = client.wire.is_closed();
+            if closed && !std::mem::replace(&mut client.known_closed, true) {
                 lines.push("(closed)".to_owned());
             }
-            if Some(client) == acting {
-                if received.waiting {
+            if Some(at) == acting {
+                if self.server.is_waiting(&client.wire) {
                     lines.push("(waits)".to_owned());
                 } else if lines.is_empty() {
                     lines.push("(nothing)".to_owned());
                 }
             }
             if !lines.is_empty() {
-                blocks.push(Block { client: Some(self.clients[client].clone()), lines });
+                blocks.push(Block { client: Some(client.name.clone()), lines });
             }
         }
         if !blocks.is_empty() {
@@ -311,6 +332,16 @@ impl<'f> Play<'f> {
         }
         blocks
     }
+}
+
+fn server() -> InMemory {
+    let mut config = Config::default();
+    config.machine_bytes = 8 << 30;
+    // There is no journal until the script opens one.
+    for (name, value) in [("maxclients", "100"), ("appendonly", "no")] {
+        config.set(name, &[value.to_owned()]).expect("a fitting value");
+    }
+    InMemory::new(config, START)
 }
 
 /// What the journal allows; `reserve`: only what ends jobs; `crowded`: nothing that adds.

@@ -3,7 +3,6 @@
 use crate::config::options::Name;
 use crate::engine::watch::survey::Oldest;
 use crate::observe::info::{self, Facts};
-use crate::server::clock::timer;
 use crate::server::core::Core;
 use crate::server::watch::machine;
 
@@ -61,9 +60,9 @@ impl Core {
             oldest_lease_age_ms: self.oldest_lease_age_us().map(|us| us / 1_000),
             jobs: self.engine.job_counts(),
             queues: self.engine.queue_counts(),
-            clock_ahead_us: self.clock.anchored.ahead_us(timer::mono_us()),
+            clock_ahead_us: self.clock.anchored.ahead_us(self.clock.mono_us),
             clock_steps: self.clock.anchored.step_count(),
-            clock_doubted_us: self.clock.anchored.doubted_us(timer::mono_us()),
+            clock_doubted_us: self.clock.anchored.doubted_us(self.clock.mono_us),
             standstills: self.clock.standstills.count,
             standstill_us: self.clock.standstills.total_us,
             next_wakeup_ms: self.next_wakeup().map(|at| at.0),

@@ -22,7 +22,6 @@ use crate::observe::slowlog;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
 use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol, ProtocolError};
-use crate::server::clock::timer;
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::client::{Client, Socket};
 use crate::server::connection::clients::Clients;
@@ -80,7 +79,7 @@ impl<'a> ClientWorld<'a> {
         others: &'a mut Clients,
         running: Running<'a>,
     ) -> ClientWorld<'a> {
-        let (began_ns, last_ns) = (SmallVec::new(), timer::mono_ns());
+        let (began_ns, last_ns) = (SmallVec::new(), core.clock.timer.mono_ns());
         let (frame, asked, slow) = ((0, 0), false, Vec::new());
         ClientWorld { core, others, running, began_ns, last_ns, frame, asked, slow }
     }
@@ -344,7 +343,10 @@ impl World for ClientWorld<'_> {
         let mut closed = Vec::new();
         for (slot, client) in self.others.iter_mut() {
             let Client { id, session, socket, .. } = client;
-            let line = |core: &Core| socket.facts(core.clock.mono_us);
+            let line = |core: &Core| SocketFacts {
+                waiting: socket.postponed || core.outputs.is_waiting(slot),
+                ..socket.facts(core.clock.mono_us)
+            };
             if !self.core.take_up_user(session, slot, line) {
                 closed.push(*id);
             }
@@ -532,7 +534,7 @@ impl World for ClientWorld<'_> {
         // Outside of a transaction a command begins when the one before was over, which saves one of
         // two readings.
         let outer = self.began_ns.is_empty();
-        let began_ns = if outer { self.last_ns } else { timer::mono_ns() };
+        let began_ns = if outer { self.last_ns } else { self.core.clock.timer.mono_ns() };
         self.began_ns.push(began_ns);
         // What INFO and SLOWLOG show holds what was over before.
         self.core.count_over(|client, slot| self.others.caller(client, slot));
@@ -540,7 +542,7 @@ impl World for ClientWorld<'_> {
 
     fn ended(&mut self, _client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
         let began_ns = self.began_ns.pop().unwrap_or(self.last_ns);
-        self.last_ns = timer::mono_ns();
+        self.last_ns = self.core.clock.timer.mono_ns();
         let took_ns = self.last_ns - began_ns;
         if self.core.note_ended(self.running.slot, spec, args, how, took_ns) {
             let addr = self.running.socket.peer().to_string();

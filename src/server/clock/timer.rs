@@ -6,10 +6,76 @@ use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
     timerfd_create, timerfd_settime,
 };
+use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll};
 use tokio::io::unix::AsyncFd;
+
+/// Where a server reads the time.
+#[derive(Debug)]
+pub enum Timer {
+    /// From the machine.
+    Machine,
+    /// From what was set: tests drive the turn in a time of their own.
+    ByHand(ByHand),
+}
+
+/// A time that stands still until it is set.
+#[derive(Debug)]
+pub struct ByHand {
+    /// The monotonic clock, µs.
+    pub mono_us: u64,
+    /// What the wall clock is ahead of it, µs.
+    pub wall_ahead_us: u64,
+    /// How often the ns were read since the µs were.
+    readings: Cell<u64>,
+}
+
+/// By hand, from one reading of the ns to the next: what a command takes.
+const STEP_NS: u64 = 12_000;
+
+impl Timer {
+    /// A time that stands at `wall_us`, µs since the epoch, until it is set.
+    pub fn by_hand(wall_us: u64) -> Timer {
+        let mono_us = 1_000_000;
+        let readings = Cell::default();
+        Timer::ByHand(ByHand { mono_us, wall_ahead_us: wall_us - mono_us, readings })
+    }
+
+    /// The monotonic clock, µs.
+    pub fn mono_us(&self) -> u64 {
+        match self {
+            Timer::Machine => mono_us(),
+            Timer::ByHand(set) => {
+                set.readings.set(0);
+                set.mono_us
+            }
+        }
+    }
+
+    /// The monotonic clock, ns.
+    pub fn mono_ns(&self) -> u64 {
+        match self {
+            Timer::Machine => mono_ns(),
+            Timer::ByHand(set) => {
+                set.readings.set(set.readings.get() + 1);
+                set.mono_us * 1_000 + set.readings.get() * STEP_NS
+            }
+        }
+    }
+
+    /// All clocks.
+    pub fn reading(&self) -> Reading {
+        match self {
+            Timer::Machine => reading(),
+            Timer::ByHand(ByHand { mono_us, wall_ahead_us, .. }) => {
+                let (mono_us, wall_us) = (*mono_us, mono_us + wall_ahead_us);
+                Reading { mono_us, wall_us, boot_us: mono_us }
+            }
+        }
+    }
+}
 
 /// The monotonic clock, µs.
 pub fn mono_us() -> u64 {
@@ -22,8 +88,7 @@ pub fn mono_ns() -> u64 {
     at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
-/// All clocks.
-pub fn reading() -> Reading {
+fn reading() -> Reading {
     let mut best = (u64::MAX, Reading { mono_us: 0, wall_us: 0, boot_us: 0 });
     for _ in 0..8 {
         let before = mono_us();

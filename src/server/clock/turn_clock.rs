@@ -1,12 +1,15 @@
 //! The clock as the turns see it: read once a turn, so that everything in one happens at one instant.
 
 use crate::server::clock::standstill::Standstills;
-use crate::server::clock::{Clock, Compared, Comparison, timer};
+use crate::server::clock::timer::Timer;
+use crate::server::clock::{Clock, Compared, Comparison};
 use crate::time::{Micros, Millis};
 
 /// The instant of the turn, on the engine's clock and on the monotonic one.
 #[derive(Debug)]
 pub struct TurnClock {
+    /// Where the time is read.
+    pub timer: Timer,
     /// The engine's clock, from which the turn's time is read.
     pub anchored: Clock,
     /// The turn's time; the engine's clock.
@@ -23,12 +26,13 @@ pub struct TurnClock {
 
 impl TurnClock {
     /// From now on.
-    pub fn start() -> TurnClock {
-        let reading = timer::reading();
+    pub fn start(timer: Timer) -> TurnClock {
+        let reading = timer.reading();
         let anchored = Clock::new(reading, Micros(0));
         let (mono_us, now) = (reading.mono_us, anchored.at(reading.mono_us));
         let standstills = Standstills::default();
-        TurnClock { anchored, now, mono_us, start: now, start_mono_us: mono_us, standstills }
+        let (start, start_mono_us) = (now, mono_us);
+        TurnClock { timer, anchored, now, mono_us, start, start_mono_us, standstills }
     }
 
     /// Goes on from `last`, the last instant that the journal knows of, if the wall clock is behind it.
@@ -36,7 +40,7 @@ impl TurnClock {
     /// Tells the log if the clock that a start begins with may be wrong. Nothing follows from it: what was
     /// once reached is not given up, and a downtime may be of any length.
     pub fn restart(&mut self, last: Micros, jump_us_max: u64) {
-        let reading = timer::reading();
+        let reading = self.timer.reading();
         self.anchored = Clock::new(reading, last.max(self.now));
         self.mono_us = reading.mono_us;
         self.now = self.anchored.at(reading.mono_us);
@@ -60,7 +64,7 @@ impl TurnClock {
 
     /// Reads the time of this turn.
     pub fn read(&mut self) {
-        self.mono_us = timer::mono_us();
+        self.mono_us = self.timer.mono_us();
         let now = self.anchored.at(self.mono_us);
         // Checked where it is used, too: a time that went back would let a job come early.
         assert!(now >= self.now, "the engine's clock went back");
@@ -76,7 +80,8 @@ impl TurnClock {
 
     /// Compares with the wall clock. If the machine was suspended since the last turn: since when.
     pub fn compare(&mut self, mono_us: u64, jump_us_max: u64) -> Option<Micros> {
-        let Comparison { wall, slept_us } = self.anchored.compare(timer::reading(), jump_us_max);
+        let Comparison { wall, slept_us } =
+            self.anchored.compare(self.timer.reading(), jump_us_max);
         tell(wall);
         // The monotonic clock does not know of it, and neither did the alarm.
         (slept_us > 0).then(|| self.standstills.note(slept_us, mono_us)).map(|()| self.now)

@@ -8,7 +8,6 @@ use crate::server::connection::input::Input;
 use crate::server::connection::listen;
 use crate::server::connection::stream::{Peer, Stream};
 use crate::session::{Session, SocketFacts};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::task::{Context, Poll, Waker};
 
@@ -157,7 +156,7 @@ impl Socket {
 
     /// Bytes that have arrived and were not read; of TLS, with what surrounds them.
     pub fn arrived_bytes(&self) -> u64 {
-        rustix::io::ioctl_fionread(&self.stream).unwrap_or(0)
+        self.stream.arrived_bytes()
     }
 
     /// Whether its commands take long.
@@ -178,12 +177,7 @@ impl Socket {
 
     /// Whether the peer still has its end open. Bytes it may have sent before do not matter.
     pub fn is_peer_there(&self) -> bool {
-        let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match poll(&mut fds, Some(&at_once)) {
-            Ok(_) => fds[0].revents().is_empty(),
-            Err(_) => false,
-        }
+        self.stream.is_peer_there()
     }
 
     /// Whether the peer is on this machine.

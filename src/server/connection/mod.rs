@@ -8,6 +8,7 @@ pub(super) mod handshake;
 pub mod input;
 pub mod lines;
 pub mod listen;
+pub mod memory;
 pub mod pause;
 pub mod stream;
 pub mod tls;

@@ -1,7 +1,9 @@
-//! A client's connection: TCP, a Unix socket, or TLS over TCP.
+//! A client's connection: TCP, a Unix socket, TLS over TCP, or memory.
 
+use crate::server::connection::memory::Memory;
 use crate::server::connection::tls::Tls;
 use bytes::BytesMut;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -22,6 +24,8 @@ pub enum Stream {
     Unix(UnixStream),
     /// TLS whose handshake is over.
     Tls(Box<Tls>),
+    /// A connection within the process.
+    Memory(Memory),
 }
 
 /// Both ends of a connection.
@@ -58,6 +62,7 @@ impl Stream {
             Stream::Tcp(stream) => pin!(stream.read_buf(input)).poll(cx),
             Stream::Unix(stream) => pin!(stream.read_buf(input)).poll(cx),
             Stream::Tls(stream) => stream.poll_read(cx, input),
+            Stream::Memory(stream) => stream.poll_read(cx, input),
         }
     }
 
@@ -68,6 +73,7 @@ impl Stream {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Tls(stream) => stream.poll_write(cx, bytes),
+            Stream::Memory(stream) => stream.poll_write(cx, bytes),
         }
     }
 
@@ -76,8 +82,12 @@ impl Stream {
     pub fn farewell(&mut self, text: &[u8]) {
         match self {
             Stream::Tls(stream) => stream.farewell(text),
-            plain => {
-                let _ = rustix::io::write(&*plain, text);
+            Stream::Memory(stream) => stream.farewell(text),
+            Stream::Tcp(stream) => {
+                let _ = rustix::io::write(&*stream, text);
+            }
+            Stream::Unix(stream) => {
+                let _ = rustix::io::write(&*stream, text);
             }
         }
     }
@@ -88,13 +98,14 @@ impl Stream {
             Stream::Tcp(stream) => stream.poll_write_ready(cx).is_ready(),
             Stream::Unix(stream) => stream.poll_write_ready(cx).is_ready(),
             Stream::Tls(stream) => stream.socket().poll_write_ready(cx).is_ready(),
+            Stream::Memory(stream) => stream.is_writable(cx),
         }
     }
 
     /// Bytes held for it beside the kernel's, those of the outputs not counted.
     pub fn held_bytes(&self) -> usize {
         match self {
-            Stream::Tcp(_) | Stream::Unix(_) => 0,
+            Stream::Tcp(_) | Stream::Unix(_) | Stream::Memory(_) => 0,
             Stream::Tls(stream) => stream.held_bytes(),
         }
     }
@@ -103,23 +114,42 @@ impl Stream {
     pub fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Stream::Tcp(stream) => Some(stream),
-            Stream::Unix(_) => None,
+            Stream::Unix(_) | Stream::Memory(_) => None,
             Stream::Tls(stream) => Some(stream.socket()),
+        }
+    }
+
+    /// Bytes that have arrived and were not read; of TLS, with what surrounds them.
+    pub fn arrived_bytes(&self) -> u64 {
+        match self.descriptor() {
+            Ok(fd) => rustix::io::ioctl_fionread(fd).unwrap_or(0),
+            Err(memory) => memory.arrived_bytes(),
+        }
+    }
+
+    /// Whether the peer still has its end open. Bytes it may have sent before do not matter.
+    pub fn is_peer_there(&self) -> bool {
+        match self.descriptor() {
+            Ok(fd) => {
+                let mut fds = [PollFd::new(&fd, PollFlags::RDHUP)];
+                let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+                poll(&mut fds, Some(&at_once)).is_ok() && fds[0].revents().is_empty()
+            }
+            Err(memory) => memory.is_peer_there(),
         }
     }
 
     /// The number of its file descriptor.
     pub fn fd(&self) -> i64 {
-        self.as_fd().as_raw_fd().into()
+        self.descriptor().map_or_else(Memory::number, |fd| fd.as_raw_fd().into())
     }
-}
 
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    fn descriptor(&self) -> Result<BorrowedFd<'_>, &Memory> {
         match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tls(stream) => stream.socket().as_fd(),
+            Stream::Tcp(stream) => Ok(stream.as_fd()),
+            Stream::Unix(stream) => Ok(stream.as_fd()),
+            Stream::Tls(stream) => Ok(stream.socket().as_fd()),
+            Stream::Memory(memory) => Err(memory),
         }
     }
 }

@@ -5,12 +5,11 @@ use crate::journal::recovery::{Progress, Recovered, recover};
 use crate::journal::{Disk, JournalError, LogOptions};
 use crate::limits::{LOADED_AT_ONCE, LOADING_TELL_US};
 use crate::observe::persistence;
-use crate::server::clock::timer::mono_us;
 use crate::server::connection::wake::Bell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -29,12 +28,14 @@ pub struct Loading {
 }
 
 impl Loading {
-    /// Begins to load what is in `disk`. `bell` is rung when it is done.
+    /// Begins to load what is in `disk`, at `began_us` on the monotonic clock. `bell` is rung when it is
+    /// done.
     pub fn begin(
         disk: Arc<Disk>,
         options: LogOptions,
         settings: Settings,
         bell: Arc<Bell>,
+        began_us: u64,
     ) -> io::Result<Loading> {
         let progress = Arc::<Progress>::default();
         let (sender, loaded) = channel();
@@ -46,8 +47,14 @@ impl Loading {
             let _ = sender.send(loaded);
             bell.ring();
         })?;
-        let (thread, began_us) = (Some(thread), mono_us());
-        Ok(Loading { progress, loaded, thread, began_us, told_us: began_us })
+        Ok(Loading { progress, loaded, thread: Some(thread), began_us, told_us: began_us })
+    }
+
+    /// What is loaded so far, of how much, is told by the caller.
+    pub fn by_hand(progress: Arc<Progress>, began_us: u64) -> (Loading, Sender<Loaded>) {
+        let (sender, loaded) = channel();
+        let told_us = began_us;
+        (Loading { progress, loaded, thread: None, began_us, told_us }, sender)
     }
 
     /// Waits a moment for a small journal.

@@ -20,9 +20,9 @@ use crate::journal::recovery::Recovered;
 use crate::journal::{Disk, Lock, LogOptions};
 use crate::limits::SPARES_MAX;
 use crate::observe::persistence::{Persistence, Trouble};
-use crate::server::clock::timer;
 use crate::server::connection::wake::Bell;
 use crate::server::core::Core;
+use crate::server::durability::commit::by_hand::{self, ByHand};
 use crate::server::durability::commit::keeper::Done;
 use crate::server::durability::commit::shared::Fsync;
 use crate::server::durability::commit::{Journal, Position};
@@ -143,9 +143,34 @@ impl Running {
         let position = Position { index, first };
         let segment_bytes = log.options().segment_bytes;
         let journal = Journal::start(log, storage, position, fsync(config), bell)?;
+        let compaction = Compaction::new(base_index, base_bytes, opened.bytes);
+        Ok((engine, Running::new(journal, compaction, segment_bytes, base_first, config)))
+    }
+
+    /// Begins with nothing, without files and threads: the caller is the disk.
+    pub fn by_hand(
+        times_us: (u64, u64),
+        mono_us: u64,
+        config: &Config,
+        bell: Arc<Bell>,
+    ) -> (Running, ByHand) {
+        let segment_bytes = config.number(Name::JournalSegmentSize);
+        let (journal, disk) = by_hand::journal(times_us, mono_us, fsync(config), bell);
+        journal.shared().capacity_bytes.store(2 * segment_bytes, Ordering::Relaxed);
+        let (compaction, first) = (Compaction::new(Index(0), 0, 0), journal.position().first);
+        (Running::new(journal, compaction, segment_bytes, first, config), disk)
+    }
+
+    fn new(
+        journal: Journal,
+        compaction: Compaction,
+        segment_bytes: u64,
+        base_first: u64,
+        config: &Config,
+    ) -> Running {
         let mut running = Running {
             journal,
-            compaction: Compaction::new(base_index, base_bytes, opened.bytes),
+            compaction,
             segment_bytes,
             full: None,
             no_spare: None,
@@ -159,7 +184,7 @@ impl Running {
             failed: false,
         };
         running.reconfigure(config);
-        Ok((engine, running))
+        running
     }
 
     /// Applies options that have changed.
@@ -230,7 +255,7 @@ impl Core {
         match &mut self.journaling {
             Journaling::Absent => Ok(()),
             Journaling::Loading(loading) => {
-                loading.tell(timer::mono_us());
+                loading.tell(self.clock.timer.mono_us());
                 match loading.loaded() {
                     None => Ok(()),
                     Some(loaded) => self.install(loaded?),
@@ -247,7 +272,7 @@ impl Core {
     /// Goes on with what was recovered.
     pub fn install(&mut self, recovered: Recovered<Disk>) -> io::Result<()> {
         let took_us = match &self.journaling {
-            Journaling::Loading(loading) => timer::mono_us() - loading.began_us,
+            Journaling::Loading(loading) => self.clock.timer.mono_us() - loading.began_us,
             _ => 0,
         };
         if let Some(cut) = &recovered.opened.cut {

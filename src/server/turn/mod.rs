@@ -11,7 +11,6 @@ use super::core::Core;
 use crate::engine::watch::tally::Tally;
 use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, TICK_US};
 use crate::observe::{Counters, rates};
-use crate::server::clock::timer;
 use crate::server::connection::client::Client;
 use crate::server::connection::clients::Clients;
 use crate::server::connection::handshake::Handshakes;
@@ -51,7 +50,7 @@ pub struct Turns {
     /// After a standstill, what has not been heard yet.
     pub(super) hearing: Option<Hearing>,
     /// When all clients are looked at next; monotonic, µs.
-    tick_us: u64,
+    pub(super) tick_us: u64,
     pub(super) next_id: u64,
     pub(super) bell: Arc<Bell>,
 }
@@ -200,7 +199,7 @@ impl Turns {
     fn read_clock(&mut self) {
         // What closed connections led to since the last turn's proposal happened at its time.
         self.core.propose_leftovers();
-        let mono_us = timer::mono_us();
+        let mono_us = self.core.clock.timer.mono_us();
         let mut still_since = self.core.clock.still_since(mono_us);
         if self.stepped || mono_us >= self.tick_us {
             self.stepped = false;

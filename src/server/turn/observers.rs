@@ -7,7 +7,6 @@ use crate::engine::watch::survey::Walk;
 use crate::limits::SCRAPED_PER_TURN;
 use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{SYNC_US, Snapshot, TURN_US};
-use crate::server::clock::timer;
 use crate::server::durability::Journaling;
 use crate::server::turn::Turns;
 use crate::server::watch::board::{Board, Standing};
@@ -69,14 +68,14 @@ impl Observers {
 impl Turns {
     /// When the turn began, if anybody wants to know; monotonic, µs.
     pub(in crate::server) fn begun_us(&self) -> Option<u64> {
-        self.observers.is_some().then(timer::mono_us)
+        self.observers.is_some().then(|| self.core.clock.timer.mono_us())
     }
 
     /// Tells those who watch how the server stands.
     pub fn tell_standing(&mut self) {
         let standing = self.standing(self.draining);
         if let Some(observers) = &mut self.observers {
-            observers.tell(standing, timer::mono_us());
+            observers.tell(standing, self.core.clock.timer.mono_us());
         }
     }
 
@@ -87,7 +86,7 @@ impl Turns {
         };
         observers.tell(self.standing(self.draining), self.core.clock.mono_us);
         self.collect(&mut observers);
-        let mono_us = timer::mono_us();
+        let mono_us = self.core.clock.timer.mono_us();
         observers.turns.record(mono_us.saturating_sub(begun_us));
         if let Some(board) = &observers.board {
             board.turned(mono_us);

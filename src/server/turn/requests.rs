@@ -6,7 +6,6 @@ use crate::limits::{
 };
 use crate::resp::{Arg, Args, Frame, FrameLimits};
 use crate::server::admin::{ClientWorld, Running};
-use crate::server::clock::timer;
 use crate::server::connection::client::{Client, Read};
 use crate::server::turn::Turns;
 use crate::session::world::World;
@@ -91,7 +90,7 @@ impl Turns {
     /// Runs clients until the time is up, at least one; returns how many.
     fn run_clients(&mut self, slots: &[u32], until_us: u64) -> usize {
         for (ran, slot) in slots.iter().enumerate() {
-            if ran > 0 && timer::mono_us() >= until_us {
+            if ran > 0 && self.core.clock.timer.mono_us() >= until_us {
                 return ran;
             }
             if let Some(client) = self.clients.take(*slot) {

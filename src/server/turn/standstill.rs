@@ -7,7 +7,6 @@
 //! fell due meanwhile may be among it.
 
 use crate::limits::{HEARING_MS_MAX, SOCKETS_TOLD_AT_ONCE};
-use crate::server::clock::timer;
 use crate::server::connection::client::Client;
 use crate::server::turn::Turns;
 use crate::time::Micros;
@@ -114,7 +113,7 @@ impl Turns {
 
     /// The turn is over.
     pub(in crate::server) fn note_turn_ended(&mut self) {
-        let ended_us = timer::mono_us();
+        let ended_us = self.core.clock.timer.mono_us();
         let next_us = if self.is_behind() { ended_us } else { self.wake_by_us() };
         self.core.clock.standstills.turn_ended(self.core.clock.mono_us, ended_us, next_us);
     }

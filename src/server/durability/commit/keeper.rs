@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// What the keeper is to do.
 #[derive(Debug)]
-enum Task {
+pub(super) enum Task {
     MakeSpare,
     BeginBase(BaseHead),
     Images(Vec<u8>),
@@ -72,6 +72,16 @@ impl Keeper {
         Ok(Keeper { tasks, done, backlog_bytes, thread })
     }
 
+    /// A keeper without a thread, whose tasks the caller does.
+    pub(super) fn by_hand() -> (Keeper, Tasks) {
+        let (tasks, received) = channel();
+        let done = Arc::<Mutex<VecDeque<Done>>>::default();
+        let backlog_bytes = Arc::<AtomicU64>::default();
+        let theirs =
+            Tasks { received, done: Arc::clone(&done), backlog_bytes: Arc::clone(&backlog_bytes) };
+        (Keeper { tasks, done, backlog_bytes, thread: None }, theirs)
+    }
+
     /// Asks for a spare; [`Done::Spare`] follows.
     pub fn make_spare(&self) {
         self.send(Task::MakeSpare);
@@ -120,6 +130,30 @@ impl Keeper {
     fn send(&self, task: Task) {
         // A keeper that is gone does nothing more: the log then grows, and the room ends.
         let _ = self.tasks.send(task);
+    }
+}
+
+/// The tasks of a keeper without a thread.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    received: Receiver<Task>,
+    done: Arc<Mutex<VecDeque<Done>>>,
+    backlog_bytes: Arc<AtomicU64>,
+}
+
+impl Tasks {
+    /// The next task, if there is one; images count as written.
+    pub fn next(&self) -> Option<Task> {
+        let task = self.received.try_recv().ok();
+        if let Some(Task::Images(bytes)) = &task {
+            self.backlog_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+        }
+        task
+    }
+
+    /// One has been done.
+    pub fn tell(&self, done: Done) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push_back(done);
     }
 }
 

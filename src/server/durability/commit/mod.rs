@@ -3,6 +3,7 @@
 //! Two threads do the work with files: the [`writer`] appends and syncs, the [`keeper`] makes spares
 //! and writes base files.
 
+pub mod by_hand;
 pub mod keeper;
 pub mod shared;
 mod writer;
@@ -86,10 +87,20 @@ impl Journal {
             let _guard = FailOnPanic(Arc::clone(&of_writer));
             writer::run(log, &of_writer);
         })?;
-        Ok(Journal {
+        Ok(Journal::new(shared, keeper, Some(writer), position, fsync))
+    }
+
+    fn new(
+        shared: Arc<Shared>,
+        keeper: Keeper,
+        writer: Option<JoinHandle<()>>,
+        position: Position,
+        fsync: Fsync,
+    ) -> Journal {
+        Journal {
             shared,
             keeper,
-            writer: Some(writer),
+            writer,
             fsync,
             unwritten_bytes_max: UNCOMMITTED_BYTES_MAX,
             newest: position.index,
@@ -98,7 +109,7 @@ impl Journal {
             uncommitted: VecDeque::new(),
             unsafe_since: VecDeque::new(),
             committed: position.index,
-        })
+        }
     }
 
     /// What it shares with its threads.

@@ -1,0 +1,246 @@
+//! A server without sockets, files, threads and a time of its own. The turn is the real one, with its budgets, its
+//! gate and its checks; what is around it is the caller: clients, the clock, the disk. Tests and transcripts
+//! drive it.
+
+use crate::config::Config;
+use crate::config::options::Name;
+use crate::engine::room::Flow;
+use crate::engine::{Engine, Settings};
+use crate::ids::ClientId;
+use crate::journal::recovery::Progress;
+use crate::limits::TICK_US;
+use crate::server::clock::timer::Timer;
+use crate::server::connection::memory;
+pub use crate::server::connection::memory::FarEnd;
+use crate::server::connection::stream::{Accepted, Peer, Stream};
+use crate::server::connection::wake::Bell;
+use crate::server::core::Core;
+use crate::server::durability::commit::by_hand::ByHand;
+use crate::server::durability::loading::{Loaded, Loading};
+use crate::server::durability::{Journaling, Running};
+use crate::server::turn::Turns;
+use crate::server::watch::logs::LogLevel;
+use crate::time::{Micros, Millis};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::task::Waker;
+
+/// Of a long span, so many parts have a tick each instead of each second.
+const TICKS_A_SPAN: u64 = 1 << 10;
+
+/// See the module. Two that are asked the same answer the same.
+///
+/// ```
+/// use delayd::config::Config;
+/// use delayd::server::in_memory::InMemory;
+/// use delayd::time::{Micros, Millis};
+///
+/// let start = Millis(1_893_456_000_000);
+/// let mut config = Config::default();
+/// config.set("appendonly", &["no".to_owned()]).unwrap();
+/// let mut server = InMemory::new(config, start);
+/// let client = server.connect();
+/// client.send(b"DELAY.ADD mail 30s hello ID x\r\nDELAY.POP mail 0\r\n");
+/// server.run();
+/// assert_eq!(client.receive(), b"$1\r\nx\r\n");
+/// assert!(server.is_waiting(&client));
+/// server.go_to(Micros((start.0 + 30_000) * 1_000));
+/// assert_eq!(client.receive(), b"*3\r\n$4\r\nmail\r\n$1\r\nx\r\n$5\r\nhello\r\n");
+/// ```
+#[derive(Debug)]
+pub struct InMemory {
+    turns: Turns,
+    bell: Arc<Bell>,
+    disk: Option<ByHand>,
+    loading: Option<Reading>,
+}
+
+/// A journal that is being read.
+#[derive(Debug)]
+struct Reading {
+    progress: Arc<Progress>,
+    /// What comes then.
+    then: Journaling,
+    /// Nothing is sent, but the loading would notice its end.
+    _sender: Sender<Loaded>,
+}
+
+impl InMemory {
+    /// A server whose clock stands at `start`, without a journal.
+    pub fn new(config: Config, start: Millis) -> InMemory {
+        let bell = Arc::<Bell>::default();
+        let timer = Timer::by_hand(start.start().0);
+        let port = u16::try_from(config.number(Name::Port)).unwrap_or_default();
+        let mut core = Core::new(config, port, LogLevel::default(), Arc::clone(&bell), timer);
+        // What a server draws, so that it is the same each time.
+        let settings = Settings { hash_seed: 7, ..core.engine.settings().clone() };
+        core.engine = Engine::new(settings);
+        core.engine.collect_events(core.limits.notify.is_on());
+        core.run_id = "0123456789abcdef".repeat(3)[..40].to_owned();
+        core.chance = 7;
+        let turns = Turns::new(core, Arc::clone(&bell));
+        let mut server = InMemory { turns, bell, disk: None, loading: None };
+        server.run();
+        server
+    }
+
+    /// A new client, which has been let in or refused.
+    pub fn connect(&mut self) -> FarEnd {
+        let id = ClientId(self.turns.next_id);
+        let (near, far) = memory::connection(id);
+        let at = |port: u64| SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
+        let peer = Peer::Tcp { peer: at(50_000 + id.0), local: at(self.turns.core.port.into()) };
+        self.turns.accepted.push(Accepted::Ready(Stream::Memory(near), peer));
+        self.run();
+        far
+    }
+
+    /// As [`InMemory::connect`], by a client that speaks RESP3. Its HELLO leaves no trace in what is counted.
+    pub fn connect_resp3(&mut self) -> FarEnd {
+        let client = self.connect();
+        let core = &mut self.turns.core;
+        let (counters, commands) = (core.counters, std::mem::take(&mut core.commands));
+        client.send(b"HELLO 3\r\n");
+        self.run();
+        client.receive();
+        (self.turns.core.counters, self.turns.core.commands) = (counters, commands);
+        client
+    }
+
+    /// Everything happens that can happen at this instant.
+    pub fn run(&mut self) {
+        loop {
+            self.turns.turn().expect("a journal by hand loads without an error");
+            self.stop_if_asked();
+            if let Some(disk) = &mut self.disk {
+                disk.step(self.turns.core.clock.mono_us);
+            }
+            if !self.wake() && !self.turns.is_behind() {
+                return;
+            }
+        }
+    }
+
+    /// The time of the turn.
+    pub fn now(&self) -> Micros {
+        self.turns.core.clock.now
+    }
+
+    /// When something happens next by itself, if that is not after `until`.
+    pub fn next_event(&mut self, until: Micros) -> Option<Micros> {
+        let Turns { core, tick_us, .. } = &mut self.turns;
+        let tick_each_us = (until.0 - core.clock.now.0) / TICKS_A_SPAN;
+        if tick_each_us > TICK_US {
+            *tick_us = (*tick_us).max(core.clock.mono_us + tick_each_us);
+            self.turns.note_turn_ended();
+        }
+        let disk_us = self.disk.as_ref().and_then(ByHand::next_us).unwrap_or(u64::MAX);
+        let at = self.turns.core.clock.anchored.at(self.turns.wake_by_us().min(disk_us));
+        Some(at.max(self.now())).filter(|at| *at <= until)
+    }
+
+    /// Moves the clock there; what is due until then happens at its time.
+    ///
+    /// # Panics
+    /// If that is in the past.
+    pub fn go_to(&mut self, until: Micros) {
+        while let Some(at) = self.next_event(until) {
+            self.set_time(at);
+            self.run();
+            if at == until {
+                return;
+            }
+        }
+        self.set_time(until);
+        self.run();
+    }
+
+    /// Whether a client waits, for a job or for the journal.
+    pub fn is_waiting(&self, client: &FarEnd) -> bool {
+        let outputs = &self.turns.core.outputs;
+        outputs.slot(client.id).is_some_and(|slot| outputs.is_waiting(slot))
+    }
+
+    /// The names of the commands that have run since this was last counted anew.
+    pub fn commands(&self) -> impl Iterator<Item = &'static str> {
+        let all = self.turns.core.commands.sorted();
+        all.into_iter().filter(|(_, stats)| stats.calls > 0).map(|(name, _)| name)
+    }
+
+    /// What a journal allows from here on, where there is none.
+    pub fn set_flow(&mut self, flow: Flow) {
+        self.turns.core.engine.set_flow(self.now(), flow);
+        self.run();
+    }
+
+    /// From here on there is a journal, whose syncs and bases take so long, µs.
+    pub fn open_journal(&mut self, sync_us: u64, base_us: u64) {
+        let core = &mut self.turns.core;
+        core.config.set("appendonly", &["yes".to_owned()]).expect("it takes yes");
+        let bell = Arc::clone(&self.bell);
+        let (running, disk) =
+            Running::by_hand((sync_us, base_us), core.clock.mono_us, &core.config, bell);
+        core.journaling = Journaling::Running(Box::new(running));
+        core.outputs.gate.turn = 1;
+        self.disk = Some(disk);
+        self.run();
+    }
+
+    /// From here on the journal's bases fail, for this cause.
+    pub fn fail_bases(&mut self, cause: &str) {
+        self.disk.as_mut().expect("a journal").fail_bases(cause);
+    }
+
+    /// The journal fails, for this cause.
+    pub fn fail_journal(&mut self, cause: &str) {
+        self.disk.as_mut().expect("a journal").fail(cause);
+        self.run();
+    }
+
+    /// A journal is being read, so far of so many bytes; all of them: it has been read.
+    pub fn load(&mut self, loaded_bytes: u64, total_bytes: u64) {
+        let core = &mut self.turns.core;
+        let reading = self.loading.take().unwrap_or_else(|| {
+            let progress = Arc::<Progress>::default();
+            let (loading, _sender) = Loading::by_hand(Arc::clone(&progress), core.clock.mono_us);
+            let loading = Journaling::Loading(Box::new(loading));
+            Reading { progress, then: std::mem::replace(&mut core.journaling, loading), _sender }
+        });
+        reading.progress.total_bytes.store(total_bytes, Ordering::Relaxed);
+        reading.progress.loaded_bytes.store(loaded_bytes, Ordering::Relaxed);
+        if loaded_bytes < total_bytes {
+            self.loading = Some(reading);
+        } else {
+            core.journaling = reading.then;
+            core.reconfigure();
+        }
+        self.run();
+    }
+
+    fn set_time(&mut self, at: Micros) {
+        assert!(at >= self.now(), "the clock goes back");
+        let Turns { core, .. } = &mut self.turns;
+        let Timer::ByHand(timer) = &mut core.clock.timer else { unreachable!("made so") };
+        timer.mono_us = core.clock.anchored.mono_us_of(at);
+    }
+
+    /// Takes up what was woken; false if nothing was.
+    fn wake(&mut self) -> bool {
+        let mut slots = Vec::new();
+        let rang = self.bell.take(&mut slots, Waker::noop());
+        let woken = rang.news || !slots.is_empty();
+        self.turns.woken(&mut slots);
+        woken
+    }
+
+    /// SHUTDOWN closes all connections.
+    fn stop_if_asked(&mut self) {
+        if self.turns.core.shutdown.take().is_some() {
+            self.turns.drain();
+            let slots: Vec<u32> = self.turns.clients.iter().map(|(slot, _)| slot).collect();
+            slots.into_iter().for_each(|slot| self.turns.close(slot));
+        }
+    }
+}
