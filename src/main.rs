@@ -4,7 +4,7 @@ use delayd::config::args::{self, Asked};
 use delayd::config::options::Name;
 use delayd::config::{Config, reference};
 use delayd::server::Server;
-use delayd::server::watch::logs;
+use delayd::server::logs;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use tikv_jemalloc_ctl::{Access, AsName};

@@ -1,19 +1,21 @@
 //! The server: the only place with sockets, threads and clocks.
 //!
-//! One thread does everything, in [turns](turn::Turns::turn): it waits, reads what clients have
+//! One thread does everything, in turns (`turn::Turns::turn`): it waits, reads what clients have
 //! sent, reads the clock once, runs commands, lets time pass, and writes each client's replies once.
 //! No client has a task of its own; a client is a slot that its socket's waker puts on a list.
 
-pub mod admin;
-pub mod clock;
-pub mod connection;
-pub mod core;
-pub mod durability;
+mod admin;
+mod clock;
+mod connection;
+mod core;
+mod durability;
 pub mod in_memory;
-pub mod outbox;
+mod outbox;
 mod serve;
-pub mod turn;
-pub mod watch;
+mod turn;
+mod watch;
+
+pub use watch::logs;
 
 use crate::config::Config;
 use crate::session::acl::Acl;

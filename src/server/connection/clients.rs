@@ -53,13 +53,6 @@ impl Clients {
         self.slots.iter().enumerate().filter_map(filled)
     }
 
-    /// All with their slots, the oldest first.
-    pub fn by_age(&self) -> Vec<(u32, &Client)> {
-        let mut all: Vec<(u32, &Client)> = self.iter().collect();
-        all.sort_unstable_by_key(|(_, client)| client.id);
-        all
-    }
-
     /// All with their slots, to change.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Client)> {
         let slots = self.slots.iter_mut().enumerate();

@@ -129,7 +129,7 @@ impl Unsent {
         rest
     }
 
-    /// All of them.
+    #[cfg(test)]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.len() + self.gone_bytes);
         self.full.iter().chain([&self.last]).for_each(|piece| all.extend_from_slice(piece));
