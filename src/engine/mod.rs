@@ -1,229 +1,114 @@
 //! The core: jobs, queues, leases, retries, dead letters, waiters. A plain data structure without
 //! clock, socket, file, thread or chance: what it does depends on what it is told, byte for byte.
 //!
-//! A request is *decided* against the state (in `decide`, a file for each family; in `handoff` for what
-//! takes jobs, in `advance` for time passing) into [`Fact`](model::fact::Fact)s, which are *applied* by
-//! one function (`store::apply`), the same that recovery uses.
+//! ```text
+//! handle   hand_off -> decide ----> hand_off         whom the journal did not let be served before comes first
+//!                        | find: sweep -> hand_off   what is due in the queue, before it is looked at
+//! advance  unsent, lost leases -> hand_off -> each queue: sweep -> hand_off -> deadlines, idle queues, memory
+//!                        |
+//!                     Step::commit: a Fact recorded, then applied: Store::apply_at, as recovery does
+//! ```
+//!
+//! The rooms, lowest first: `model` (values), `store` (what a replay of the facts gives back), `room` (what
+//! the journal allows in a turn), `watch` (what is counted for others), `step` (what every decision works
+//! in), `handoff` (who gets a ready job), `advance` (time passing), `decide` (what clients ask for). None
+//! names one above it.
 
 mod advance;
 pub mod decide;
 mod handoff;
 pub mod model;
 pub mod room;
-mod snapshot;
 mod step;
 mod store;
 pub mod watch;
 
-use std::collections::{HashMap, VecDeque};
-
-use ahash::RandomState;
-use smallvec::SmallVec;
-
 use crate::error::Error;
-use crate::ids::{ClientId, PolicyNo, QueueNo};
+use crate::ids::{ClientId, Db};
 use crate::time::{Micros, Millis};
-use handoff::unsent::InHand;
-use handoff::waiters::Waiters;
+use decide::watch::{Stamp, Watched};
+use decide::whole::{self, Begun, Whole};
+use model::budget::Budget;
+use model::event::Events;
 pub use model::fact::Facts;
 use model::fact::{Fact, Malformed};
-use model::reply::{Outbox, Reply};
+use model::reply::Reply;
 use model::request::{QueueName, Request};
-use room::Gate;
-pub use snapshot::load::Loader;
-pub(crate) use snapshot::record;
-use store::apply::Applied;
-use store::jobs::JobIndex;
-use store::{Located, Store};
-
-/// What the engine is told from outside. Consulted when deciding, never when applying.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Seed of the id hash. An input, so that the engine's answers depend on its inputs alone.
-    pub hash_seed: u64,
-    /// Tokens and server-made ids are above this; see [`model::token::floor_at`].
-    pub token_floor: u64,
-    /// `max-delay`, ms.
-    pub delay_ms_max: u64,
-    /// `default-lease`, ms.
-    pub lease_ms_default: u64,
-    /// `max-lease`, ms.
-    pub lease_ms_max: u64,
-    /// `maxmemory`, bytes; 0 for no limit.
-    pub memory_bytes_max: u64,
-    /// Bytes that the process has resident over what `maxmemory` allows, whatever they are: while there are
-    /// any, nothing is added.
-    pub memory_bytes_over: u64,
-    /// `stats-retention`, ms.
-    pub stats_retention_ms: u64,
-    /// Bytes that freed jobs have left behind that are worth moving others together.
-    pub spare_bytes_min: usize,
-    /// How long hardly any job comes or goes before others are moved together, ms.
-    pub spare_quiet_ms: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            hash_seed: 0,
-            token_floor: 0,
-            delay_ms_max: crate::limits::DELAY_MS_DEFAULT,
-            lease_ms_default: crate::limits::LEASE_MS_DEFAULT,
-            lease_ms_max: crate::limits::LEASE_MS_MAX_DEFAULT,
-            memory_bytes_max: 0,
-            memory_bytes_over: 0,
-            stats_retention_ms: crate::limits::STATS_RETENTION_MS_DEFAULT,
-            spare_bytes_min: crate::limits::SPARE_BYTES_MIN,
-            spare_quiet_ms: crate::limits::SPARE_QUIET_MS,
-        }
-    }
-}
-
-/// Where one turn's results go.
-pub struct Turn<'t> {
-    /// What was decided, for the journal.
-    pub facts: &'t mut Facts,
-    /// Replies, to the asking client and to waiters.
-    pub outbox: &'t mut dyn Outbox,
-}
-
-/// What became of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// A reply was sent.
-    Replied,
-    /// The client is in line; the reply comes in a later step. It has no other request meanwhile.
-    Waiting,
-    /// A slice of the work is done; ask the same again in the next turn. Nothing changed that
-    /// anybody can see.
-    Again,
-}
-
-/// What passing time left to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Advanced {
-    /// When `advance` must be called next, at the latest; never too late.
-    pub next_wakeup: Option<Millis>,
-    /// The budget was used up: call again in the next turn.
-    pub more: bool,
-}
-
-/// Owned id bytes, while the job they belong to changes. Most ids fit without an allocation.
-type IdBytes = SmallVec<[u8; 64]>;
+pub use model::settings::Settings;
+pub use model::turn::{Advanced, Outcome, Turn};
+use room::{Bound, Flow};
+use step::{Live, Step};
+use store::Store;
+pub use store::snapshot::load::Loader;
+pub(crate) use store::snapshot::record;
+use watch::survey::{self, Oldest, QueueView, Walk};
+use watch::tally::Tally;
 
 /// One partition: queues, their jobs, and who waits for them.
 #[derive(Debug)]
 pub struct Engine {
     store: Store,
-
-    // Volatile: all below.
-    settings: Settings,
-    waiters: Waiters,
-    /// Queues whose jobs became ready in this step and that have waiters, in that order; and before
-    /// them those of earlier steps whose waiters could not be served, since the journal did not
-    /// allow it.
-    touched: Vec<QueueNo>,
-    /// Queues with due work, which take turns.
-    sweeping: VecDeque<QueueNo>,
-    /// Timers that may still be moved ahead of their time in this turn.
-    opening: u32,
-    /// Steps of passing time that requests may still do before it passes again.
-    slack: u32,
-    /// KEYS that are half done.
-    walks: HashMap<ClientId, decide::keys::Walk, RandomState>,
-    /// REDRIVEs that are half done.
-    redrives: HashMap<ClientId, decide::redrive::Progress, RandomState>,
-    /// Searches through ready jobs that are half done.
-    searches: HashMap<ClientId, Box<decide::list::Search>, RandomState>,
-    /// Bytes of jobs handed over since time passed last, which it does once a turn.
-    handed_bytes: usize,
-    /// What was handed over in replies that have not reached the kernel.
-    in_hand: HashMap<ClientId, InHand, RandomState>,
-    /// What was in the hands of connections that are gone, and goes back.
-    returning: VecDeque<handoff::unsent::Returning>,
-    /// The queue asked for last: most requests go where the one before went, and comparing a name is
-    /// cheaper than hashing it.
-    likely_queue: QueueNo,
-    /// The policy of the job added last.
-    likely_policy: PolicyNo,
-    /// Leases that end with their connection.
-    bound: HashMap<ClientId, decide::lease::Bounds, RandomState>,
-    /// Such leases of connections that are gone, still to be ended.
-    unbound: VecDeque<std::vec::IntoIter<decide::lease::Bound>>,
-    /// Such leases that an orderly shutdown ends.
-    ending: VecDeque<std::vec::IntoIter<decide::lease::Bound>>,
-    /// What clients watch that did not exist when they began to.
-    absent: HashMap<ClientId, decide::watch::Absent, RandomState>,
-    /// A transaction has begun and is not over: no time passes, and what its requests need is there.
-    in_transaction: bool,
-    /// What the journal allows.
-    gate: Gate,
-    /// The monotonic clock in this turn, if the engine was told: deadlines of waiters are instants of it.
-    monotonic: Option<Micros>,
-    /// What happened to jobs since it was last taken; none while nobody wants to hear of it.
-    events: Option<Box<model::event::Events>>,
-    /// What has happened since the start.
-    tally: watch::tally::Tally,
+    live: Live,
 }
 
 impl Engine {
     /// The reply to a waiter whose deadline came, or whom CLIENT UNBLOCK released.
-    pub const TIMED_OUT: Reply<'static> = Reply::NilArray;
+    pub const TIMED_OUT: Reply<'static> = advance::TIMED_OUT;
 
     /// An empty engine.
     pub fn new(settings: Settings) -> Engine {
-        let store = Store::new(&settings);
+        Engine::with(Store::new(&settings), settings)
+    }
+
+    /// The engine as it was when the base file was begun. Facts that came later are applied to it
+    /// next, then [`Engine::recovered`] is called.
+    pub fn loaded(loader: Loader) -> Result<Engine, Malformed> {
+        let (store, settings) = loader.finish()?;
+        Ok(Engine::with(store, settings))
+    }
+
+    fn with(store: Store, settings: Settings) -> Engine {
         let hasher = store.hasher().state();
-        Engine {
-            store,
-            settings,
-            waiters: Waiters::new(hasher.clone()),
-            touched: Vec::new(),
-            sweeping: VecDeque::new(),
-            opening: 0,
-            slack: crate::limits::SLACK_STEPS_PER_TURN,
-            walks: HashMap::with_hasher(hasher.clone()),
-            redrives: HashMap::with_hasher(hasher.clone()),
-            searches: HashMap::with_hasher(hasher.clone()),
-            handed_bytes: 0,
-            in_hand: HashMap::with_hasher(hasher.clone()),
-            returning: VecDeque::new(),
-            likely_queue: QueueNo(0),
-            likely_policy: PolicyNo(0),
-            bound: HashMap::with_hasher(hasher.clone()),
-            absent: HashMap::with_hasher(hasher),
-            unbound: VecDeque::new(),
-            ending: VecDeque::new(),
-            in_transaction: false,
-            gate: Gate::default(),
-            monotonic: None,
-            events: None,
-            tally: watch::tally::Tally::default(),
-        }
+        Engine { store, live: Live::new(settings, hasher) }
+    }
+
+    fn step<'s, 't>(&'s mut self, now: Micros, turn: &'s mut Turn<'t>) -> Step<'s, 't> {
+        self.ask(now, ClientId(0), turn)
+    }
+
+    fn ask<'s, 't>(
+        &'s mut self,
+        now: Micros,
+        client: ClientId,
+        turn: &'s mut Turn<'t>,
+    ) -> Step<'s, 't> {
+        let Engine { store, live } = self;
+        Step { store, live, turn, now, client, alone: true, budget: Budget::of(0) }
     }
 
     /// The settings.
     pub fn settings(&self) -> &Settings {
-        &self.settings
+        &self.live.settings
     }
 
     /// The settings, to be changed between turns.
     pub fn settings_mut(&mut self) -> &mut Settings {
-        &mut self.settings
+        &mut self.live.settings
     }
+}
 
+/// A turn.
+impl Engine {
     /// From here on it is `at` on a clock that goes on evenly, whatever `now` does: who waits for so many
     /// seconds does so by that clock. To be told before every turn, or never; then `now` serves for it.
     pub fn set_monotonic(&mut self, at: Micros) {
-        self.monotonic = Some(at);
+        self.live.monotonic = Some(at);
     }
 
-    /// The deadline of who waits for `ms` from now on. On the monotonic clock it does not come before the
-    /// jobs of the same ms on the engine's.
-    fn deadline(&self, now: Micros, ms: u64) -> Millis {
-        let until = now.ceil().plus(ms);
-        let Some(at) = self.monotonic else { return until };
-        Micros(at.0.saturating_add(until.start().0 - now.0)).ceil()
+    /// Sets what the journal allows from here on, in the turn that happens at `now`. An engine that
+    /// was never told has room for whatever comes. Cost: none worth speaking of.
+    pub fn set_flow(&mut self, now: Micros, flow: Flow) {
+        self.live.gate.set(now, flow);
     }
 
     /// Decides and applies one request, then hands ready jobs to waiters. The client must not be
@@ -235,13 +120,31 @@ impl Engine {
         request: &Request<'_>,
         turn: &mut Turn<'_>,
     ) -> Outcome {
+        let mut step = self.ask(now, client, turn);
         // Whom the journal did not let be served in earlier steps comes first.
-        self.hand_off(now, turn);
-        let outcome = Step { engine: self, now, client, turn, alone: true }.run(request);
-        self.hand_off(now, turn);
+        step.hand_off();
+        let outcome = step.run(request);
+        step.hand_off();
         // Who began to wait may have been served by that: a waiter before it moved a job to where it waits.
-        let served = outcome == Outcome::Waiting && !self.waiters.is_waiting(client);
+        let served = outcome == Outcome::Waiting && !self.live.waiters.is_waiting(client);
         if served { Outcome::Replied } else { outcome }
+    }
+
+    /// A request of the client that was half done ([`Outcome::Again`]) is not asked again. What was done
+    /// of it stays.
+    pub fn abandon(&mut self, client: ClientId) {
+        self.live.abandon(&mut self.store, client);
+    }
+
+    /// Begins a transaction. Cost: about that of running it.
+    pub fn begin_transaction(
+        &mut self,
+        now: Micros,
+        client: ClientId,
+        whole: &Whole<'_>,
+        turn: &mut Turn<'_>,
+    ) -> Begun {
+        self.ask(now, client, turn).begin_transaction(whole)
     }
 
     /// One request of a transaction that has begun: never waits, is never cut short, and hands nothing to
@@ -253,9 +156,165 @@ impl Engine {
         request: &Request<'_>,
         turn: &mut Turn<'_>,
     ) -> Outcome {
-        Step { engine: self, now, client, turn, alone: false }.run(request)
+        Step { alone: false, ..self.ask(now, client, turn) }.run(request)
     }
 
+    /// All requests of the transaction have been decided: whoever waits for what they left is served.
+    pub fn end_transaction(&mut self, now: Micros, turn: &mut Turn<'_>) {
+        self.step(now, turn).end_transaction();
+    }
+
+    /// Whether a request that is to be part of a transaction would be refused now, for want of memory,
+    /// of the journal's room, or by its queue; the last only if `limits`, as commands before it may
+    /// change that.
+    pub fn check_queued(
+        &self,
+        now: Micros,
+        request: &Request<'_>,
+        limits: bool,
+    ) -> Result<(), Error> {
+        whole::check_queued(&self.store, &self.live, now, request, limits)
+    }
+
+    /// Lets time pass, in at most about `budget` steps: a job that falls due, a timer moved to a
+    /// lower level, a job freed are one each. Never call it with an earlier `now` than before.
+    pub fn advance(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> Advanced {
+        Step { budget: Budget::of(budget), ..self.step(now, turn) }.advance()
+    }
+
+    /// When `advance` must be called next, at the latest. What there is no room for waits for
+    /// [`Engine::set_flow`], and a deadline on the monotonic clock is [`Engine::next_timeout`].
+    pub fn next_wakeup(&self) -> Option<Millis> {
+        advance::next_wakeup(&self.store, &self.live)
+    }
+
+    /// When `advance` must be called for the next deadline of a waiter, at the latest: on the monotonic
+    /// clock. None if that is not told, as deadlines are in [`Engine::next_wakeup`] then.
+    pub fn next_timeout(&self) -> Option<Millis> {
+        let comes = self.live.monotonic.is_some() && !self.live.gate.defers();
+        self.live.waiters.next_wakeup().filter(|_| comes)
+    }
+
+    /// Hands ready jobs to waiters: the end of a step. Whom the journal does not let be served
+    /// stays on the list for the next one.
+    pub fn hand_off(&mut self, now: Micros, turn: &mut Turn<'_>) {
+        self.step(now, turn).hand_off();
+    }
+
+    /// The queue as it is now. What has fallen due in it is swept first, within a small budget. Until
+    /// [`Engine::unwatch`] or [`Engine::closed`] the client counts as watching it.
+    pub fn stamp(
+        &mut self,
+        now: Micros,
+        client: ClientId,
+        queue: QueueName<'_>,
+        turn: &mut Turn<'_>,
+    ) -> Stamp {
+        self.ask(now, client, turn).stamp(queue)
+    }
+
+    /// Whether any of `queues` has changed since it was stamped. Cost: as EXISTS of all of them.
+    pub fn compare<'q>(
+        &mut self,
+        now: Micros,
+        client: ClientId,
+        queues: impl Iterator<Item = (QueueName<'q>, Stamp)> + Clone,
+        turn: &mut Turn<'_>,
+    ) -> Watched {
+        self.ask(now, client, turn).compare(queues)
+    }
+
+    /// `client` watches nothing any more: what it was stamped means nothing from here on.
+    pub fn unwatch(&mut self, client: ClientId) {
+        self.live.watched.unwatch(client);
+    }
+}
+
+/// Connections.
+impl Engine {
+    /// Takes `client` out of the lines without a reply; false if it does not wait.
+    pub fn stop_waiting(&mut self, client: ClientId) -> bool {
+        self.live.stop_waiting(&mut self.store, client)
+    }
+
+    /// All that was handed to `client` is on its way: the hand-offs stand.
+    pub fn sent(&mut self, client: ClientId) {
+        self.live.unsent.sent(client);
+    }
+
+    /// The first bytes of the oldest `replies` that handed jobs to `client` reached the kernel: those
+    /// hand-offs stand. The later ones of a pipeline are still in hand.
+    pub fn sent_first(&mut self, client: ClientId, replies: usize) {
+        self.live.unsent.sent_first(client, replies);
+    }
+
+    /// What was handed to `client` and not yet [`sent`](Engine::sent) never left: back to its old
+    /// place, uncounted, and on to whoever waits. To be followed by [`Engine::closed`]. Of very many jobs
+    /// some go back when time passes next; so do those for whose facts there is no room.
+    pub fn unsent(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
+        self.ask(now, client, turn).unsend();
+    }
+
+    /// The connection is gone: it waits for nothing and watches nothing any more, and its bound leases
+    /// end.
+    pub fn closed(&mut self, now: Micros, client: ClientId, turn: &mut Turn<'_>) {
+        self.ask(now, client, turn).close();
+    }
+
+    /// Bytes held for a client's places in lines.
+    pub fn waiting_bytes(&self, client: ClientId) -> usize {
+        self.live.waiters.bytes(client)
+    }
+
+    /// Bytes held for what is in `client`'s hand.
+    pub fn in_hand_bytes(&self, client: ClientId) -> usize {
+        self.live.unsent.bytes(client)
+    }
+
+    /// Bytes held to end a client's BOUND leases with its connection.
+    pub fn bound_bytes(&self, client: ClientId) -> usize {
+        self.live.leases.bytes(client)
+    }
+
+    /// In an orderly shutdown: ends all bound leases, at most about `budget` at a time; true when none
+    /// is left. Their jobs go back to their old places and the attempts are given back, for the server
+    /// ended them and not the job or its consumer; those whose connection was gone before count as
+    /// lost, as ever. Hands nothing to waiters.
+    pub fn end_bound(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> bool {
+        Step { budget: Budget::of(budget), ..self.step(now, turn) }.end_bound()
+    }
+}
+
+/// Times in which nobody could answer.
+impl Engine {
+    /// The process did nothing from `from` until now: leases that would have ended since, or will before
+    /// [`Engine::heard`], are extended by what was left of them then, as in a stall of the journal.
+    /// Nothing else is put off.
+    pub fn stood_still(&mut self, from: Micros) {
+        self.live.gate.stood_still(from);
+    }
+
+    /// Whether waiters are served later, and their deadlines come later, too: until what arrived while the
+    /// process stood still has been heard, so that a CANCEL among it wins against the clock. Jobs fall due as
+    /// ever, and requests take them, but do not overtake who waits.
+    pub fn defer_hand_offs(&mut self, defers: bool) {
+        self.live.gate.defer(defers);
+    }
+
+    /// All that arrived while the process stood still has been heard by `now`.
+    pub fn heard(&mut self, now: Micros) {
+        self.live.gate.heard(now);
+    }
+
+    /// Whether, for lack of room or in a pause, no time passes for jobs: `advance` leaves what is due until
+    /// [`Engine::set_flow`] gives room.
+    pub fn is_stalled(&self) -> bool {
+        !self.live.gate.lets_time_pass()
+    }
+}
+
+/// Recovery and base files.
+impl Engine {
     /// Applies facts of an earlier turn, as recovery does.
     pub fn apply(&mut self, now: Micros, facts: &Facts) -> Result<(), Malformed> {
         self.apply_encoded(now, &facts.bytes, facts.count)
@@ -285,20 +344,107 @@ impl Engine {
         }
     }
 
-    /// Bytes held for a client's places in lines.
-    pub fn waiting_bytes(&self, client: ClientId) -> usize {
-        self.waiters.bytes(client)
+    /// After a restart, when all is loaded and replayed: the connections of bound leases are gone, so
+    /// these leases are to be ended, as lost, by the next calls of [`Engine::advance`]. Looks at every
+    /// lease.
+    pub fn recovered(&mut self) {
+        self.live.recover(&mut self.store);
+    }
+
+    /// Sets back the clock of an engine that does not run: see `store/lower.rs`. It was `was` when the last
+    /// fact was applied, and is `to` from here on. Looks at every queue and lease.
+    pub fn lower_clock(&mut self, was: Micros, to: Micros) {
+        self.store.lower_clock(was, to);
+    }
+
+    /// Begins a base file: the state as it is now, between two turns. O(1). One that is being
+    /// written is abandoned.
+    pub fn begin_base(&mut self) {
+        self.store.begin_base();
+    }
+
+    /// Appends images to the output; true when the base file is complete. Ends after `images_max`
+    /// steps of the walk (an image, or a look at a table of the id index) or with the image that
+    /// reaches `bytes_max`. Panics if none is being written.
+    pub fn base_slice(&mut self, images_max: u32, bytes_max: usize) -> bool {
+        self.store.base_slice(images_max, bytes_max)
+    }
+
+    /// The images that are to go to the base file, whole ones only; to be taken away. Facts append
+    /// here too: images of what they change.
+    pub fn base_output(&mut self) -> &mut Vec<u8> {
+        self.store.base_output_mut()
+    }
+
+    /// Bytes of those images.
+    pub fn base_output_bytes(&self) -> usize {
+        self.store.base_output().len()
+    }
+
+    /// Whether a base file is being written.
+    pub fn is_base_running(&self) -> bool {
+        self.store.is_base_running()
+    }
+
+    /// Gives up the base file that is being written, if there is one, and forgets the output.
+    pub fn abandon_base(&mut self) {
+        self.store.abandon_base();
+    }
+
+    /// How many bytes of images a base file would have if it were written now. O(16).
+    pub fn base_bytes(&self) -> u64 {
+        self.store.base_bytes()
+    }
+
+    /// The size of a base, bytes, once all jobs there are have been delivered: the most that it can
+    /// become without a job being added. O(16).
+    pub fn base_bytes_later(&self) -> u64 {
+        room::base_bytes_later(&self.store)
+    }
+
+    /// By how much a request can make [`Engine::base_bytes_later`] larger, bytes; 0 for one that
+    /// goes on however small a base must be.
+    pub fn growth_bytes_max(request: &Request<'_>) -> u64 {
+        Bound::of(request).map_or(0, |bound| bound.growth_bytes())
+    }
+
+    /// The most bytes of facts that a request makes itself; what passes of time meanwhile, and what
+    /// waiters are handed, is beside it and fits into the room too. A RESERVE begins with room for
+    /// one job and takes as many as fit; every other request begins with room for all of this.
+    pub fn facts_bytes_max(request: &Request<'_>) -> u64 {
+        Bound::of(request).map_or(0, |bound| bound.bytes())
+    }
+}
+
+/// For whoever watches.
+impl Engine {
+    /// From here on events are collected, or not. What was collected before and not taken is lost.
+    pub fn collect_events(&mut self, on: bool) {
+        if on != self.live.events.is_some() {
+            self.live.events = on.then(Box::default);
+        }
+    }
+
+    /// The events since this was last asked; none if there are none.
+    pub fn take_events(&mut self) -> Option<Events> {
+        let events = self.live.events.as_deref_mut().filter(|events| !events.is_empty())?;
+        Some(std::mem::take(events))
+    }
+
+    /// What has happened since the start.
+    pub fn tally(&self) -> &Tally {
+        &self.live.tally
     }
 
     /// Bytes counted for jobs and queues: follows from what there is, not from how it came about.
     pub fn memory_bytes(&self) -> u64 {
-        self.store.bytes + self.returning_bytes() as u64
+        self.store.bytes + self.live.unsent.returning_bytes() as u64
     }
 
     /// Bytes held for jobs and queues, with what freed jobs have left behind until it is given back. Never
     /// less than what is counted.
     pub fn held_bytes(&self) -> u64 {
-        self.store.held_bytes().max(self.store.bytes) + self.returning_bytes() as u64
+        self.live.held_bytes(&self.store)
     }
 
     /// Bytes that the jobs there are take more once all of them have been delivered.
@@ -311,179 +457,68 @@ impl Engine {
         self.store.existing()
     }
 
-    /// How many clients wait.
-    pub fn waiter_count(&self) -> usize {
-        self.waiters.len()
+    /// How many queues have a name, those without a job included.
+    pub fn named_count(&self) -> usize {
+        (0..crate::ids::DATABASES).map(|db| self.store.name_count(Db(db))).sum()
     }
 
     /// Jobs by state (delayed, ready, leased, dead), all queues.
     pub fn job_counts(&self) -> [u64; 4] {
         self.store.counts()
     }
-}
 
-/// One step: a request being decided. Facts of it are applied as they are decided.
-struct Step<'s, 't> {
-    engine: &'s mut Engine,
-    now: Micros,
-    client: ClientId,
-    turn: &'s mut Turn<'t>,
-    /// Not inside a transaction.
-    alone: bool,
-}
-
-impl Step<'_, '_> {
-    /// Refuses what the journal might not take before anything of it is done.
-    fn run(&mut self, request: &Request<'_>) -> Outcome {
-        if let Err(misconf) = self.engine.admit(request) {
-            if let Some(moved) = self.engine.broken_off(self.client, &misconf) {
-                return self.reply(Reply::Integer(moved as i64));
-            }
-            return self.refuse(&misconf.into());
-        }
-        let outcome = self.decide(request);
-        self.engine.gate.release();
-        outcome
+    /// How many clients wait.
+    pub fn waiter_count(&self) -> usize {
+        self.live.waiters.len()
     }
 
-    fn decide(&mut self, request: &Request<'_>) -> Outcome {
-        match *request {
-            Request::Add(ref add) => self.add(add),
-            Request::Push(ref push) => self.push(push),
-            Request::ListPop(ref pop) => self.list_pop(pop),
-            Request::Move(ref of) => self.move_between(of),
-            Request::Range { queue, start, stop } => self.range(queue, start, stop),
-            Request::At { queue, place } => self.at(queue, place),
-            Request::Find(ref find) => self.find_equal(find),
-            Request::DeleteEqual { queue, body, from, count } => {
-                self.delete_equal(queue, body, from, count)
-            }
-            Request::Pop { db, queues, wait } => self.pop(db, queues, wait),
-            Request::Reserve(ref reserve) => self.reserve(reserve),
-            Request::Ack { queue, ref jobs } => self.ack(queue, jobs),
-            Request::Nack(ref nack) => self.nack(nack),
-            Request::Extend { queue, id, token, lease_ms } => {
-                self.extend(queue, id, token, lease_ms)
-            }
-            Request::Delete { queue, ids } => self.delete(queue, ids),
-            Request::Cancel { queue, id, force } => self.cancel(queue, id, force),
-            Request::Reschedule { queue, id, when, only } => self.reschedule(queue, id, when, only),
-            Request::Redrive(ref redrive) => self.redrive(redrive),
-            Request::Purge { queue, purge } => self.purge(queue, purge),
-            Request::Get { queue, id } => self.get(queue, id),
-            Request::Settings { queue, only } => self.show_settings(queue, only),
-            Request::Configure { queue, ref changes } => self.configure(queue, changes),
-            Request::Unconfigure { queue } => self.unconfigure(queue),
-            Request::Pause { queue, direction, for_ms } => self.pause(queue, direction, for_ms),
-            Request::Resume { queue, direction } => self.resume(queue, direction),
-            Request::Stats { queue } => self.stats(queue),
-            Request::Forecast { queue, span_ms, count } => self.forecast(queue, span_ms, count),
-            Request::Len { queue, state } => self.len(queue, state),
-            Request::Peek { queue, state, count } => self.peek(queue, state, count),
-            Request::Scan { queue, cursor, state, pattern, count } => {
-                self.scan(queue, cursor, state, pattern, count)
-            }
-            Request::Remove { db, queues } => self.remove(db, queues),
-            Request::Rename { db, queue, to, only_new } => self.rename(db, queue, to, only_new),
-            Request::Exists { db, queues } => self.exists(db, queues),
-            Request::Flush { db } => self.flush(db),
-            Request::Keys { db, pattern } => self.keys(db, pattern),
-            Request::ScanQueues { db, cursor, pattern, count } => {
-                self.scan_queues(db, cursor, pattern, count)
-            }
-            Request::RandomQueue { db, draw } => self.random_queue(db, draw),
-            Request::QueueCount { db } => {
-                let count = self.engine.store.database(db).existing;
-                self.reply(Reply::Integer(count as i64))
-            }
-            Request::Memory { queue } => self.memory(queue),
-        }
+    /// How many queue names are waited for.
+    pub fn awaited_count(&self) -> usize {
+        self.live.waiters.line_total()
     }
 
-    fn reply(&mut self, reply: Reply<'_>) -> Outcome {
-        self.turn.outbox.reply(self.client, reply);
-        Outcome::Replied
+    /// How many clients wait that have a deadline.
+    pub fn deadline_count(&self) -> usize {
+        self.live.waiters.deadline_total()
     }
 
-    fn refuse(&mut self, error: &Error) -> Outcome {
-        self.reply(Reply::Error(error))
+    /// When the oldest running lease began. Leases of a queue that was removed are among them until its
+    /// jobs are freed.
+    pub fn oldest_lease(&self) -> Oldest {
+        self.store.oldest_lease()
     }
 
-    fn commit(&mut self, fact: &Fact<'_>, at: Located) -> Applied {
-        self.engine.commit(self.now, self.turn, fact, at)
-    }
-
-    /// The queue, if its name is bound. What has fallen due in it is swept first, within a small
-    /// budget, so that a request at 12:00:00.000 sees the jobs of 12:00:00.000.
-    fn queue(&mut self, name: QueueName<'_>) -> Option<QueueNo> {
-        let likely = self.engine.likely_queue;
-        let number = match self.engine.store.bound_queue(likely) {
-            Some(queue) if queue.db == name.db && *queue.name == *name.name => likely,
-            _ => self.engine.store.queue_no(name.db, name.name)?,
-        };
-        self.engine.likely_queue = number;
-        self.catch_up(number);
-        Some(number)
-    }
-
-    /// Sweeps what is due now. Whoever waits for it gets it before the request goes on.
-    fn catch_up(&mut self, number: QueueNo) {
-        // In a transaction no time passes: it happens at one instant.
-        let passes = !self.engine.in_transaction;
-        if passes && self.engine.catch_up(number, self.now, self.turn) && self.alone {
-            self.engine.hand_off(self.now, self.turn);
-        }
-    }
-
-    /// The queue and the job, if there is one (or a window) with this id.
-    fn find(&mut self, name: QueueName<'_>, id: &[u8]) -> Option<(QueueNo, Located, JobIndex)> {
-        let number = self.queue(name)?;
-        let at = self.engine.store.locate(number, id);
-        Some((number, at, at.index?))
-    }
-}
-
-impl Engine {
-    fn commit(
+    /// Visits up to `count` queues from `from` on; where to go on, none at the end. Cost: as many
+    /// queues.
+    pub fn walk(
         &mut self,
+        from: Walk,
+        count: u32,
         now: Micros,
-        turn: &mut Turn<'_>,
-        fact: &Fact<'_>,
-        at: Located,
-    ) -> Applied {
-        self.record(turn, fact);
-        if self.events.is_some() {
-            self.tell(fact, at);
-        }
-        self.count(now, fact, at);
-        self.store.apply_at(now, fact, at)
+        visit: impl FnMut(QueueView<'_>),
+    ) -> Option<Walk> {
+        let waiters = |db, name: &[u8]| self.live.waiters.count(db, name);
+        survey::walk(&mut self.store, (from, count), now, waiters, visit)
     }
 
-    fn record(&mut self, turn: &mut Turn<'_>, fact: &Fact<'_>) {
-        let before = turn.facts.bytes.len();
-        turn.facts.push(fact);
-        self.gate.spend((turn.facts.bytes.len() - before) as u64);
+    /// The earliest due time among the ready jobs of up to `count` queues from `from` on, and where
+    /// to go on. Cost: at most forty jobs a queue.
+    pub fn oldest_ready(&self, from: Walk, count: u32) -> (Option<Millis>, Option<Walk>) {
+        survey::oldest_ready(&self.store, from, count)
     }
 
-    fn id_of(&self, index: JobIndex) -> IdBytes {
-        IdBytes::from_slice(self.store.jobs.id(index))
+    /// The digest: see `store/digest.rs`. Cost: all jobs; for tests and for comparing machines.
+    pub fn digest(&self) -> u64 {
+        self.store.digest()
     }
 
-    fn located(&self, index: JobIndex) -> Located {
-        Located { hash: self.store.jobs.get(index).hash, index: Some(index) }
+    /// Whether what is known of running leases is what there is of them. Looks at all; for tests.
+    pub fn knows_its_leases(&self) -> bool {
+        self.store.knows_its_leases()
     }
 
-    /// Notes that a job of the queue became ready in this step; `place` is its place if it is new.
-    fn touch(&mut self, number: QueueNo, place: Option<i64>) {
-        let queue = self.store.queue_mut(number);
-        if queue.line.is_none() {
-            return;
-        }
-        if let Some(place) = place {
-            queue.stale.give(place);
-        }
-        if !std::mem::replace(&mut queue.touched, true) {
-            self.touched.push(number);
-        }
+    /// Whether every job has an id, and no id or body is kept of a job that is gone. For tests.
+    pub fn keeps_data_of_its_jobs(&self) -> bool {
+        self.store.jobs.has_data_of_each()
     }
 }

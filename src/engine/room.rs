@@ -9,10 +9,10 @@
 
 use std::sync::Arc;
 
-use crate::engine::Engine;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::request::{Add, Nack, Push, QueueName, Redrive, Request, When, Which};
-use crate::engine::snapshot::record::HISTORY_IMAGE_BYTES;
+use crate::engine::store::Store;
+use crate::engine::store::snapshot::record::HISTORY_IMAGE_BYTES;
 use crate::error::Misconf;
 use crate::limits::{
     COUNT_MAX, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, TRANSACTION_COST_MAX,
@@ -173,7 +173,7 @@ impl Bound {
 
     /// Of a request in a transaction, which takes or moves at most `count` jobs, the largest of which has
     /// so many bytes. Nothing of it is cut short. None for a request that changes nothing.
-    pub(super) fn within(request: &Request<'_>, count: u64, body_bytes: usize) -> Option<Bound> {
+    pub fn within(request: &Request<'_>, count: u64, body_bytes: usize) -> Option<Bound> {
         Some(match *request {
             Request::Pop { .. } | Request::ListPop(_) | Request::Reserve(_) => {
                 Bound::whole(count * TAKING_BYTES_MAX)
@@ -193,19 +193,24 @@ impl Bound {
     }
 
     /// The most bytes.
-    pub(super) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Adds what another request makes. `needed` is then what may not use the reserve.
-    pub(super) fn add(&mut self, other: Bound) {
+    pub fn add(&mut self, other: Bound) {
         self.bytes += other.bytes;
         self.grows += other.grows;
         self.needed += if other.ends { 0 } else { other.bytes };
     }
 
+    /// By how much the next base may be larger for it.
+    pub fn growth_bytes(&self) -> u64 {
+        self.grows
+    }
+
     /// None for a request that changes nothing.
-    fn of(request: &Request<'_>) -> Option<Bound> {
+    pub fn of(request: &Request<'_>) -> Option<Bound> {
         let len = |bytes: &[u8]| bytes.len() as u64;
         Some(match *request {
             Request::Add(ref add) => Bound::adding(adding(add), 1),
@@ -335,6 +340,13 @@ pub fn returning_bytes_max(body_bytes: usize, backoff: &Backoff) -> u64 {
     HEAD_ID + ID_MAX + 4 + body_bytes as u64 + image + binding_policy(Some(backoff))
 }
 
+/// The size of a base, bytes, once all jobs there are have been delivered: the most that it can
+/// become without a job being added. O(16).
+pub fn base_bytes_later(store: &Store) -> u64 {
+    let jobs: u64 = store.counts().iter().sum();
+    store.base_bytes() + jobs * DELIVERED_IMAGE_BYTES
+}
+
 /// A span in which no lease could end, nor be extended.
 #[derive(Clone, Copy, Debug)]
 struct Stall {
@@ -437,9 +449,16 @@ impl Gate {
         ample || self.whole.is_some()
     }
 
-    /// Makes a promise to a request, or tells why not.
-    fn admit(&mut self, bound: Bound) -> Result<(), Misconf> {
-        let Bound { needed, ends, .. } = bound;
+    /// Makes a promise to the request, or tells why not.
+    pub fn admit(&mut self, store: &Store, request: &Request<'_>) -> Result<(), Misconf> {
+        if self.takes_all() {
+            return Ok(());
+        }
+        let Some(bound) = Bound::of(request) else { return Ok(()) };
+        let Bound { needed, ends, grows, .. } = bound;
+        if grows > 0 && !self.lets_grow(store, grows) {
+            return Err(self.shortage());
+        }
         let reserve_bytes = if ends { self.reserve_bytes } else { 0 };
         if self.bytes.saturating_add(reserve_bytes) < needed {
             return Err(self.shortage());
@@ -448,8 +467,27 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether there is room for a transaction that makes facts of so many bytes.
-    fn check_whole(&self, facts: Bound) -> Result<(), Misconf> {
+    /// Whether there is room for a transaction that makes such facts.
+    pub fn check_whole(&self, store: &Store, facts: Bound) -> Result<(), Misconf> {
+        let later = base_bytes_later(store).saturating_add(facts.grows);
+        if facts.grows > 0 && later > self.base_bytes_max {
+            return Err(self.shortage());
+        }
+        self.check_facts(facts)
+    }
+
+    /// Whether the next base may become larger by so many bytes; from here on they are spent.
+    pub fn lets_grow(&mut self, store: &Store, bytes: u64) -> bool {
+        if self.growth_bytes < bytes {
+            // Most requests make less than their bounds say: what is left is looked at anew.
+            self.growth_bytes = self.base_bytes_max.saturating_sub(base_bytes_later(store));
+        }
+        let fits = self.growth_bytes >= bytes;
+        self.growth_bytes -= if fits { bytes } else { 0 };
+        fits
+    }
+
+    fn check_facts(&self, facts: Bound) -> Result<(), Misconf> {
         let all = self.bytes.saturating_add(self.reserve_bytes);
         if facts.needed > self.bytes || facts.bytes > all {
             return Err(self.shortage());
@@ -458,20 +496,20 @@ impl Gate {
     }
 
     /// Whether somebody counts.
-    pub(super) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         self.bytes < AMPLE_BYTES
     }
 
     /// Makes a promise to a transaction that is yet to begin, if it can be kept.
-    pub(super) fn promise(&mut self, facts: Bound) {
-        if self.check_whole(facts).is_ok() {
+    pub fn promise(&mut self, facts: Bound) {
+        if self.check_facts(facts).is_ok() {
             self.promised = facts.needed.max(facts.bytes.saturating_sub(self.reserve_bytes));
         }
     }
 
     /// Such a transaction begins. In which order its requests end jobs and make others is all the same:
     /// until its end they draw on one room.
-    pub(super) fn begin_whole(&mut self, facts: Bound) {
+    pub fn begin_whole(&mut self, facts: Bound) {
         let (bytes, reserve_bytes) = (self.bytes, self.reserve_bytes);
         let all = bytes.saturating_add(reserve_bytes);
         let spare_bytes = (bytes - facts.needed).min(all - facts.bytes);
@@ -480,7 +518,7 @@ impl Gate {
     }
 
     /// It is over.
-    pub(super) fn end_whole(&mut self) {
+    pub fn end_whole(&mut self) {
         let Some(before) = self.whole.take() else { return };
         let spent = before.bytes.saturating_add(before.reserve_bytes) - self.bytes;
         let beyond = spent.saturating_sub(before.bytes);
@@ -490,7 +528,7 @@ impl Gate {
 
     /// Whether facts of so many bytes fit beside what the transaction that is running needs; if so
     /// they are taken from its room. Outside of one they always do.
-    pub(super) fn lets_spare(&mut self, bytes: u64) -> bool {
+    pub fn lets_spare(&mut self, bytes: u64) -> bool {
         let Some(whole) = &mut self.whole else { return true };
         let left = whole.spare_bytes.checked_sub(bytes);
         whole.spare_bytes = left.unwrap_or(whole.spare_bytes);
@@ -532,8 +570,13 @@ impl Gate {
     }
 
     /// Whether waiters are served later.
-    pub(super) fn defers(&self) -> bool {
+    pub fn defers(&self) -> bool {
         self.defers
+    }
+
+    /// Sets that.
+    pub fn defer(&mut self, defers: bool) {
+        self.defers = defers;
     }
 
     /// Whether the request being decided may take one more job.
@@ -570,99 +613,23 @@ impl Gate {
         self.stall = self.stall.filter(|stall| stall.to.is_none());
     }
 
-    /// One that begins before all leases of the last were met goes on with it.
-    fn begin_stall(&mut self, from: Millis) {
-        self.stall.get_or_insert(Stall { from, to: None }).to = None;
-    }
-}
-
-impl Engine {
-    /// Sets what the journal allows from here on, in the turn that happens at `now`. An engine that
-    /// was never told has room for whatever comes. Cost: none worth speaking of.
-    pub fn set_flow(&mut self, now: Micros, flow: Flow) {
-        self.gate.set(now, flow);
-    }
-
-    /// The process did nothing from `from` until now: leases that would have ended since, or will before
-    /// [`Engine::heard`], are extended by what was left of them then, as in a stall of the journal.
-    /// Nothing else is put off.
+    /// The process did nothing from `from` until now.
     pub fn stood_still(&mut self, from: Micros) {
-        self.gate.begin_stall(from.floor());
-        self.gate.unheard = true;
-    }
-
-    /// Whether waiters are served later, and their deadlines come later, too: until what arrived while the
-    /// process stood still has been heard, so that a CANCEL among it wins against the clock. Jobs fall due as
-    /// ever, and requests take them, but do not overtake who waits.
-    pub fn defer_hand_offs(&mut self, defers: bool) {
-        self.gate.defers = defers;
+        self.begin_stall(from.floor());
+        self.unheard = true;
     }
 
     /// All that arrived while the process stood still has been heard by `now`.
     pub fn heard(&mut self, now: Micros) {
-        self.gate.unheard = false;
-        if self.gate.lets_time_pass() {
-            self.gate.end_stall(now.floor());
+        self.unheard = false;
+        if self.lets_time_pass() {
+            self.end_stall(now.floor());
         }
     }
 
-    /// Whether, for lack of room or in a pause, no time passes for jobs: `advance` leaves what is due until
-    /// [`Engine::set_flow`] gives room.
-    pub fn is_stalled(&self) -> bool {
-        !self.gate.lets_time_pass()
-    }
-
-    /// Makes a promise to the request, or tells why not.
-    pub(super) fn admit(&mut self, request: &Request<'_>) -> Result<(), Misconf> {
-        if self.gate.takes_all() {
-            return Ok(());
-        }
-        let Some(bound) = Bound::of(request) else { return Ok(()) };
-        if bound.grows > 0 && !self.lets_grow(bound.grows) {
-            return Err(self.gate.shortage());
-        }
-        self.gate.admit(bound)
-    }
-
-    /// Whether there is room for a transaction that makes such facts.
-    pub(super) fn check_whole(&self, facts: Bound) -> Result<(), Misconf> {
-        let later = self.base_bytes_later().saturating_add(facts.grows);
-        if facts.grows > 0 && later > self.gate.base_bytes_max {
-            return Err(self.gate.shortage());
-        }
-        self.gate.check_whole(facts)
-    }
-
-    /// Whether the next base may become larger by so many bytes; from here on they are spent.
-    pub(super) fn lets_grow(&mut self, bytes: u64) -> bool {
-        if self.gate.growth_bytes < bytes {
-            // Most requests make less than their bounds say: what is left is looked at anew.
-            let later = self.base_bytes_later();
-            self.gate.growth_bytes = self.gate.base_bytes_max.saturating_sub(later);
-        }
-        let fits = self.gate.growth_bytes >= bytes;
-        self.gate.growth_bytes -= if fits { bytes } else { 0 };
-        fits
-    }
-
-    /// The size of a base, bytes, once all jobs there are have been delivered: the most that it can
-    /// become without a job being added. O(16).
-    pub fn base_bytes_later(&self) -> u64 {
-        let jobs: u64 = self.job_counts().iter().sum();
-        self.base_bytes() + jobs * DELIVERED_IMAGE_BYTES
-    }
-
-    /// By how much a request can make [`Engine::base_bytes_later`] larger, bytes; 0 for one that
-    /// goes on however small a base must be.
-    pub fn growth_bytes_max(request: &Request<'_>) -> u64 {
-        Bound::of(request).map_or(0, |bound| bound.grows)
-    }
-
-    /// The most bytes of facts that a request makes itself; what passes of time meanwhile, and what
-    /// waiters are handed, is beside it and fits into the room too. A RESERVE begins with room for
-    /// one job and takes as many as fit; every other request begins with room for all of this.
-    pub fn facts_bytes_max(request: &Request<'_>) -> u64 {
-        Bound::of(request).map_or(0, |bound| bound.bytes)
+    /// One that begins before all leases of the last were met goes on with it.
+    fn begin_stall(&mut self, from: Millis) {
+        self.stall.get_or_insert(Stall { from, to: None }).to = None;
     }
 }
 

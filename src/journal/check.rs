@@ -286,7 +286,7 @@ impl<'p> Reading<'p> {
             }
         }
         let head = reader.head().expect("a base that was read to its end has told its head");
-        let engine = loader.finish();
+        let engine = Engine::loaded(loader);
         self.engine = engine.map_err(|error| reader.damaged(bytes, &error.to_string()))?;
         (self.replay, self.base, self.base_bytes) = (Replay::after(&head), head.index, bytes);
         Ok(())

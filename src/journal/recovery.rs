@@ -189,7 +189,8 @@ fn load<S: Storage>(
     }
     let head = reader.head().expect("a base that was read to its end has told its head");
     let bytes = reader.bytes();
-    let engine = loader.finish().map_err(|error| reader.damaged(bytes, &error.to_string()))?;
+    let engine =
+        Engine::loaded(loader).map_err(|error| reader.damaged(bytes, &error.to_string()))?;
     Ok((engine, Replay::after(&head), bytes))
 }
 

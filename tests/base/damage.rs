@@ -1,6 +1,6 @@
 //! Images that are not as they were written: refused or some state, never a panic.
 
-use delayd::engine::{Loader, Settings};
+use delayd::engine::{Engine, Loader, Settings};
 use rand::Rng;
 use rand::rngs::SmallRng;
 
@@ -10,7 +10,7 @@ fn load(images: &[u8]) -> bool {
     if loader.images(images).is_err() {
         return false;
     }
-    let Ok(mut engine) = loader.finish() else { return false };
+    let Ok(mut engine) = Engine::loaded(loader) else { return false };
     // What was accepted is a state: it can be looked at and written again.
     let bytes = engine.base_bytes();
     engine.digest();

@@ -259,7 +259,7 @@ impl History {
         let settings = Settings { hash_seed, ..self.world.engine.settings().clone() };
         let mut loader = Loader::new(settings);
         loader.images(images).expect("own images");
-        let mut loaded = loader.finish().expect("own images");
+        let mut loaded = Engine::loaded(loader).expect("own images");
         assert_eq!(loaded.digest(), moment.digest, "digests as of the moment");
         assert_eq!(loaded.base_bytes(), moment.bytes, "the next base file is as large");
         if let Some(memory) = moment.memory {

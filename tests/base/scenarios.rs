@@ -72,7 +72,7 @@ impl Desk {
         let images = std::mem::take(self.engine.base_output());
         let mut loader = Loader::new(Settings { hash_seed: 99, ..Settings::default() });
         loader.images(&images).expect("own images");
-        let engine = loader.finish().expect("own images");
+        let engine = Engine::loaded(loader).expect("own images");
         assert_eq!(engine.digest(), self.engine.digest());
         assert_eq!(self.engine.base_bytes(), images.len() as u64);
         assert_eq!(engine.base_bytes(), images.len() as u64);

@@ -183,7 +183,7 @@ fn digests_depend_on_neither_way_nor_layout() {
                 loader.images(&std::mem::take(engine.base_output())).expect("own images");
             }
             loader.images(&std::mem::take(engine.base_output())).expect("own images");
-            let loaded = loader.finish().expect("own images");
+            let loaded = Engine::loaded(loader).expect("own images");
             assert_eq!(loaded.digest(), digest, "loaded");
         }
         // By way of logs that are laid out differently.

@@ -6,7 +6,7 @@ use delayd::engine::model::request::{
     Add, Direction, Nack, Request, Reserve, State, Taken, Wait, When,
 };
 use delayd::engine::room::{Flow, Room};
-use delayd::engine::{Facts, Loader, Outcome};
+use delayd::engine::{Engine, Facts, Loader, Outcome};
 use delayd::ids::{Db, QueueNo, Token};
 use delayd::limits::DROPPED_PER_TURN;
 use rand::rngs::SmallRng;
@@ -504,7 +504,7 @@ fn too_many_dead_jobs_of_an_old_journal_leave_in_slices() {
     while !bench.engine.base_slice(1_000, 1_000_000) {}
     let mut loader = Loader::new(bench.engine.settings().clone());
     loader.images(&std::mem::take(bench.engine.base_output())).expect("own images");
-    bench.engine = loader.finish().expect("own images");
+    bench.engine = Engine::loaded(loader).expect("own images");
     bench.engine.recovered();
     assert!(bench.advance(300).more);
     while bench.advance(300).more {}

@@ -1,7 +1,7 @@
 //! PURGE: gone at once, with one fact; freed in slices.
 
 use delayd::engine::model::request::{Request, State, Wait, When};
-use delayd::engine::{Loader, Outcome, Settings};
+use delayd::engine::{Engine, Loader, Outcome, Settings};
 
 use crate::bench::*;
 
@@ -210,7 +210,7 @@ fn a_base_file_holds_what_was_purged_after_it_was_begun_and_nothing_of_before() 
     let images = std::mem::take(bench.engine.base_output());
     let mut loader = Loader::new(Settings { hash_seed: 5, ..bench.engine.settings().clone() });
     loader.images(&images).expect("own images");
-    let mut loaded = loader.finish().expect("own images");
+    let mut loaded = Engine::loaded(loader).expect("own images");
     assert_eq!(loaded.digest(), digest);
     for (now, facts) in &bench.facts[from..] {
         loaded.apply(*now, facts).expect("own facts");

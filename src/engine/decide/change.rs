@@ -3,17 +3,18 @@
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Only, QueueName, Side, State, When};
+use crate::engine::model::turn::Outcome;
+use crate::engine::step::Step;
 use crate::engine::store::jobs::Stage;
-use crate::engine::{Outcome, Step};
 
 impl Step<'_, '_> {
-    pub(in crate::engine) fn delete(&mut self, name: QueueName<'_>, ids: &[&[u8]]) -> Outcome {
+    pub fn delete(&mut self, name: QueueName<'_>, ids: &[&[u8]]) -> Outcome {
         let mut removed = 0;
         if let Some(queue) = self.queue(name) {
             for id in ids {
-                let at = self.engine.store.locate(queue, id);
+                let at = self.store.locate(queue, id);
                 let Some(index) = at.index else { continue };
-                match self.engine.store.jobs.get(index).stage {
+                match self.store.jobs.get(index).stage {
                     Stage::Leased => continue,
                     // Only the id was taken; it is free again, but no job was removed.
                     Stage::Window => {}
@@ -25,38 +26,33 @@ impl Step<'_, '_> {
         self.reply(Reply::Integer(removed))
     }
 
-    pub(in crate::engine) fn cancel(
-        &mut self,
-        name: QueueName<'_>,
-        id: &[u8],
-        force: bool,
-    ) -> Outcome {
+    pub fn cancel(&mut self, name: QueueName<'_>, id: &[u8], force: bool) -> Outcome {
         let Some((queue, at, index)) = self.find(name, id) else {
             return self.reply(Reply::Nil);
         };
-        let state = self.engine.store.jobs.get(index).stage.state();
+        let state = self.store.jobs.get(index).stage.state();
         if state != Some(State::Leased) || force {
             self.commit(&Fact::Deleted { queue, id }, at);
-            self.engine.note_place_free(queue);
+            self.note_place_free(queue);
         }
         self.reply(state.map_or(Reply::Nil, Reply::State))
     }
 
-    pub(in crate::engine) fn reschedule(
+    pub fn reschedule(
         &mut self,
         name: QueueName<'_>,
         id: &[u8],
         when: When,
         only: Only,
     ) -> Outcome {
-        let due = match self.resolve(when) {
+        let due = match self.live.settings.resolve(when, self.now) {
             Ok(due) => due,
             Err(error) => return self.refuse(&error),
         };
         let Some((queue, at, index)) = self.find(name, id) else {
             return self.reply(Reply::Integer(0));
         };
-        let store = &self.engine.store;
+        let store = &self.store;
         let old = store.due(index);
         let moves = matches!(store.jobs.get(index).stage, Stage::Delayed | Stage::Ready)
             && match only {
@@ -68,11 +64,11 @@ impl Step<'_, '_> {
             return self.reply(Reply::Integer(0));
         }
         let (ready, absolute) = (self.ready_at_once(queue, due), matches!(when, When::At(_)));
-        let left = ready && self.engine.store.queue(queue).due_enters() == Side::Left;
+        let left = ready && self.store.queue(queue).due_enters() == Side::Left;
         self.commit(&Fact::Rescheduled { queue, id, absolute, ready, left, due }, at);
         if ready {
-            let place = self.engine.store.jobs.get(index).order;
-            self.engine.touch(queue, Some(place));
+            let place = self.store.jobs.get(index).order;
+            self.touch(queue, Some(place));
         }
         self.reply(Reply::Integer(1))
     }

@@ -4,28 +4,21 @@ use crate::engine::model::fact::Fact;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Direction, QueueName, State};
+use crate::engine::model::turn::Outcome;
+use crate::engine::step::{Live, Step};
 use crate::engine::store::Located;
 use crate::engine::store::queue::QUEUE_BYTES;
-use crate::engine::{Engine, Outcome, Step};
 use crate::error::Error;
 use crate::ids::QueueNo;
 use crate::limits;
 
-/// No job is meant.
-const NOTHING: Located = Located { hash: 0, index: None };
-
 impl Step<'_, '_> {
-    pub(in crate::engine) fn show_settings(
-        &mut self,
-        name: QueueName<'_>,
-        only: Option<Setting>,
-    ) -> Outcome {
+    pub fn show_settings(&mut self, name: QueueName<'_>, only: Option<Setting>) -> Outcome {
         let number = self.queue(name);
-        let engine = &*self.engine;
-        let queue = number.map(|number| engine.store.queue(number));
+        let queue = number.map(|number| self.store.queue(number));
         let unset = QueueSettings::default();
         let set = queue.and_then(|queue| queue.settings.as_deref()).unwrap_or(&unset);
-        let defaults = engine.defaults();
+        let defaults = self.live.defaults();
         let values: Vec<(Setting, String, bool)> = Setting::ALL
             .into_iter()
             .filter(|setting| only.is_none_or(|only| only == *setting))
@@ -38,11 +31,7 @@ impl Step<'_, '_> {
         self.reply(Reply::Settings { values: &values, all: only.is_none() })
     }
 
-    pub(in crate::engine) fn configure(
-        &mut self,
-        name: QueueName<'_>,
-        changes: &QueueSettings,
-    ) -> Outcome {
+    pub fn configure(&mut self, name: QueueName<'_>, changes: &QueueSettings) -> Outcome {
         match self.decide_settings(name, changes) {
             Ok(true) => self.reply(Reply::Ok),
             Ok(false) => Outcome::Again,
@@ -57,10 +46,10 @@ impl Step<'_, '_> {
         changes: &QueueSettings,
     ) -> Result<bool, Error> {
         if let Some(lease_ms) = changes.lease_ms {
-            self.check_lease(lease_ms)?;
+            self.live.settings.check_lease(lease_ms)?;
         }
         let number = self.queue(name);
-        let queue = number.map(|number| self.engine.store.queue(number));
+        let queue = number.map(|number| self.store.queue(number));
         let set = queue.and_then(|queue| queue.settings.as_deref());
         let before = set.map_or(0, QueueSettings::memory_bytes);
         let unset = QueueSettings::default();
@@ -86,23 +75,23 @@ impl Step<'_, '_> {
         let max = dead_max.unwrap_or(limits::DEAD_COUNT_DEFAULT);
         // A transaction cannot be interrupted; what it may drop is bounded before.
         let mut steps = if self.alone { limits::DROPPED_PER_TURN } else { u32::MAX };
-        while self.engine.store.queue(queue).count(State::Dead) > max {
+        while self.store.queue(queue).count(State::Dead) > max {
             if steps == 0 {
                 return Ok(false);
             }
             // The last one and what is set were promised their room.
-            if !self.engine.gate.has_room(0) {
-                return Err(self.engine.gate.shortage().into());
+            if !self.live.gate.has_room(0) {
+                return Err(self.live.gate.shortage().into());
             }
-            self.engine.drop_oldest_dead(queue, self.now, self.turn);
+            self.drop_oldest_dead(queue);
             steps -= 1;
         }
         Ok(true)
     }
 
-    pub(in crate::engine) fn unconfigure(&mut self, name: QueueName<'_>) -> Outcome {
+    pub fn unconfigure(&mut self, name: QueueName<'_>) -> Outcome {
         if let Some(number) = self.queue(name)
-            && self.engine.store.queue(number).settings.is_some()
+            && self.store.queue(number).settings.is_some()
         {
             match self.drop_beyond(number, None) {
                 Ok(true) => self.put_settings(number, QueueSettings::default()),
@@ -114,30 +103,30 @@ impl Step<'_, '_> {
     }
 
     fn bound(&mut self, name: QueueName<'_>, number: Option<QueueNo>) -> QueueNo {
-        number.unwrap_or_else(|| self.engine.bind_queue(name, self.now, self.turn))
+        number.unwrap_or_else(|| self.bind_queue(name))
     }
 
     fn put_settings(&mut self, queue: QueueNo, settings: QueueSettings) {
         let rate = |step: &Self| {
-            step.engine.store.queue(queue).settings.as_ref().and_then(|settings| settings.rate)
+            step.store.queue(queue).settings.as_ref().and_then(|settings| settings.rate)
         };
         let before = rate(self);
-        self.commit(&Fact::Configured { queue, settings: Box::new(settings) }, NOTHING);
+        self.commit(&Fact::Configured { queue, settings: Box::new(settings) }, Located::NOTHING);
         if rate(self) != before {
             // What the old rate has used up says nothing about the new one.
-            self.engine.store.queue_mut(queue).pace = Default::default();
+            self.store.queue_mut(queue).pace = Default::default();
         }
         // A limit may have gone up: for whoever waits.
-        self.engine.touch(queue, None);
+        self.touch(queue, None);
     }
 
-    pub(in crate::engine) fn pause(
+    pub fn pause(
         &mut self,
         name: QueueName<'_>,
         direction: Direction,
         for_ms: Option<u64>,
     ) -> Outcome {
-        let max_ms = self.engine.settings.delay_ms_max;
+        let max_ms = self.live.settings.delay_ms_max;
         let pause = match for_ms {
             Some(asked_ms) if asked_ms > max_ms => {
                 return self.refuse(&Error::PauseTooLong { asked_ms, max_ms });
@@ -154,11 +143,7 @@ impl Step<'_, '_> {
         self.reply(Reply::Ok)
     }
 
-    pub(in crate::engine) fn resume(
-        &mut self,
-        name: QueueName<'_>,
-        direction: Direction,
-    ) -> Outcome {
+    pub fn resume(&mut self, name: QueueName<'_>, direction: Direction) -> Outcome {
         if let Some(queue) = self.queue(name) {
             self.put_pause(queue, direction, Pause::None);
         }
@@ -166,15 +151,15 @@ impl Step<'_, '_> {
     }
 
     fn put_pause(&mut self, queue: QueueNo, direction: Direction, pause: Pause) {
-        let before = self.engine.store.queue(queue).pauses;
+        let before = self.store.queue(queue).pauses;
         let pauses = match direction {
             Direction::In => Pauses { into: pause, ..before },
             Direction::Out => Pauses { out: pause, ..before },
             Direction::All => Pauses { into: pause, out: pause },
         };
         if pauses != before {
-            self.commit(&Fact::Paused { queue, pauses }, NOTHING);
-            self.engine.touch(queue, None);
+            self.commit(&Fact::Paused { queue, pauses }, Located::NOTHING);
+            self.touch(queue, None);
         }
     }
 
@@ -188,14 +173,14 @@ impl Step<'_, '_> {
         let queue = if number.is_none() { QUEUE_BYTES + name.name.len() as u64 } else { 0 };
         let more = queue + bytes;
         // What a transaction adds was looked at before it began.
-        if more == 0 || self.engine.in_transaction {
+        if more == 0 || self.live.in_transaction {
             return Ok(());
         }
-        self.engine.check_room_for(more)
+        self.live.check_room_for(self.store, more)
     }
 }
 
-impl Engine {
+impl Live {
     /// What holds for a queue for which nothing is set.
     fn defaults(&self) -> QueueSettings {
         QueueSettings {

@@ -3,10 +3,12 @@
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{QueueName, State};
+use crate::engine::model::turn::Outcome;
+use crate::engine::step::Step;
 use crate::engine::step::slice::Slice;
+use crate::engine::step::unfinished::{Names, Unfinished};
 use crate::engine::store::Located;
 use crate::engine::store::queue::{Queue, Stale};
-use crate::engine::{Outcome, Step};
 use crate::error::Error;
 use crate::glob;
 use crate::ids::{Db, QueueNo};
@@ -19,24 +21,13 @@ const NAME_COST: usize = 24;
 /// Queues RANDOMKEY looks at before it looks whether one of them will do.
 const RANDOM_STEP: usize = 64;
 
-/// How far a KEYS has come that takes several turns.
-#[derive(Debug, Default)]
-pub struct Walk {
-    cursor: u64,
-    names: Vec<Box<[u8]>>,
-    bytes: usize,
-}
-
-/// No job is meant.
-const NOTHING: Located = Located { hash: 0, index: None };
-
 impl Step<'_, '_> {
-    pub(in crate::engine) fn exists(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
+    pub fn exists(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
         // What is due in all of them comes before any of them is counted: who waits for a job of the one may
         // move it to another.
         let numbers: SmallVec<[Option<QueueNo>; 4]> =
             queues.iter().map(|name| self.queue(QueueName { db, name })).collect();
-        let store = &self.engine.store;
+        let store = &self.store;
         let exists = |(name, found): (&&[u8], Option<QueueNo>)| {
             let number = found.or_else(|| store.queue_no(db, name));
             number.is_some_and(|number| store.queue(number).exists())
@@ -45,25 +36,19 @@ impl Step<'_, '_> {
         self.reply(Reply::Integer(count as i64))
     }
 
-    pub(in crate::engine) fn remove(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
+    pub fn remove(&mut self, db: Db, queues: &[&[u8]]) -> Outcome {
         let mut count = 0;
         for name in queues {
             // A queue without jobs is no key, but its totals and windows go with DEL all the same.
-            let Some(queue) = self.engine.store.queue_no(db, name) else { continue };
-            count += i64::from(self.engine.store.queue(queue).exists());
-            self.commit(&Fact::QueueRemoved { queue }, NOTHING);
+            let Some(queue) = self.store.queue_no(db, name) else { continue };
+            count += i64::from(self.store.queue(queue).exists());
+            self.commit(&Fact::QueueRemoved { queue }, Located::NOTHING);
         }
         self.reply(Reply::Integer(count))
     }
 
-    pub(in crate::engine) fn rename(
-        &mut self,
-        db: Db,
-        from: &[u8],
-        name: &[u8],
-        only_new: bool,
-    ) -> Outcome {
-        let exists = |step: &Self, number: &QueueNo| step.engine.store.queue(*number).exists();
+    pub fn rename(&mut self, db: Db, from: &[u8], name: &[u8], only_new: bool) -> Outcome {
+        let exists = |step: &Self, number: &QueueNo| step.store.queue(*number).exists();
         // This one first: who waits for its jobs may take the last of the other.
         let over = self.queue(QueueName { db, name });
         let queue = self.queue(QueueName { db, name: from });
@@ -77,25 +62,28 @@ impl Step<'_, '_> {
         if from == name {
             return self.reply(renamed);
         }
-        self.commit(&Fact::Renamed { queue, name, over }, NOTHING);
-        let line = self.engine.waiters.line(db, name);
-        let queue_ref = self.engine.store.queue_mut(queue);
+        self.commit(&Fact::Renamed { queue, name, over }, Located::NOTHING);
+        let line = self.live.waiters.line(db, name);
+        let queue_ref = self.store.queue_mut(queue);
         queue_ref.line = line;
         // Nobody waited under this name when they became ready.
         queue_ref.stale = Stale::ALL;
         if queue_ref.count(State::Ready) > 0 {
-            self.engine.touch(queue, None);
+            self.touch(queue, None);
         }
         self.reply(renamed)
     }
 
-    pub(in crate::engine) fn flush(&mut self, db: Option<Db>) -> Outcome {
-        self.commit(&Fact::Flushed { db }, NOTHING);
+    pub fn flush(&mut self, db: Option<Db>) -> Outcome {
+        self.commit(&Fact::Flushed { db }, Located::NOTHING);
         self.reply(Reply::Ok)
     }
 
-    pub(in crate::engine) fn keys(&mut self, db: Db, pattern: &[u8]) -> Outcome {
-        let mut walk = self.engine.walks.remove(&self.client).unwrap_or_default();
+    pub fn keys(&mut self, db: Db, pattern: &[u8]) -> Outcome {
+        let mut walk = match self.live.unfinished.remove(&self.client) {
+            Some(Unfinished::Keys(walk)) => walk,
+            _ => Names::default(),
+        };
         // A transaction cannot be interrupted; what it may look at is bounded before.
         let mut slice = match self.alone {
             true => Slice::new(walk.cursor, limits::KEYS_PER_TURN, Some(pattern)),
@@ -103,7 +91,7 @@ impl Step<'_, '_> {
         };
         while let Some(count) = slice.next() {
             let mut steps = 0;
-            let cursor = self.engine.store.scan_queues(db, slice.cursor(), count, |queue| {
+            let cursor = self.store.scan_queues(db, slice.cursor(), count, |queue| {
                 if queue.exists() && glob::matches_counted(pattern, &queue.name, &mut steps) {
                     walk.bytes += queue.name.len() + NAME_COST;
                     walk.names.push(queue.name.clone());
@@ -119,21 +107,21 @@ impl Step<'_, '_> {
             )));
         }
         if walk.cursor > 0 {
-            self.engine.walks.insert(self.client, walk);
+            self.live.unfinished.insert(self.client, Unfinished::Keys(walk));
             return Outcome::Again;
         }
         let names: Vec<&[u8]> = walk.names.iter().map(|name| &**name).collect();
         self.reply(Reply::Names(&names))
     }
 
-    pub(in crate::engine) fn scan_queues(
+    pub fn scan_queues(
         &mut self,
         db: Db,
         cursor: u64,
         pattern: Option<&[u8]>,
         count: u64,
     ) -> Outcome {
-        let (store, mut names) = (&self.engine.store, Vec::new());
+        let (store, mut names) = (&self.store, Vec::new());
         // COUNT is a hint: who asks for more gets the rest with the next cursor.
         let mut slice = Slice::new(cursor, count.min(limits::COUNT_MAX) as usize, pattern);
         while let Some(count) = slice.next() {
@@ -150,8 +138,8 @@ impl Step<'_, '_> {
         Outcome::Replied
     }
 
-    pub(in crate::engine) fn random_queue(&mut self, db: Db, draw: u64) -> Outcome {
-        let store = &self.engine.store;
+    pub fn random_queue(&mut self, db: Db, draw: u64) -> Outcome {
+        let store = &self.store;
         if store.database(db).existing == 0 {
             return self.reply(Reply::Nil);
         }
@@ -172,9 +160,9 @@ impl Step<'_, '_> {
         }
     }
 
-    pub(in crate::engine) fn memory(&mut self, name: QueueName<'_>) -> Outcome {
+    pub fn memory(&mut self, name: QueueName<'_>) -> Outcome {
         let Some(number) = self.queue(name) else { return self.reply(Reply::Nil) };
-        let queue = self.engine.store.queue(number);
+        let queue = self.store.queue(number);
         if !queue.exists() {
             return self.reply(Reply::Nil);
         }

@@ -1,15 +1,89 @@
 //! What clients ask for, decided: a file for each family of requests.
 
-pub(super) mod add;
-pub(super) mod change;
-pub(super) mod configure;
-pub(super) mod forecast;
-pub(super) mod inspect;
-pub(super) mod keys;
-pub(super) mod lease;
-pub(super) mod list;
-pub(super) mod lower;
-pub mod purge;
-pub(super) mod redrive;
+mod add;
+mod change;
+mod configure;
+mod forecast;
+mod inspect;
+mod keys;
+mod lease;
+mod list;
+mod purge;
+mod redrive;
+mod take;
 pub mod watch;
 pub mod whole;
+
+use crate::engine::model::reply::Reply;
+use crate::engine::model::request::Request;
+use crate::engine::model::turn::Outcome;
+use crate::engine::step::Step;
+
+impl Step<'_, '_> {
+    /// Refuses what the journal might not take before anything of it is done.
+    pub fn run(&mut self, request: &Request<'_>) -> Outcome {
+        if let Err(misconf) = self.live.gate.admit(self.store, request) {
+            if let Some(moved) = self.live.broken_off(self.client, &misconf) {
+                return self.reply(Reply::Integer(moved as i64));
+            }
+            return self.refuse(&misconf.into());
+        }
+        let outcome = self.decide(request);
+        self.live.gate.release();
+        outcome
+    }
+
+    fn decide(&mut self, request: &Request<'_>) -> Outcome {
+        match *request {
+            Request::Add(ref add) => self.add(add),
+            Request::Push(ref push) => self.push(push),
+            Request::ListPop(ref pop) => self.list_pop(pop),
+            Request::Move(ref of) => self.move_between(of),
+            Request::Range { queue, start, stop } => self.range(queue, start, stop),
+            Request::At { queue, place } => self.at(queue, place),
+            Request::Find(ref find) => self.find_equal(find),
+            Request::DeleteEqual { queue, body, from, count } => {
+                self.delete_equal(queue, body, from, count)
+            }
+            Request::Pop { db, queues, wait } => self.pop(db, queues, wait),
+            Request::Reserve(ref reserve) => self.reserve(reserve),
+            Request::Ack { queue, ref jobs } => self.ack(queue, jobs),
+            Request::Nack(ref nack) => self.nack(nack),
+            Request::Extend { queue, id, token, lease_ms } => {
+                self.extend(queue, id, token, lease_ms)
+            }
+            Request::Delete { queue, ids } => self.delete(queue, ids),
+            Request::Cancel { queue, id, force } => self.cancel(queue, id, force),
+            Request::Reschedule { queue, id, when, only } => self.reschedule(queue, id, when, only),
+            Request::Redrive(ref redrive) => self.redrive(redrive),
+            Request::Purge { queue, purge } => self.purge(queue, purge),
+            Request::Get { queue, id } => self.get(queue, id),
+            Request::Settings { queue, only } => self.show_settings(queue, only),
+            Request::Configure { queue, ref changes } => self.configure(queue, changes),
+            Request::Unconfigure { queue } => self.unconfigure(queue),
+            Request::Pause { queue, direction, for_ms } => self.pause(queue, direction, for_ms),
+            Request::Resume { queue, direction } => self.resume(queue, direction),
+            Request::Stats { queue } => self.stats(queue),
+            Request::Forecast { queue, span_ms, count } => self.forecast(queue, span_ms, count),
+            Request::Len { queue, state } => self.len(queue, state),
+            Request::Peek { queue, state, count } => self.peek(queue, state, count),
+            Request::Scan { queue, cursor, state, pattern, count } => {
+                self.scan(queue, cursor, state, pattern, count)
+            }
+            Request::Remove { db, queues } => self.remove(db, queues),
+            Request::Rename { db, queue, to, only_new } => self.rename(db, queue, to, only_new),
+            Request::Exists { db, queues } => self.exists(db, queues),
+            Request::Flush { db } => self.flush(db),
+            Request::Keys { db, pattern } => self.keys(db, pattern),
+            Request::ScanQueues { db, cursor, pattern, count } => {
+                self.scan_queues(db, cursor, pattern, count)
+            }
+            Request::RandomQueue { db, draw } => self.random_queue(db, draw),
+            Request::QueueCount { db } => {
+                let count = self.store.database(db).existing;
+                self.reply(Reply::Integer(count as i64))
+            }
+            Request::Memory { queue } => self.memory(queue),
+        }
+    }
+}

@@ -3,14 +3,15 @@
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Purge, QueueName, State};
+use crate::engine::model::turn::Outcome;
+use crate::engine::step::Step;
 use crate::engine::store::Located;
-use crate::engine::{Outcome, Step};
 use crate::limits::PURGES_MAX;
 
 impl Step<'_, '_> {
-    pub(in crate::engine) fn purge(&mut self, name: QueueName<'_>, purge: Purge) -> Outcome {
+    pub fn purge(&mut self, name: QueueName<'_>, purge: Purge) -> Outcome {
         let Some(queue) = self.queue(name) else { return self.reply(Reply::Integer(0)) };
-        let queue_ref = self.engine.store.queue(queue);
+        let queue_ref = self.store.queue(queue);
         let counts = queue_ref.counts.iter().zip(purge.states);
         let count: u64 = counts.map(|(count, purged)| count * u64::from(purged)).sum();
         if count == 0 && !(purge.windows && queue_ref.windows > 0) {
@@ -19,11 +20,10 @@ impl Step<'_, '_> {
         if self.alone && queue_ref.purges() >= PURGES_MAX {
             return Outcome::Again;
         }
-        let nothing = Located { hash: 0, index: None };
-        self.commit(&Fact::Purged { queue, purge, count }, nothing);
+        self.commit(&Fact::Purged { queue, purge, count }, Located::NOTHING);
         // Leases that are gone may have been what held the next jobs back.
-        if self.engine.store.queue(queue).count(State::Ready) > 0 {
-            self.engine.touch(queue, None);
+        if self.store.queue(queue).count(State::Ready) > 0 {
+            self.touch(queue, None);
         }
         self.reply(Reply::Integer(count as i64))
     }

@@ -5,35 +5,27 @@
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{Redrive, Side, State, When, Which};
+use crate::engine::model::request::{Redrive, Side, When, Which};
+use crate::engine::model::turn::Outcome;
 use crate::engine::room::REDRIVEN_BYTES_MAX;
+use crate::engine::step::unfinished::{Redriven, Unfinished};
+use crate::engine::step::{Live, Step};
 use crate::engine::store::Located;
-use crate::engine::store::jobs::{JobIndex, Stage};
-use crate::engine::{Engine, Outcome, Step};
+use crate::engine::store::jobs::Stage;
 use crate::error::Misconf;
 use crate::ids::{ClientId, QueueNo};
 use crate::limits::REDRIVEN_PER_TURN;
 use crate::time::Millis;
 
-/// How far a REDRIVE has come that takes several turns.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    queue: QueueNo,
-    born: u64,
-    /// Jobs that died later, by the sequence of their death, are left alone: those that were moved
-    /// may well be dead again before the end.
-    before: i64,
-    /// What IN said when the command was received.
-    due: Millis,
-    moved: u64,
-}
-
 impl Step<'_, '_> {
-    pub(in crate::engine) fn redrive(&mut self, redrive: &Redrive<'_>) -> Outcome {
-        let begun = self.engine.redrives.remove(&self.client).filter(|_| self.alone);
+    pub fn redrive(&mut self, redrive: &Redrive<'_>) -> Outcome {
+        let begun = match self.live.unfinished.remove(&self.client) {
+            Some(Unfinished::Redrive(begun)) if self.alone => Some(begun),
+            _ => None,
+        };
         let due = match begun {
             Some(progress) => progress.due,
-            None => match self.resolve(redrive.when) {
+            None => match self.live.settings.resolve(redrive.when, self.now) {
                 Ok(due) => due,
                 Err(error) => return self.refuse(&error),
             },
@@ -42,7 +34,7 @@ impl Step<'_, '_> {
         let queue = self.queue(redrive.queue);
         // With the queue went the jobs that were still to be moved.
         let same = |queue: &QueueNo| {
-            let born = self.engine.store.queue(*queue).born;
+            let born = self.store.queue(*queue).born;
             begun.is_none_or(|progress| (progress.queue, progress.born) == (*queue, born))
         };
         let Some(queue) = queue.filter(same) else {
@@ -51,9 +43,9 @@ impl Step<'_, '_> {
         match redrive.which {
             Which::Ids(ids) => self.redrive_ids(redrive, queue, due, ids),
             Which::Oldest(count) => {
-                let of_queue = self.engine.store.queue(queue);
+                let of_queue = self.store.queue(queue);
                 let (born, before) = (of_queue.born, of_queue.sequence);
-                let fresh = Progress { queue, born, before, due, moved: 0 };
+                let fresh = Redriven { queue, born, before, due, moved: 0 };
                 let count = count.map_or(u64::MAX, u64::from);
                 self.redrive_oldest(redrive, begun.unwrap_or(fresh), count)
             }
@@ -69,9 +61,9 @@ impl Step<'_, '_> {
     ) -> Outcome {
         let mut moved = 0;
         for id in ids {
-            let at = self.engine.store.locate(queue, id);
+            let at = self.store.locate(queue, id);
             let Some(index) = at.index else { continue };
-            if self.engine.store.jobs.get(index).stage == Stage::Dead {
+            if self.store.jobs.get(index).stage == Stage::Dead {
                 self.redrive_job(redrive, queue, id, at, due);
                 moved += 1;
             }
@@ -82,25 +74,25 @@ impl Step<'_, '_> {
     fn redrive_oldest(
         &mut self,
         redrive: &Redrive<'_>,
-        mut progress: Progress,
+        mut progress: Redriven,
         count: u64,
     ) -> Outcome {
         let mut steps = 0;
         while progress.moved < count {
-            let Some(index) = self.engine.oldest_dead(progress.queue) else { break };
-            if self.engine.store.jobs.get(index).order >= progress.before {
+            let Some(index) = self.store.oldest_dead(progress.queue) else { break };
+            if self.store.jobs.get(index).order >= progress.before {
                 break;
             }
             // A transaction cannot be interrupted; what it may move is bounded before.
             if self.alone && steps == REDRIVEN_PER_TURN {
-                self.engine.redrives.insert(self.client, progress);
+                self.live.unfinished.insert(self.client, Unfinished::Redrive(progress));
                 return Outcome::Again;
             }
             // The first was promised its room.
-            if steps > 0 && !self.engine.gate.lets_spend(REDRIVEN_BYTES_MAX) {
+            if steps > 0 && !self.live.gate.lets_spend(REDRIVEN_BYTES_MAX) {
                 break;
             }
-            let (id, at) = (self.engine.id_of(index), self.engine.located(index));
+            let (id, at) = (self.store.id_of(index), self.store.located(index));
             self.redrive_job(redrive, progress.queue, &id, at, progress.due);
             (steps, progress.moved) = (steps + 1, progress.moved + 1);
         }
@@ -120,27 +112,25 @@ impl Step<'_, '_> {
         // cursor, which moves without facts: after a replay the order could be another.
         let due = if ready { due } else { due.max(self.now.floor()) };
         let absolute = matches!(redrive.when, When::At(_));
-        let left = ready && self.engine.store.queue(queue).due_enters() == Side::Left;
+        let left = ready && self.store.queue(queue).due_enters() == Side::Left;
         let fact = Fact::Redriven { queue, id, absolute, ready, left, keep_attempts: keep, due };
         self.commit(&fact, at);
         if let Some(index) = at.index.filter(|_| ready) {
-            let place = self.engine.store.jobs.get(index).order;
-            self.engine.touch(queue, Some(place));
+            let place = self.store.jobs.get(index).order;
+            self.touch(queue, Some(place));
         }
     }
 }
 
-impl Engine {
-    fn oldest_dead(&self, queue: QueueNo) -> Option<JobIndex> {
-        let queue = self.store.queue(queue);
-        let dead = queue.count(State::Dead) > 0;
-        dead.then(|| queue.dead.front(&self.store.chunks)).flatten().map(|(index, _)| index)
-    }
-
+impl Live {
     /// The journal refused to let a request go on. How many jobs a REDRIVE has moved until then, if it
     /// moved any and they are safe.
-    pub(in crate::engine) fn broken_off(&mut self, client: ClientId, why: &Misconf) -> Option<u64> {
-        let progress = self.redrives.remove(&client)?;
-        matches!(why, Misconf::NoRoom { .. }).then_some(progress.moved)
+    pub fn broken_off(&mut self, client: ClientId, why: &Misconf) -> Option<u64> {
+        match self.unfinished.remove(&client) {
+            Some(Unfinished::Redrive(begun)) if matches!(why, Misconf::NoRoom { .. }) => {
+                Some(begun.moved)
+            }
+            _ => None,
+        }
     }
 }

@@ -1,29 +1,26 @@
 //! Moving a job from one queue to another in one step.
 
-use crate::engine::decide::add::Arrival;
 use crate::engine::handoff::Haul;
-use crate::engine::handoff::unsent::Taken;
-use crate::engine::handoff::waiters::Target;
 use crate::engine::model::request::{Add, QueueName, When};
 use crate::engine::model::token;
 use crate::engine::room::moving_bytes_max;
+use crate::engine::step::Step;
+use crate::engine::step::add::Arrival;
+use crate::engine::step::unsent::Taken;
+use crate::engine::step::waiters::Target;
 use crate::engine::store::jobs::JobIndex;
-use crate::engine::{Engine, Turn};
 use crate::error::Error;
 use crate::ids::QueueNo;
-use crate::time::Micros;
 
-impl Engine {
+impl Step<'_, '_> {
     /// Moves a ready job: it leaves its queue as a popped one, and its body enters the other as a pushed
     /// one. If that queue refuses it, or the journal has no room for it, nothing has changed.
-    pub(in crate::engine) fn move_job(
+    pub fn move_job(
         &mut self,
         queue: QueueNo,
         index: JobIndex,
         to: &Target,
         haul: &Haul,
-        now: Micros,
-        turn: &mut Turn<'_>,
     ) -> Result<JobIndex, Error> {
         let name = QueueName { db: self.store.queue(queue).db, name: &to.name };
         let target = self.store.queue_no(name.db, name.name);
@@ -31,23 +28,26 @@ impl Engine {
         let (body_bytes, prompt) = (job.body_bytes(), haul.is_prompt(job.order));
         if target == Some(queue) {
             // What goes round in one queue makes it no fuller.
-            self.check_admission(queue, 0, now)?;
+            self.check_admission(queue, 0)?;
         } else {
             let size = std::iter::once(token::ID_BYTES + body_bytes);
-            self.check_adding(target, name, size, now)?;
+            self.check_adding(target, name, size)?;
         }
         let bytes = moving_bytes_max(body_bytes, name.name.len());
         // A waiter leaves alone what the request of this step was promised.
-        let fits =
-            if haul.is_waiters() { self.gate.has_room(bytes) } else { self.gate.lets_spend(bytes) };
+        let fits = if haul.is_waiters() {
+            self.live.gate.has_room(bytes)
+        } else {
+            self.live.gate.lets_spend(bytes)
+        };
         if !fits {
-            return Err(self.gate.shortage().into());
+            return Err(self.live.gate.shortage().into());
         }
-        let Taken::Gone(gone) = self.pop_job(queue, index, prompt, now, turn) else {
+        let Taken::Gone(gone) = self.pop_job(queue, index, prompt) else {
             unreachable!("a popped job is gone");
         };
-        let target = target.unwrap_or_else(|| self.bind_queue(name, now, turn));
+        let target = target.unwrap_or_else(|| self.bind_queue(name));
         let add = Add::new(name, When::In(0), gone.departed.body());
-        Ok(self.add_job(&add, 0, target, Arrival::Ready(to.side), now, turn))
+        Ok(self.add_job(&add, 0, target, Arrival::Ready(to.side)))
     }
 }

@@ -1,5 +1,6 @@
 //! What goes into the engine, what comes out, and what is recorded: values that know no engine.
 
+pub mod budget;
 pub mod event;
 pub mod fact;
 pub mod lateness;
@@ -7,5 +8,7 @@ pub mod policy;
 pub mod queue_settings;
 pub mod reply;
 pub mod request;
+pub mod settings;
 pub mod stats;
 pub mod token;
+pub mod turn;

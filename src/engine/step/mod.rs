@@ -1,4 +1,204 @@
-//! What several decisions share.
+//! What every decision works in, and the verbs that all of them share.
 
-pub(super) mod retry;
-pub(super) mod slice;
+pub mod add;
+pub mod admit;
+pub mod end;
+pub mod forecast;
+pub mod leases;
+pub mod retry;
+pub mod slice;
+pub mod sweep;
+pub mod unfinished;
+pub mod unsent;
+pub mod waiters;
+pub mod watched;
+
+use std::collections::{HashMap, VecDeque};
+
+use ahash::RandomState;
+
+use crate::engine::model::budget::Budget;
+use crate::engine::model::event::Events;
+use crate::engine::model::fact::Fact;
+use crate::engine::model::reply::Reply;
+use crate::engine::model::settings::Settings;
+use crate::engine::model::turn::{Outcome, Turn};
+use crate::engine::room::Gate;
+use crate::engine::step::forecast::Forecast;
+use crate::engine::step::leases::Leases;
+use crate::engine::step::unfinished::Unfinished;
+use crate::engine::step::unsent::Unsent;
+use crate::engine::step::waiters::Waiters;
+use crate::engine::step::watched::Watched;
+use crate::engine::store::apply::Applied;
+use crate::engine::store::{Located, Store};
+use crate::engine::watch::events;
+use crate::engine::watch::tally::Tally;
+use crate::error::Error;
+use crate::ids::{ClientId, PolicyNo, QueueNo};
+use crate::limits;
+use crate::time::Micros;
+
+/// All that is volatile: what a replay of the facts does not give back.
+#[derive(Debug)]
+pub struct Live {
+    pub settings: Settings,
+    pub waiters: Waiters,
+    /// Queues whose jobs became ready in this step and that have waiters, in that order; and before
+    /// them those of earlier steps whose waiters could not be served, since the journal did not
+    /// allow it.
+    pub touched: Vec<QueueNo>,
+    /// Queues with due work, which take turns.
+    pub sweeping: VecDeque<QueueNo>,
+    /// Timers that may still be moved ahead of their time in this turn.
+    pub opening: u32,
+    /// Steps of passing time that requests may still do before it passes again.
+    pub slack: u32,
+    /// Bytes of jobs handed over since time passed last, which it does once a turn.
+    pub handed_bytes: usize,
+    /// What was handed over in replies that have not reached the kernel.
+    pub unsent: Unsent,
+    /// Requests that are half done.
+    pub unfinished: HashMap<ClientId, Unfinished, RandomState>,
+    /// The forecast that is being made.
+    pub forecast: Option<Box<Forecast>>,
+    /// The queue asked for last: most requests go where the one before went, and comparing a name is
+    /// cheaper than hashing it.
+    pub likely_queue: QueueNo,
+    /// The policy of the job added last.
+    pub likely_policy: PolicyNo,
+    /// Leases that end with their connection.
+    pub leases: Leases,
+    /// What clients watch that did not exist when they began to.
+    pub watched: Watched,
+    /// A transaction has begun and is not over: no time passes, and what its requests need is there.
+    pub in_transaction: bool,
+    /// What the journal allows.
+    pub gate: Gate,
+    /// The monotonic clock in this turn, if the engine was told: deadlines of waiters are instants of it.
+    pub monotonic: Option<Micros>,
+    /// What happened to jobs since it was last taken; none while nobody wants to hear of it.
+    pub events: Option<Box<Events>>,
+    /// What has happened since the start.
+    pub tally: Tally,
+}
+
+impl Live {
+    /// Of an engine that was just made.
+    pub fn new(settings: Settings, hasher: RandomState) -> Live {
+        Live {
+            settings,
+            waiters: Waiters::new(hasher.clone()),
+            touched: Vec::new(),
+            sweeping: VecDeque::new(),
+            opening: 0,
+            slack: limits::SLACK_STEPS_PER_TURN,
+            handed_bytes: 0,
+            unsent: Unsent::new(hasher.clone()),
+            unfinished: HashMap::with_hasher(hasher.clone()),
+            forecast: None,
+            likely_queue: QueueNo(0),
+            likely_policy: PolicyNo(0),
+            leases: Leases::new(hasher.clone()),
+            watched: Watched::new(hasher),
+            in_transaction: false,
+            gate: Gate::default(),
+            monotonic: None,
+            events: None,
+            tally: Tally::default(),
+        }
+    }
+
+    pub fn list_sweeping(&mut self, store: &mut Store, number: QueueNo) {
+        let queue = store.queue_mut(number);
+        if !std::mem::replace(&mut queue.sweeping, true) {
+            self.sweeping.push_back(number);
+        }
+    }
+}
+
+/// A request being decided, or time passing. Facts are applied as they are decided.
+pub struct Step<'s, 't> {
+    pub store: &'s mut Store,
+    pub live: &'s mut Live,
+    pub turn: &'s mut Turn<'t>,
+    pub now: Micros,
+    /// Who asks; of no meaning while time passes.
+    pub client: ClientId,
+    /// Not inside a transaction.
+    pub alone: bool,
+    /// What may still be done of passing time.
+    pub budget: Budget,
+}
+
+impl Step<'_, '_> {
+    /// Records a fact and applies it.
+    pub fn commit(&mut self, fact: &Fact<'_>, at: Located) -> Applied {
+        self.record(fact);
+        let Step { store, live, now, .. } = self;
+        if let Some(events) = &mut live.events {
+            events::tell(events, store, fact, at);
+        }
+        live.tally.count(store, *now, fact, at);
+        if live.forecast.is_some() {
+            forecast::pass(&mut live.forecast, store, fact, at);
+        }
+        if live.watched.is_empty() {
+            return store.apply_at(*now, fact, at);
+        }
+        let comes = watched::comes(store, fact);
+        let applied = store.apply_at(*now, fact, at);
+        comes.into_iter().for_each(|queue| live.watched.note(store, queue));
+        applied
+    }
+
+    /// Records a fact that has been applied.
+    pub fn record(&mut self, fact: &Fact<'_>) {
+        let before = self.turn.facts.bytes.len();
+        self.turn.facts.push(fact);
+        self.live.gate.spend((self.turn.facts.bytes.len() - before) as u64);
+    }
+
+    pub fn reply(&mut self, reply: Reply<'_>) -> Outcome {
+        self.turn.outbox.reply(self.client, reply);
+        Outcome::Replied
+    }
+
+    pub fn refuse(&mut self, error: &Error) -> Outcome {
+        self.reply(Reply::Error(error))
+    }
+
+    /// Notes that a job of the queue became ready in this step; `place` is its place if it is new.
+    pub fn touch(&mut self, number: QueueNo, place: Option<i64>) {
+        let queue = self.store.queue_mut(number);
+        if queue.line.is_none() {
+            return;
+        }
+        if let Some(place) = place {
+            queue.stale.give(place);
+        }
+        if !std::mem::replace(&mut queue.touched, true) {
+            self.live.touched.push(number);
+        }
+    }
+
+    /// A lease of the queue has ended: whoever waited for its place may have it.
+    pub fn note_place_free(&mut self, number: QueueNo) {
+        if self.store.queue(number).holds_back {
+            self.touch(number, None);
+        }
+    }
+
+    /// The queue has due work, which is done as time passes.
+    pub fn list_sweeping(&mut self, number: QueueNo) {
+        self.live.list_sweeping(self.store, number);
+    }
+
+    /// Does `work` within `steps` of its own; what came of it, and how many it used.
+    pub fn within<R>(&mut self, steps: u32, work: impl FnOnce(&mut Self) -> R) -> (R, u32) {
+        let outer = std::mem::replace(&mut self.budget, Budget::of(steps));
+        let done = work(self);
+        let inner = std::mem::replace(&mut self.budget, outer);
+        (done, steps - inner.left())
+    }
+}

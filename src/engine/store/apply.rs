@@ -7,11 +7,11 @@ use crate::engine::model::policy::Policy;
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::Side;
 use crate::engine::model::token;
-use crate::engine::snapshot::record;
 use crate::engine::store::jobs::policies::policy_bytes;
 use crate::engine::store::jobs::{Departed, History, Job, JobIndex, Stage};
 use crate::engine::store::memory::Weight;
 use crate::engine::store::ready::side_of;
+use crate::engine::store::snapshot::record;
 use crate::engine::store::{Located, Store, place_of};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo, Token};
 use crate::time::{Micros, Millis};
@@ -27,12 +27,21 @@ pub struct Applied {
     pub gone: Option<Box<Departed>>,
 }
 
+/// What a sweep of a queue's delayed jobs came to.
+#[derive(Debug)]
+pub struct Swept {
+    /// The fact that is to be recorded: jobs have become ready.
+    pub due: Option<Fact<'static>>,
+    /// A job that is due and expires; none is due; or the steps were used up.
+    pub next: Peek,
+}
+
 impl Store {
     /// Applies a fact of a turn that happened at `now`.
     pub fn apply(&mut self, now: Micros, fact: &Fact<'_>) {
         let located = match subject(fact) {
             Some((queue, id)) => self.locate(queue, id),
-            None => Located { hash: 0, index: None },
+            None => Located::NOTHING,
         };
         self.apply_at(now, fact, located);
     }
@@ -41,7 +50,6 @@ impl Store {
     pub fn apply_at(&mut self, now: Micros, fact: &Fact<'_>, at: Located) -> Applied {
         let mut applied = Applied::default();
         let at_ms = now.floor();
-        self.at = at_ms;
         if self.bases.is_running() {
             self.image_before(fact, at);
         }
@@ -70,7 +78,7 @@ impl Store {
                 let next = self.queue(queue).next_place(side_of(left));
                 assert_eq!(place, next, "places follow each other");
                 for _ in 0..count {
-                    self.fall_due(queue, side_of(left));
+                    self.fall_due(queue, side_of(left), at_ms);
                 }
             }
             Fact::Leased { queue, token, lease_end, bound, prompt, .. } => {
@@ -79,52 +87,53 @@ impl Store {
             }
             Fact::Popped { queue, window_end, prompt, .. } => {
                 self.note_delivery(queue, found(at), prompt, now);
-                let (job, history) = self.end(queue, found(at), window_end);
+                let (job, history) = self.end(queue, found(at), window_end, at_ms);
                 applied.gone = Some(Box::new(self.jobs.part_with(job, history)));
             }
-            Fact::Unleased { queue, .. } => self.unlease(queue, found(at)),
-            Fact::Unpopped { queue, ref image } => self.unpop(queue, image, at),
+            Fact::Unleased { queue, .. } => self.unlease(queue, found(at), at_ms),
+            Fact::Unpopped { queue, ref image } => self.unpop(queue, image, at, at_ms),
             Fact::Acked { queue, window_end, .. } => {
-                self.drop_job(queue, found(at), window_end);
+                self.drop_job(queue, found(at), window_end, at_ms);
                 self.queue_mut(queue).totals.acked += 1;
             }
             Fact::Nacked { queue, counted, priority, error, to, .. } => {
                 self.nack(queue, found(at), counted, priority, error);
-                self.settle(queue, found(at), to, at_ms);
+                self.settle(queue, found(at), to, at_ms, at_ms);
             }
             Fact::Extended { queue, lease_end, .. } => {
                 let (queue_ref, _, timers, _) = self.parts(queue);
                 queue_ref.leases.cancel(timers, found(at));
-                self.arm_lease(queue, found(at), lease_end);
+                self.arm_lease(queue, found(at), lease_end, at_ms);
             }
             Fact::LeaseOver { queue, lost, counted, to, .. } => {
                 // A death is dated when it happened, however late it was noticed.
                 let ended = self.timers.due(found(at)).min(at_ms);
                 self.end_lease(queue, found(at), lost, counted);
-                self.settle(queue, found(at), to, ended);
+                self.settle(queue, found(at), to, ended, at_ms);
             }
             Fact::Deleted { queue, .. } => {
                 let counted = self.jobs.get(found(at)).stage != Stage::Window;
-                self.drop_job(queue, found(at), Millis(0));
+                self.drop_job(queue, found(at), Millis(0), at_ms);
                 self.queue_mut(queue).totals.deleted += u64::from(counted);
             }
             Fact::Expired { queue, window_end, .. } => {
-                self.drop_job(queue, found(at), window_end);
+                self.drop_job(queue, found(at), window_end, at_ms);
                 self.queue_mut(queue).totals.expired += 1;
             }
             Fact::Dropped { queue, .. } => {
-                self.drop_job(queue, found(at), Millis(0));
+                self.drop_job(queue, found(at), Millis(0), at_ms);
                 self.queue_mut(queue).totals.dropped += 1;
             }
             Fact::Rescheduled { queue, ready, left, due, .. } => {
                 let enters = ready.then_some(side_of(left));
-                self.reschedule(queue, found(at), enters, due);
+                self.reschedule(queue, found(at), enters, due, at_ms);
             }
             Fact::Redriven { queue, ready, left, keep_attempts, due, .. } => {
                 let (history, _) = self.jobs.history_mut(found(at));
                 history.attempt *= u32::from(keep_attempts);
                 history.unanswered = 0;
-                self.reschedule(queue, found(at), ready.then_some(side_of(left)), due);
+                let enters = ready.then_some(side_of(left));
+                self.reschedule(queue, found(at), enters, due, at_ms);
             }
             Fact::Purged { queue, purge, count } => {
                 assert_eq!(self.purge(queue, purge), count, "what was counted is purged");
@@ -134,7 +143,7 @@ impl Store {
                 self.rename_queue(queue, name);
             }
             Fact::WindowOver { queue, .. } => {
-                self.drop_job(queue, found(at), Millis(0));
+                self.drop_job(queue, found(at), Millis(0), at_ms);
             }
             Fact::Configured { queue, ref settings } => self.change_own(queue, |queue| {
                 queue.settings = (!settings.is_empty()).then(|| settings.clone());
@@ -169,9 +178,9 @@ impl Store {
         queue_ref.totals.added += 1;
         queue_ref.lookalikes |= !made && id.len() == token::ID_BYTES;
         if ready {
-            self.make_ready(queue, index, side_of(left), due);
+            self.make_ready(queue, index, side_of(left), due, added);
         } else {
-            self.delay(queue, index, due);
+            self.delay(queue, index, due, added);
         }
         index
     }
@@ -207,8 +216,7 @@ impl Store {
     }
 
     /// Puts a job that stands nowhere into the delayed ones, last among those of its due time.
-    fn delay(&mut self, queue: QueueNo, index: JobIndex, due: Millis) {
-        let at = self.at;
+    fn delay(&mut self, queue: QueueNo, index: JobIndex, due: Millis, at: Millis) {
         let (queue_ref, jobs, timers, _) = self.parts(queue);
         let job = jobs.get_mut(index);
         job.stage = Stage::Delayed;
@@ -224,7 +232,14 @@ impl Store {
     }
 
     /// Puts a job that stands nowhere at the tail or the head of its priority.
-    fn make_ready(&mut self, queue: QueueNo, index: JobIndex, enters: Side, due: Millis) {
+    fn make_ready(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        enters: Side,
+        due: Millis,
+        at: Millis,
+    ) {
         let place = self.queue(queue).next_place(enters);
         // Those at the right begin at 1. The first one at the left makes the queue's image longer.
         if place == 0 {
@@ -248,18 +263,17 @@ impl Store {
             timers.set_due(index, due);
         }
         self.count(queue, Stage::Ready, index, 1);
-        self.arm_expiry(queue, index);
+        self.arm_expiry(queue, index, at);
     }
 
-    fn arm_expiry(&mut self, queue: QueueNo, index: JobIndex) {
+    fn arm_expiry(&mut self, queue: QueueNo, index: JobIndex, at: Millis) {
         if let Some(expiry) = self.expiry(index) {
-            self.arm(queue, Stage::Ready, index, expiry);
+            self.arm(queue, Stage::Ready, index, expiry, at);
         }
     }
 
     /// Arms a job's timer in the wheel of its stage, which is not that of delayed ones.
-    fn arm(&mut self, queue: QueueNo, stage: Stage, index: JobIndex, due: Millis) {
-        let at = self.at;
+    fn arm(&mut self, queue: QueueNo, stage: Stage, index: JobIndex, due: Millis, at: Millis) {
         let (queue_ref, _, timers, _) = self.parts(queue);
         let wheel = queue_ref.wheel(stage);
         wheel.pass(timers, at);
@@ -267,8 +281,38 @@ impl Store {
         self.wake_by(queue, due);
     }
 
+    /// Lets delayed jobs of a queue that are due at `now` become ready, in `steps`, until one is met that
+    /// expires instead. `note` is told each before.
+    pub fn sweep_due(
+        &mut self,
+        now: Micros,
+        number: QueueNo,
+        steps: &mut u32,
+        mut note: impl FnMut(&Store, JobIndex),
+    ) -> Swept {
+        let (queue, at) = (self.queue(number), now.floor());
+        let enters = queue.due_enters();
+        let (place, mut count) = (queue.next_place(enters), 0);
+        let next = loop {
+            let next = self.peek_due(number, Stage::Delayed, at, steps);
+            let Peek::Due(index) = next else { break next };
+            if self.expiry(index).is_some_and(|expiry| expiry <= at) {
+                break next;
+            }
+            note(self, index);
+            self.fall_due(number, enters, at);
+            count += 1;
+        };
+        if count == 0 {
+            return Swept { due: None, next };
+        }
+        self.queue_mut(number).used = at;
+        let left = enters == Side::Left;
+        Swept { due: Some(Fact::Due { queue: number, place, count, left }), next }
+    }
+
     /// The first delayed job of the queue becomes ready.
-    pub(in crate::engine) fn fall_due(&mut self, queue: QueueNo, enters: Side) {
+    fn fall_due(&mut self, queue: QueueNo, enters: Side, at: Millis) {
         let (queue_ref, _, timers, _) = self.parts(queue);
         let mut budget = u32::MAX;
         // The live server opened the slot within its budget; a replay does all of it here.
@@ -279,13 +323,12 @@ impl Store {
             self.image_queue(queue);
             self.image_job(queue, index);
         }
-        self.leave_delayed(queue, index);
         let (queue_ref, _, timers, _) = self.parts(queue);
         queue_ref.delayed.take(timers, index);
         queue_ref.version += 1;
         self.count(queue, Stage::Delayed, index, -1);
         let due = self.timers.due(index);
-        self.make_ready(queue, index, enters, due);
+        self.make_ready(queue, index, enters, due, at);
     }
 
     fn lease(
@@ -312,17 +355,17 @@ impl Store {
         self.number = self.number.max(token.0);
         self.jobs.get_mut(index).stage = Stage::Leased;
         self.ages.begin(now);
-        self.arm_lease(queue, index, end);
+        self.arm_lease(queue, index, end, now.floor());
         self.count(queue, Stage::Leased, index, 1);
     }
 
     /// Sets the end of a lease, last among those of its time. The order is kept with the job, so that
     /// it is the same after loading a base file.
-    fn arm_lease(&mut self, queue: QueueNo, index: JobIndex, end: Millis) {
+    fn arm_lease(&mut self, queue: QueueNo, index: JobIndex, end: Millis, at: Millis) {
         let (queue_ref, jobs, _, _) = self.parts(queue);
         jobs.history_mut(index).0.armed = queue_ref.sequence;
         queue_ref.sequence += 1;
-        self.arm(queue, Stage::Leased, index, end);
+        self.arm(queue, Stage::Leased, index, end, at);
     }
 
     fn note_delivery(&mut self, queue: QueueNo, index: JobIndex, prompt: bool, now: Micros) {
@@ -337,7 +380,7 @@ impl Store {
         }
     }
 
-    fn unlease(&mut self, queue: QueueNo, index: JobIndex) {
+    fn unlease(&mut self, queue: QueueNo, index: JobIndex, at: Millis) {
         self.detach(queue, index);
         let (history, _) = self.jobs.history_mut(index);
         history.token = 0;
@@ -352,18 +395,18 @@ impl Store {
         }
         self.queue_mut(queue).totals.delivered -= 1;
         self.put_back(queue, index);
-        self.arm_expiry(queue, index);
+        self.arm_expiry(queue, index, at);
     }
 
-    fn unpop(&mut self, queue: QueueNo, image: &Image<'_>, at: Located) {
-        if let Some(window) = at.index {
-            self.drop_job(queue, window, Millis(0));
+    fn unpop(&mut self, queue: QueueNo, image: &Image<'_>, found: Located, at: Millis) {
+        if let Some(window) = found.index {
+            self.drop_job(queue, window, Millis(0), at);
         }
         let mut job = self.jobs.make(image.id, image.body, image.policy);
         (job.priority, job.added) = (image.priority, image.added);
-        (job.order, job.hash) = (image.place, at.hash);
+        (job.order, job.hash) = (image.place, found.hash);
         let index = self.put_job(job);
-        self.index_job(queue, at.hash, index);
+        self.index_job(queue, found.hash, index);
         self.policies.take(image.policy);
         if let Some([attempt, deliveries, nacks, timeouts, lost, unanswered]) = image.history {
             let (history, _) = self.jobs.history_mut(index);
@@ -377,7 +420,7 @@ impl Store {
         self.hold(queue, Weight::of(self.jobs.get(index), self.jobs.history(index)));
         self.queue_mut(queue).totals.delivered -= 1;
         self.put_back(queue, index);
-        self.arm_expiry(queue, index);
+        self.arm_expiry(queue, index, at);
     }
 
     fn nack(
@@ -425,21 +468,35 @@ impl Store {
     }
 
     /// Puts a job that stands nowhere to where its delivery sends it.
-    fn settle(&mut self, queue: QueueNo, index: JobIndex, to: Destination, now: Millis) {
+    fn settle(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        to: Destination,
+        ended: Millis,
+        at: Millis,
+    ) {
         match to {
             Destination::Ready => self.put_back(queue, index),
             Destination::Delayed { due } => {
                 self.jobs.history_mut(index).0.due = due;
-                self.delay(queue, index, due);
+                self.delay(queue, index, due, at);
             }
             Destination::Dead { reason, kept_until } => {
-                self.die(queue, index, reason, now, kept_until);
+                self.die(queue, index, (reason, ended), kept_until, at);
             }
         }
     }
 
-    fn die(&mut self, queue: QueueNo, index: JobIndex, reason: Reason, now: Millis, until: Millis) {
-        self.jobs.history_mut(index).0.death = Some((reason, now));
+    fn die(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        death: (Reason, Millis),
+        until: Millis,
+        at: Millis,
+    ) {
+        self.jobs.history_mut(index).0.death = Some(death);
         let (queue_ref, jobs, _, chunks) = self.parts(queue);
         let job = jobs.get_mut(index);
         job.stage = Stage::Dead;
@@ -451,7 +508,7 @@ impl Store {
         });
         queue_ref.totals.died += 1;
         self.count(queue, Stage::Dead, index, 1);
-        self.arm(queue, Stage::Dead, index, until);
+        self.arm(queue, Stage::Dead, index, until, at);
     }
 
     /// Puts a job that stands nowhere back to its old place.
@@ -463,24 +520,28 @@ impl Store {
     }
 
     /// Delayed anew, or ready where it enters.
-    fn reschedule(&mut self, queue: QueueNo, index: JobIndex, ready: Option<Side>, due: Millis) {
+    fn reschedule(
+        &mut self,
+        queue: QueueNo,
+        index: JobIndex,
+        ready: Option<Side>,
+        due: Millis,
+        at: Millis,
+    ) {
         self.detach(queue, index);
         if self.jobs.history(index).is_some() {
             let (history, _) = self.jobs.history_mut(index);
             (history.due, history.token) = (due, 0);
         }
         match ready {
-            Some(enters) => self.make_ready(queue, index, enters, due),
-            None => self.delay(queue, index, due),
+            Some(enters) => self.make_ready(queue, index, enters, due, at),
+            None => self.delay(queue, index, due, at),
         }
     }
 
     /// Takes a job out of where it stands; it keeps its number and its id.
     fn detach(&mut self, queue: QueueNo, index: JobIndex) {
         let stage = self.jobs.get(index).stage;
-        if stage == Stage::Delayed {
-            self.leave_delayed(queue, index);
-        }
         // A ready job that was armed has its due time in what is armed: keep it.
         let due = self.due(index);
         let (queue_ref, jobs, timers, chunks) = self.parts(queue);
@@ -512,8 +573,8 @@ impl Store {
     }
 
     /// The same for a job that nobody asks for any more.
-    fn drop_job(&mut self, queue: QueueNo, index: JobIndex, window_end: Millis) {
-        let (job, _) = self.end(queue, index, window_end);
+    fn drop_job(&mut self, queue: QueueNo, index: JobIndex, window_end: Millis, at: Millis) {
+        let (job, _) = self.end(queue, index, window_end, at);
         self.jobs.discard(job);
     }
 
@@ -525,6 +586,7 @@ impl Store {
         queue: QueueNo,
         index: JobIndex,
         window_end: Millis,
+        at: Millis,
     ) -> (Job, Option<History>) {
         self.detach(queue, index);
         if window_end.0 == 0 {
@@ -545,7 +607,7 @@ impl Store {
         self.hold(queue, Weight::of(self.jobs.get(index), None));
         self.queue_mut(queue).windows += 1;
         self.count(queue, Stage::Window, index, 1);
-        self.arm(queue, Stage::Window, index, window_end);
+        self.arm(queue, Stage::Window, index, window_end, at);
         (job, history)
     }
 
@@ -572,9 +634,6 @@ impl Store {
             add(&mut database.existing);
         }
         add(&mut database.counts[state as usize]);
-        if exists && !existed {
-            self.note_coming(queue);
-        }
     }
 
     pub(in crate::engine) fn hold(&mut self, queue: QueueNo, weight: Weight) {

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use ahash::AHasher;
 
-use crate::engine::Engine;
+use crate::engine::store::Store;
 use crate::engine::store::jobs::{JobIndex, Stage};
 use crate::engine::store::queue::Queue;
 
@@ -15,19 +15,19 @@ fn hashed(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
-impl Engine {
+impl Store {
     /// The digest. Jobs, places, policies, totals and names count; layout, budgets, waiters and the
     /// numbers of slabs do not. Cost: all jobs; for tests and for comparing machines.
     pub fn digest(&self) -> u64 {
-        let queues = self.store.queues();
+        let queues = self.queues();
         // Sums, so that the order in which tables are walked does not matter.
         let queues = queues.map(|queue| self.digest_queue(queue)).fold(0, u64::wrapping_add);
-        hashed((queues, self.store.number))
+        hashed((queues, self.number))
     }
 
     fn digest_queue(&self, queue: &Queue) -> u64 {
         // What was purged is not there, however much of it is freed.
-        let jobs = &self.store.jobs;
+        let jobs = &self.jobs;
         let there = queue.table.iter().filter(|index| !queue.has_purged(jobs, *index));
         let jobs = there.map(|index| self.digest_job(index)).fold(0, u64::wrapping_add);
         let named = (queue.db, &queue.name, queue.sequence, queue.last_place, queue.used);
@@ -37,7 +37,7 @@ impl Engine {
     }
 
     fn digest_job(&self, index: JobIndex) -> u64 {
-        let (jobs, timers) = (&self.store.jobs, &self.store.timers);
+        let (jobs, timers) = (&self.jobs, &self.timers);
         let job = jobs.get(index);
         let history = jobs.history(index).map(|history| {
             let counts = [history.attempt, history.deliveries, history.nacks, history.timeouts];
@@ -50,7 +50,7 @@ impl Engine {
         let text = (jobs.id(index), jobs.body(index));
         let own = (text, job.added, order, job.priority, job.stage as u8);
         let armed = timers.is_armed(index).then(|| timers.due(index));
-        let timed = (self.store.due(index), armed);
-        hashed((own, timed, self.store.policy(index), history))
+        let timed = (self.due(index), armed);
+        hashed((own, timed, self.policy(index), history))
     }
 }

@@ -1,9 +1,9 @@
 //! What jobs take: memory, and room in a base file.
 
 use crate::engine::model::request::State;
-use crate::engine::snapshot::record;
 use crate::engine::store::jobs::bodies::stored_bytes;
 use crate::engine::store::jobs::{HISTORY_BYTES, History, JOB_BYTES, Job, Stage};
+use crate::engine::store::snapshot::record;
 
 /// What a job takes: bytes counted as memory, and bytes of its image in a base file.
 #[derive(Clone, Copy, Default, Debug)]

@@ -5,24 +5,25 @@
 
 pub(super) mod ages;
 pub(super) mod apply;
-pub(super) mod digest;
+mod digest;
 pub(super) mod jobs;
+mod lower;
 pub(super) mod memory;
 pub(super) mod pace;
 pub(super) mod purged;
 pub(super) mod queue;
 pub(super) mod ready;
-pub(super) mod remains;
-pub(super) mod tidy;
+mod remains;
+pub(super) mod snapshot;
+mod tidy;
+mod view;
 
 use std::collections::VecDeque;
 
-use crate::engine::Settings;
-use crate::engine::decide::forecast::Forecast;
-use crate::engine::decide::watch::Comings;
 use crate::engine::model::policy::Policy;
-use crate::engine::snapshot::{Bases, record};
-use crate::engine::store::ages::Ages;
+use crate::engine::model::request::State;
+use crate::engine::model::settings::Settings;
+use crate::engine::store::ages::{Ages, Oldest};
 use crate::engine::store::jobs::hash::{Hasher, wide};
 use crate::engine::store::jobs::index::Table;
 use crate::engine::store::jobs::policies::Policies;
@@ -31,12 +32,14 @@ use crate::engine::store::jobs::{HISTORY_BYTES, JobIndex, Jobs, Stage};
 use crate::engine::store::memory::job_bytes;
 use crate::engine::store::queue::{NEVER, Queue};
 use crate::engine::store::remains::Graveyard;
+use crate::engine::store::snapshot::{Bases, record};
 use crate::engine::store::tidy::Tidying;
-use crate::ids::{DATABASES, Db, QueueNo};
+use crate::ids::{DATABASES, Db, QueueNo, Token};
 use crate::pool::Pool;
 use crate::time::{Micros, Millis};
 use crate::wheel::list::Chunks;
-use crate::wheel::{Timers, Wheel};
+use crate::wheel::{Peek, Timers, Wheel};
+use smallvec::SmallVec;
 
 /// See the module.
 #[derive(Debug)]
@@ -74,14 +77,8 @@ pub struct Store {
     /// Queues of which something was purged that is not freed yet, by number and birth; some may be
     /// removed.
     pub(super) purging: VecDeque<(QueueNo, u64)>,
-    /// When what is being applied happened: all before it has passed. Volatile.
-    pub(super) at: Millis,
-    /// The forecast that is being made. Volatile.
-    pub(super) forecast: Option<Box<Forecast>>,
     /// When the running leases began. Volatile.
     pub(super) ages: Ages,
-    /// Names that are watched, by database. Volatile.
-    pub(super) comings: [Comings; DATABASES as usize],
 }
 
 /// The queues of a database. All that names or times them is here, so that a flush takes it out in
@@ -141,6 +138,14 @@ pub struct Located {
     pub index: Option<JobIndex>,
 }
 
+impl Located {
+    /// No job is meant.
+    pub const NOTHING: Located = Located { hash: 0, index: None };
+}
+
+/// Owned id bytes, while the job they belong to changes. Most ids fit without an allocation.
+type IdBytes = SmallVec<[u8; 64]>;
+
 impl Store {
     /// Nothing in it.
     pub fn new(settings: &Settings) -> Store {
@@ -163,10 +168,7 @@ impl Store {
             policy_image_bytes: 0,
             births: 0,
             purging: VecDeque::new(),
-            forecast: None,
             ages: Ages::default(),
-            comings: Default::default(),
-            at: Millis(0),
         }
     }
 
@@ -242,6 +244,37 @@ impl Store {
         self.database(db).queues.len()
     }
 
+    /// Jobs of a database, or of all.
+    pub fn job_count(&self, db: Option<Db>) -> u64 {
+        match db {
+            Some(db) => self.database(db).counts.iter().sum(),
+            None => self.counts().iter().sum(),
+        }
+    }
+
+    /// The first queue from a place of a database on, with its own.
+    pub fn next_queue_from(&self, db: usize, place: u32) -> Option<(QueueNo, usize, u32)> {
+        let from = |at| if at == db { place } else { 0 };
+        (db..usize::from(DATABASES)).find_map(|at| {
+            let found = self.databases[at].queues.next_from(from(at))?;
+            Some((number_at(at, found), at, found))
+        })
+    }
+
+    /// When the oldest running lease began.
+    pub fn oldest_lease(&self) -> Oldest {
+        match self.counts() {
+            [_, _, 0, _] => Oldest::None,
+            _ => self.ages.oldest(),
+        }
+    }
+
+    /// Whether what is known of running leases is what there is of them.
+    pub fn knows_its_leases(&self) -> bool {
+        let [_, _, leased, _] = self.counts();
+        self.has_removed() || self.ages.count() == leased
+    }
+
     /// Visits the numbers of queues of a database as [`Table::scan`] does.
     pub fn scan_queues<'s>(
         &'s self,
@@ -285,6 +318,32 @@ impl Store {
             job.hash == hash && self.jobs.id(index) == id && !of_queue.has_purged(&self.jobs, index)
         });
         Located { hash, index }
+    }
+
+    /// Where a job stands that is known by its number.
+    pub fn located(&self, index: JobIndex) -> Located {
+        Located { hash: self.jobs.get(index).hash, index: Some(index) }
+    }
+
+    pub fn id_of(&self, index: JobIndex) -> IdBytes {
+        IdBytes::from_slice(self.jobs.id(index))
+    }
+
+    /// Whether this very lease is running.
+    pub fn is_lease(&self, queue: QueueNo, index: JobIndex, token: Token) -> bool {
+        // Tokens never repeat, so a number used again for another job does not fool this; a queue
+        // that was removed is unbound or bound anew, without this job.
+        let Some(queue) = self.bound_queue(queue) else { return false };
+        self.jobs.find(index).is_some_and(|job| job.stage == Stage::Leased)
+            && self.jobs.history(index).is_some_and(|history| history.token == token.0)
+            && self.is_indexed(queue, index)
+    }
+
+    /// The dead letter that has been one for the longest.
+    pub fn oldest_dead(&self, queue: QueueNo) -> Option<JobIndex> {
+        let queue = self.queue(queue);
+        let dead = queue.count(State::Dead) > 0;
+        dead.then(|| queue.dead.front(&self.chunks)).flatten().map(|(index, _)| index)
     }
 
     /// Whether the number stands in the queue's index.
@@ -340,13 +399,37 @@ impl Store {
             if *budget == 0 {
                 break;
             }
-            if let crate::wheel::Peek::Due(key) = wake_wheel.peek(wakes, now, budget) {
+            if let Peek::Due(key) = wake_wheel.peek(wakes, now, budget) {
                 wake_wheel.take(wakes, key);
                 *budget = budget.saturating_sub(1);
                 return Some(number_at(db, *wake_keys.get(key)));
             }
         }
         None
+    }
+
+    /// The first timer of a queue that is due in the wheel of `stage`, and one step more for what it leads to.
+    pub fn peek_due(
+        &mut self,
+        number: QueueNo,
+        stage: Stage,
+        now: Millis,
+        steps: &mut u32,
+    ) -> Peek {
+        let (queue, _, timers, _) = self.parts(number);
+        let peek = queue.wheel(stage).peek(timers, now, steps);
+        match (peek, steps.checked_sub(1)) {
+            (Peek::Due(_), None) => return Peek::More,
+            (Peek::Due(_), Some(left)) => *steps = left,
+            _ => {}
+        }
+        peek
+    }
+
+    /// Opens slots of a queue's delayed jobs ahead of their time; true when that is done.
+    pub fn open_next(&mut self, number: QueueNo, steps: &mut u32) -> bool {
+        let (queue, _, timers, _) = self.parts(number);
+        queue.delayed.open_next(timers, steps)
     }
 
     /// Sets the queue's next wake-up to what its wheels and pauses say. Slots are opened from `opening`
@@ -416,8 +499,7 @@ impl Store {
         let (db, place) = place_of(number);
         let Database { queues, existing, image_bytes, .. } = &mut self.databases[db];
         let queue = queues.get_mut(place).expect("the queue's number is bound");
-        let existed = queue.exists();
-        *existing -= u64::from(existed);
+        *existing -= u64::from(queue.exists());
         self.bytes -= queue.own_bytes();
         let image_before = record::more_bytes(queue);
         change(queue);
@@ -426,13 +508,9 @@ impl Store {
         queue.image_bytes = queue.image_bytes + image_after - image_before;
         *image_bytes = *image_bytes + image_after - image_before;
         self.bytes += queue.own_bytes();
-        let exists = queue.exists();
-        *existing += u64::from(exists);
+        *existing += u64::from(queue.exists());
         if let Some(end) = queue.pauses.next_end() {
             self.wake_by(number, end);
-        }
-        if exists && !existed {
-            self.note_coming(number);
         }
     }
 
@@ -476,8 +554,6 @@ impl Store {
         *image_bytes = *image_bytes + after - before;
         let hash = wide(self.hasher.name(name));
         names.insert(hash, number.0, |number| hash_of(queues, number));
-        // Only a queue that exists is renamed.
-        self.note_coming(number);
     }
 
     /// Takes all queues of a database out at once.

@@ -172,9 +172,6 @@ impl Queue {
 impl Store {
     /// Removes all jobs of some states at once; tells how many.
     pub(in crate::engine) fn purge(&mut self, number: QueueNo, purge: Purge) -> u64 {
-        if self.forecast.as_ref().is_some_and(|forecast| forecast.is_of(number)) {
-            self.forecast = None;
-        }
         let base = if self.bases.is_running() { self.bases.number() } else { 0 };
         let (queue, ..) = self.parts(number);
         // Windows that began at the last sequence are below the floor, too.

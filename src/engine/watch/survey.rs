@@ -1,14 +1,12 @@
 //! Looking at all queues in slices, for whoever watches the server. Nothing of it can be seen by
 //! clients.
 
-use crate::engine::Engine;
 use crate::engine::model::stats::StatsView;
 use crate::engine::store::Store;
-use crate::engine::store::ages;
-use crate::ids::{DATABASES, Db};
+use crate::ids::{Db, QueueNo};
 use crate::time::{Micros, Millis};
 
-pub use ages::Oldest;
+pub use crate::engine::store::ages::Oldest;
 
 /// Timers moved per queue to find the next due time: few, so that a slice of queues stays short. Where
 /// they do not suffice the time is a lower bound.
@@ -36,88 +34,42 @@ pub struct QueueView<'a> {
     pub returned: u64,
 }
 
-impl Engine {
-    /// Visits up to `count` queues from `from` on; where to go on, none at the end. Cost: as many
-    /// queues.
-    pub fn walk(
-        &mut self,
-        from: Walk,
-        count: u32,
-        now: Micros,
-        mut visit: impl FnMut(QueueView<'_>),
-    ) -> Option<Walk> {
-        let mut walk = from;
-        for _ in 0..count {
-            let (number, next) = self.store.next_queue(walk)?;
-            let _ = self.open(number, None, 1, &mut OPEN_STEPS.clone());
-            let stats = self.stats_of(number, now);
-            let queue = self.store.queue(number);
-            visit(QueueView { db: queue.db, name: &queue.name, stats, returned: queue.returned });
-            walk = next;
-        }
-        Some(walk)
+/// Visits up to `count` queues from `from` on; where to go on, none at the end. `waiters` tells how many
+/// wait for a queue.
+pub fn walk(
+    store: &mut Store,
+    (from, count): (Walk, u32),
+    now: Micros,
+    waiters: impl Fn(Db, &[u8]) -> usize,
+    mut visit: impl FnMut(QueueView<'_>),
+) -> Option<Walk> {
+    let mut walk = from;
+    for _ in 0..count {
+        let (number, next) = next_queue(store, walk)?;
+        let _ = store.open_ahead(number, None, 1, &mut OPEN_STEPS.clone());
+        let queue = store.queue(number);
+        let stats = store.stats_of(number, waiters(queue.db, &queue.name) as u64, now);
+        visit(QueueView { db: queue.db, name: &queue.name, stats, returned: queue.returned });
+        walk = next;
     }
-
-    /// The earliest due time among the ready jobs of up to `count` queues from `from` on, and where
-    /// to go on. Cost: at most forty jobs a queue.
-    pub fn oldest_ready(&self, from: Walk, count: u32) -> (Option<Millis>, Option<Walk>) {
-        let (mut oldest, mut walk) = (None, from);
-        for _ in 0..count {
-            let Some((number, next)) = self.store.next_queue(walk) else { return (oldest, None) };
-            let due = self.store.oldest_ready_due(self.store.queue(number));
-            oldest = oldest.into_iter().chain(due).min();
-            walk = next;
-        }
-        (oldest, Some(walk))
-    }
-
-    /// How many queues have a name, those without a job included.
-    pub fn named_count(&self) -> usize {
-        (0..DATABASES).map(|db| self.store.name_count(Db(db))).sum()
-    }
-
-    /// When the oldest running lease began. Leases of a queue that was removed are among them until its
-    /// jobs are freed.
-    pub fn oldest_lease(&self) -> Oldest {
-        match self.job_counts() {
-            [_, _, 0, _] => Oldest::None,
-            _ => self.store.ages.oldest(),
-        }
-    }
-
-    /// Whether what is known of running leases is what there is of them. Looks at all; for tests.
-    pub fn knows_its_leases(&self) -> bool {
-        let [_, _, leased, _] = self.job_counts();
-        self.store.has_removed() || self.store.ages.count() == leased
-    }
-
-    /// Whether every job has an id, and no id or body is kept of a job that is gone. For tests.
-    pub fn keeps_data_of_its_jobs(&self) -> bool {
-        self.store.jobs.has_data_of_each()
-    }
-
-    /// How many queue names are waited for.
-    pub fn awaited_count(&self) -> usize {
-        self.waiters.line_total()
-    }
-
-    /// How many clients wait that have a deadline.
-    pub fn deadline_count(&self) -> usize {
-        self.waiters.deadline_total()
-    }
+    Some(walk)
 }
 
-impl Store {
-    /// The first queue from `walk` on, and what is behind it.
-    fn next_queue(&self, walk: Walk) -> Option<(crate::ids::QueueNo, Walk)> {
-        let Walk { mut db, mut place } = walk;
-        while db < usize::from(DATABASES) {
-            if let Some(found) = self.databases[db].queues.next_from(place) {
-                let number = crate::engine::store::number_at(db, found);
-                return Some((number, Walk { db, place: found + 1 }));
-            }
-            (db, place) = (db + 1, 0);
-        }
-        None
+/// The earliest due time among the ready jobs of up to `count` queues from `from` on, and where
+/// to go on.
+pub fn oldest_ready(store: &Store, from: Walk, count: u32) -> (Option<Millis>, Option<Walk>) {
+    let (mut oldest, mut walk) = (None, from);
+    for _ in 0..count {
+        let Some((number, next)) = next_queue(store, walk) else { return (oldest, None) };
+        let due = store.oldest_ready_due(store.queue(number));
+        oldest = oldest.into_iter().chain(due).min();
+        walk = next;
     }
+    (oldest, Some(walk))
+}
+
+/// The first queue from `walk` on, and what is behind it.
+fn next_queue(store: &Store, Walk { db, place }: Walk) -> Option<(QueueNo, Walk)> {
+    let (number, db, place) = store.next_queue_from(db, place)?;
+    Some((number, Walk { db, place: place + 1 }))
 }

@@ -1,12 +1,10 @@
 //! What has happened in all queues together since the engine was made. Volatile: unlike a queue's
 //! totals it begins at 0 with every start and never goes down, whatever is removed.
 
-use crate::engine::Engine;
 use crate::engine::model::fact::{Destination, Fact};
-use crate::engine::store::Located;
 use crate::engine::store::jobs::Stage;
+use crate::engine::store::{Located, Store};
 use crate::engine::watch::histogram::Spread;
-use crate::ids::Db;
 use crate::time::Micros;
 
 /// Upper bounds of [`Tally::held`], µs: 1 ms to a day.
@@ -87,61 +85,49 @@ impl Default for Tally {
     }
 }
 
-impl Engine {
-    /// What has happened since the start.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
+impl Tally {
     /// Counts a fact that is about to be applied. Falling due, which is applied job by job, is counted
     /// where it is recorded.
-    pub(in crate::engine) fn count(&mut self, now: Micros, fact: &Fact<'_>, at: Located) {
-        let (tally, store) = (&mut self.tally, &self.store);
+    pub(in crate::engine) fn count(
+        &mut self,
+        store: &Store,
+        now: Micros,
+        fact: &Fact<'_>,
+        at: Located,
+    ) {
         let dies = |to: &Destination| u64::from(matches!(to, Destination::Dead { .. }));
         match fact {
-            Fact::Added { .. } => tally.added += 1,
-            Fact::Leased { .. } | Fact::Popped { .. } => tally.delivered += 1,
-            Fact::Unleased { .. } | Fact::Unpopped { .. } => tally.returned += 1,
+            Fact::Added { .. } => self.added += 1,
+            Fact::Leased { .. } | Fact::Popped { .. } => self.delivered += 1,
+            Fact::Unleased { .. } | Fact::Unpopped { .. } => self.returned += 1,
             Fact::Acked { .. } => {
-                tally.acked += 1;
+                self.acked += 1;
                 let begun = at.index.and_then(|index| store.jobs.history(index)?.delivered());
-                begun
-                    .into_iter()
-                    .for_each(|begun| tally.held.record(now.0.saturating_sub(begun.0)));
+                begun.into_iter().for_each(|begun| self.held.record(now.0.saturating_sub(begun.0)));
             }
             Fact::Nacked { to, .. } => {
-                tally.nacked += 1;
-                tally.died += dies(to);
+                self.nacked += 1;
+                self.died += dies(to);
             }
             Fact::LeaseOver { lost, to, .. } => {
-                tally.lost += u64::from(*lost);
-                tally.timeouts += u64::from(!*lost);
-                tally.died += dies(to);
+                self.lost += u64::from(*lost);
+                self.timeouts += u64::from(!*lost);
+                self.died += dies(to);
             }
-            Fact::Expired { .. } => tally.expired += 1,
+            Fact::Expired { .. } => self.expired += 1,
             Fact::Deleted { .. } => {
                 // A window that REPLACE passes is no job.
                 let job = at.index.map(|index| store.jobs.get(index));
-                tally.deleted += u64::from(job.is_some_and(|job| job.stage != Stage::Window));
+                self.deleted += u64::from(job.is_some_and(|job| job.stage != Stage::Window));
             }
-            Fact::Purged { count, .. } => tally.deleted += count,
-            Fact::Dropped { .. } => tally.dropped += 1,
-            Fact::Redriven { .. } => tally.redriven += 1,
+            Fact::Purged { count, .. } => self.deleted += count,
+            Fact::Dropped { .. } => self.dropped += 1,
+            Fact::Redriven { .. } => self.redriven += 1,
             Fact::QueueRemoved { queue } | Fact::Renamed { over: Some(queue), .. } => {
-                tally.removed += store.queue(*queue).jobs
+                self.removed += store.queue(*queue).jobs
             }
-            Fact::Flushed { db } => tally.removed += store.job_count(*db),
+            Fact::Flushed { db } => self.removed += store.job_count(*db),
             _ => {}
-        }
-    }
-}
-
-impl crate::engine::store::Store {
-    /// Jobs of a database, or of all.
-    fn job_count(&self, db: Option<Db>) -> u64 {
-        match db {
-            Some(db) => self.database(db).counts.iter().sum(),
-            None => self.counts().iter().sum(),
         }
     }
 }

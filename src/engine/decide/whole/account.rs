@@ -17,9 +17,9 @@
 
 use std::collections::HashSet;
 
-use crate::engine::Engine;
 use crate::engine::model::queue_settings::Pause;
 use crate::engine::model::request::{Side, State};
+use crate::engine::store::Store;
 use crate::engine::store::jobs::{Job, JobIndex};
 use crate::engine::store::queue::Queue;
 use crate::limits::{NAME_BYTES_MAX, SLACK_STEPS_PER_TURN};
@@ -223,7 +223,7 @@ impl<'e> Account<'e> {
     /// ends with the job that crosses `cap`. `expired` is how many jobs past their TTL may be met.
     pub fn take(
         &mut self,
-        engine: &'e Engine,
+        store: &'e Store,
         now: Micros,
         side: Option<Side>,
         count: u64,
@@ -232,7 +232,7 @@ impl<'e> Account<'e> {
     ) -> u64 {
         for side in self.sides(side) {
             self.taken[*side as usize] += count;
-            self.walk(engine, now, *side, expired);
+            self.walk(store, now, *side, expired);
         }
         (self.touched, self.taken_from) = (true, true);
         self.ready.0 = self.ready.0.saturating_sub(count);
@@ -255,8 +255,8 @@ impl<'e> Account<'e> {
         }
     }
 
-    fn walk(&mut self, engine: &'e Engine, now: Micros, side: Side, expired: &mut u64) {
-        let (at, store) = (side as usize, &engine.store);
+    fn walk(&mut self, store: &'e Store, now: Micros, side: Side, expired: &mut u64) {
+        let at = side as usize;
         let [queue] = self.queues[..] else { return };
         if self.coarse {
             return;
@@ -286,13 +286,13 @@ impl<'e> Account<'e> {
     /// which those are.
     pub fn look(
         &self,
-        engine: &'e Engine,
+        store: &'e Store,
         lo: u64,
         hi: u64,
         mut visit: impl FnMut(&Job) -> bool,
     ) -> bool {
         let [queue] = self.queues[..] else { return self.queues.is_empty() };
-        let (store, count) = (&engine.store, queue.count(State::Ready));
+        let count = queue.count(State::Ready);
         let hi = hi.min(count.saturating_sub(1));
         if lo > hi || count == 0 {
             return true;

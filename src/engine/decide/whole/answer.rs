@@ -74,11 +74,11 @@ impl<'e, 'r> Plan<'e, 'r> {
 
     /// Queues of a database, those that the transaction may make included.
     fn name_count(&self, db: Db) -> u64 {
-        (self.engine().store.name_count(db) + self.new_names(db).count()) as u64
+        (self.store.name_count(db) + self.new_names(db).count()) as u64
     }
 
     fn keys(&mut self, db: Db, pattern: &[u8]) {
-        let (store, names) = (&self.engine().store, self.name_count(db));
+        let (store, names) = (self.store, self.name_count(db));
         let (entries, mut bytes) = (1 + names * matching_cost(Some(pattern)), 0);
         let mut add = |name: &[u8]| {
             if glob::matches(pattern, name) {
@@ -94,7 +94,7 @@ impl<'e, 'r> Plan<'e, 'r> {
 
     /// The places of a range as they are now may differ, by what the transaction does before.
     fn range(&mut self, name: QueueName<'r>, start: i64, stop: i64) -> Result<(), Error> {
-        let engine = self.engine();
+        let store = self.store;
         let room = crate::limits::TRANSACTION_COST_MAX.saturating_sub(self.needs.entries);
         let account = self.account(name);
         let count = account.only().map_or(account.ready.1, |queue| queue.count(State::Ready));
@@ -116,7 +116,7 @@ impl<'e, 'r> Plan<'e, 'r> {
                 single || bytes <= BODIES_BYTES_MAX as u64
             };
             // Not walked if it is too much anyway.
-            if entries <= room && !account.look(engine, lo, hi, &mut visit) {
+            if entries <= room && !account.look(store, lo, hi, &mut visit) {
                 bytes = account.bytes_in(&[State::Ready]);
                 largest = bytes;
             }
@@ -143,7 +143,7 @@ impl<'e, 'r> Plan<'e, 'r> {
     }
 
     fn get(&mut self, name: QueueName<'r>, id: &[u8]) {
-        let (bytes, store) = (self.size_of(name, id), &self.engine().store);
+        let (bytes, store) = (self.size_of(name, id), self.store);
         let account = self.account(name);
         let came = account.came > 0;
         let of = |queue: &&Queue| {
@@ -160,7 +160,7 @@ impl<'e, 'r> Plan<'e, 'r> {
     }
 
     fn peek(&mut self, name: QueueName<'r>, state: Option<State>, count: u64) {
-        let (engine, entries) = (self.engine(), 1 + count);
+        let (store, entries) = (self.store, 1 + count);
         let states = match state {
             None => &[State::Ready, State::Delayed][..],
             Some(ref state) => std::slice::from_ref(state),
@@ -173,7 +173,6 @@ impl<'e, 'r> Plan<'e, 'r> {
             let bytes = account.bytes_in(states) + count * DELIVERED_BYTES;
             return self.answer(entries, bytes);
         };
-        let store = &engine.store;
         let mut show = |jobs: &mut dyn Iterator<Item = JobIndex>| {
             for index in jobs.take(most) {
                 let size = store.jobs.get(index).data_bytes() as u64 + DELIVERED_BYTES;

@@ -18,9 +18,10 @@ use crate::engine::decide::inspect;
 use crate::engine::decide::watch::{Stamp, Watched};
 use crate::engine::model::request::{QueueName, Request, State};
 use crate::engine::room::Bound;
-use crate::engine::{Engine, Step, Turn};
+use crate::engine::step::{Live, Step};
+use crate::engine::store::Store;
 use crate::error::Error;
-use crate::ids::{ClientId, QueueNo};
+use crate::ids::QueueNo;
 use crate::time::Micros;
 use plan::Plan;
 use std::borrow::Cow;
@@ -44,7 +45,7 @@ pub struct Whole<'r> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Begun {
     /// It has, and needs no more than this: all its requests follow in this turn, and then
-    /// [`Engine::end_transaction`].
+    /// [`Engine::end_transaction`](crate::engine::Engine::end_transaction).
     Begun(Needs),
     /// A slice of what it needs before is done: ask the same in the next turn.
     Again,
@@ -54,46 +55,44 @@ pub enum Begun {
     Refused(Error),
 }
 
-impl Engine {
+impl Step<'_, '_> {
     /// Begins a transaction. Cost: about that of running it.
-    pub fn begin_transaction(
-        &mut self,
-        now: Micros,
-        client: ClientId,
-        whole: &Whole<'_>,
-        turn: &mut Turn<'_>,
-    ) -> Begun {
-        self.hand_off(now, turn);
-        if self.gate.is_short() {
+    pub fn begin_transaction(&mut self, whole: &Whole<'_>) -> Begun {
+        self.hand_off();
+        if self.live.gate.is_short() {
             // What passes of time before must not use up what it needs.
-            let mut plan = Plan::new(self, now, whole.beside);
+            let mut plan = Plan::new(self.store, self.live, self.now, whole.beside);
             let added = whole.requests.iter().try_for_each(|request| plan.add(request));
             let facts = if added.is_ok() { plan.facts } else { Bound::default() };
             drop(plan);
-            self.gate.promise(facts);
+            self.live.gate.promise(facts);
         }
         for request in whole.requests {
-            self.catch_up_named(now, client, request, turn);
+            // What is due falls due, as before a request that is decided alone.
+            request.for_each_queue(|queue| {
+                self.queue(queue);
+            });
         }
-        if self.gate.defers() && whole.requests.iter().any(|request| self.overtakes(request)) {
-            self.gate.release();
+        let deferred = self.live.gate.defers();
+        if deferred && whole.requests.iter().any(|request| self.overtakes(request)) {
+            self.live.gate.release();
             return Begun::Again;
         }
         let watched = match whole.watched {
             [] => Watched::Unchanged,
-            queues => self.compare(now, client, queues.iter().copied(), turn),
+            queues => self.compare(queues.iter().copied()),
         };
-        self.gate.release();
+        self.live.gate.release();
         match watched {
-            Watched::Unchanged => self.begin_planned(now, whole),
+            Watched::Unchanged => self.begin_planned(whole),
             Watched::Changed => Begun::Changed,
             Watched::Again => Begun::Again,
         }
     }
 
-    fn begin_planned(&mut self, now: Micros, whole: &Whole<'_>) -> Begun {
+    fn begin_planned(&mut self, whole: &Whole<'_>) -> Begun {
         let (facts, needs) = loop {
-            let mut plan = Plan::new(self, now, whole.beside);
+            let mut plan = Plan::new(self.store, self.live, self.now, whole.beside);
             let added = whole.requests.iter().try_for_each(|request| plan.add(request));
             if let Err(refused) = added.and_then(|()| plan.check_room()) {
                 return Begun::Refused(refused);
@@ -111,48 +110,16 @@ impl Engine {
                 Ordered::Not => return Begun::Again,
             }
         };
-        self.gate.begin_whole(facts);
-        self.in_transaction = true;
+        self.live.gate.begin_whole(facts);
+        self.live.in_transaction = true;
         Begun::Begun(needs)
     }
 
     /// All requests of the transaction have been decided: whoever waits for what they left is served.
-    pub fn end_transaction(&mut self, now: Micros, turn: &mut Turn<'_>) {
-        self.in_transaction = false;
-        self.gate.end_whole();
-        self.hand_off(now, turn);
-    }
-
-    /// Whether a request that is to be part of a transaction would be refused now, for want of memory,
-    /// of the journal's room, or by its queue; the last only if `limits`, as commands before it may
-    /// change that.
-    pub fn check_queued(
-        &self,
-        now: Micros,
-        request: &Request<'_>,
-        limits: bool,
-    ) -> Result<(), Error> {
-        let mut plan = Plan::new(self, now, Needs::default());
-        match plan.add(request) {
-            Err(error @ (Error::Full { .. } | Error::Paused { .. })) if limits => Err(error),
-            // What it costs is looked at when all is known.
-            Err(_) => Ok(()),
-            Ok(()) => plan.check_room(),
-        }
-    }
-
-    /// Lets what is due fall due in the queues that a request names, as before it is decided alone.
-    fn catch_up_named(
-        &mut self,
-        now: Micros,
-        client: ClientId,
-        request: &Request<'_>,
-        turn: &mut Turn<'_>,
-    ) {
-        let mut step = Step { engine: self, now, client, turn, alone: true };
-        request.for_each_queue(|queue| {
-            step.queue(queue);
-        });
+    pub fn end_transaction(&mut self) {
+        self.live.in_transaction = false;
+        self.live.gate.end_whole();
+        self.hand_off();
     }
 
     /// Whether a request would take what clients that are served later wait for.
@@ -173,7 +140,7 @@ impl Engine {
         for (queue, state, count) in unordered {
             let count = u32::try_from(*count).unwrap_or(u32::MAX);
             let mut steps = inspect::OPEN_STEPS;
-            if !self.open(*queue, *state, count, &mut steps) {
+            if !self.store.open_ahead(*queue, *state, count, &mut steps) {
                 return Ordered::Not;
             }
             if steps < inspect::OPEN_STEPS {
@@ -181,6 +148,25 @@ impl Engine {
             }
         }
         ordered
+    }
+}
+
+/// Whether a request that is to be part of a transaction would be refused now, for want of memory,
+/// of the journal's room, or by its queue; the last only if `limits`, as commands before it may
+/// change that.
+pub fn check_queued(
+    store: &Store,
+    live: &Live,
+    now: Micros,
+    request: &Request<'_>,
+    limits: bool,
+) -> Result<(), Error> {
+    let mut plan = Plan::new(store, live, now, Needs::default());
+    match plan.add(request) {
+        Err(error @ (Error::Full { .. } | Error::Paused { .. })) if limits => Err(error),
+        // What it costs is looked at when all is known.
+        Err(_) => Ok(()),
+        Ok(()) => plan.check_room(),
     }
 }
 

@@ -5,9 +5,7 @@ use std::collections::HashMap;
 
 use ahash::RandomState;
 
-use crate::engine::Engine;
 use crate::engine::decide::whole::account::{Account, DELIVERED_BYTES, EXPIRED_MAX};
-use crate::engine::handoff::unsent::IN_HAND_BYTES;
 use crate::engine::model::queue_settings::{Pause, QueueSettings};
 use crate::engine::model::request::{
     Add, Direction, ListPop, Move, Push, QueueName, Redrive, Request, Reserve, Side, State, Taken,
@@ -15,6 +13,9 @@ use crate::engine::model::request::{
 };
 use crate::engine::model::token;
 use crate::engine::room::Bound;
+use crate::engine::step::Live;
+use crate::engine::step::unsent::IN_HAND_BYTES;
+use crate::engine::store::Store;
 use crate::engine::store::jobs::{JOB_BYTES, Stage};
 use crate::engine::store::queue::{QUEUE_BYTES, Queue};
 use crate::error::{Error, Shown};
@@ -74,7 +75,8 @@ impl Needs {
 
 /// See the module.
 pub(super) struct Plan<'e, 'r> {
-    engine: &'e Engine,
+    pub(super) store: &'e Store,
+    live: &'e Live,
     now: Micros,
     accounts: HashMap<(Db, &'r [u8]), Account<'e>, RandomState>,
     flushed: [bool; DATABASES as usize],
@@ -91,10 +93,11 @@ pub(super) struct Plan<'e, 'r> {
 
 impl<'e, 'r> Plan<'e, 'r> {
     /// Of a transaction whose commands that are not the engine's need so much.
-    pub fn new(engine: &'e Engine, now: Micros, beside: Needs) -> Plan<'e, 'r> {
-        let hasher = engine.store.hasher().state();
+    pub fn new(store: &'e Store, live: &'e Live, now: Micros, beside: Needs) -> Plan<'e, 'r> {
+        let hasher = store.hasher().state();
         Plan {
-            engine,
+            store,
+            live,
             now,
             accounts: HashMap::with_hasher(hasher),
             flushed: [false; DATABASES as usize],
@@ -173,9 +176,9 @@ impl<'e, 'r> Plan<'e, 'r> {
     /// Whether memory and journal have room for all of it.
     pub fn check_room(&self) -> Result<(), Error> {
         if self.memory > 0 {
-            self.engine.check_room_for(self.memory)?;
+            self.live.check_room_for(self.store, self.memory)?;
         }
-        self.engine.check_whole(self.facts)?;
+        self.live.gate.check_whole(self.store, self.facts)?;
         Ok(())
     }
 
@@ -187,29 +190,25 @@ impl<'e, 'r> Plan<'e, 'r> {
     }
 
     pub(super) fn account(&mut self, name: QueueName<'r>) -> &mut Account<'e> {
-        let (engine, flushed) = (self.engine, self.flushed[usize::from(name.db.0)]);
+        let (store, flushed) = (self.store, self.flushed[usize::from(name.db.0)]);
         self.accounts.entry((name.db, name.name)).or_insert_with(|| {
             if flushed {
                 return Account::gone();
             }
-            let number = engine.store.queue_no(name.db, name.name);
-            Account::of(number.map(|number| engine.store.queue(number)))
+            let number = store.queue_no(name.db, name.name);
+            Account::of(number.map(|number| store.queue(number)))
         })
-    }
-
-    pub(super) fn engine(&self) -> &'e Engine {
-        self.engine
     }
 
     /// Names in a database that have no queue yet, and may have one then.
     pub(super) fn new_names(&self, db: Db) -> impl Iterator<Item = &'r [u8]> + '_ {
         let names = self.accounts.keys().filter(move |(of, _)| *of == db).map(|(_, name)| *name);
-        names.filter(move |name| self.engine.store.queue_no(db, name).is_none())
+        names.filter(move |name| self.store.queue_no(db, name).is_none())
     }
 
     /// Bytes in a reply of the job that may have an id when the command comes to it.
     pub(super) fn size_of(&mut self, name: QueueName<'r>, id: &[u8]) -> u64 {
-        let store = &self.engine().store;
+        let store = self.store;
         let account = self.account(name);
         let of = |queue: &&Queue| {
             let index = store.locate(queue.number, id).index?;
@@ -247,18 +246,18 @@ impl<'e, 'r> Plan<'e, 'r> {
     }
 
     fn add_one(&mut self, add: &Add<'r>) -> Result<(), Error> {
-        let (engine, name) = (self.engine, add.queue);
+        let (store, settings, name) = (self.store, &self.live.settings, add.queue);
         self.answer(1, add.id.map_or(0, <[u8]>::len) as u64);
-        let lease = add.lease_ms.is_none_or(|ms| engine.check_lease(ms).is_ok());
-        if !lease || engine.resolve(add.when, self.now).is_err() {
+        let lease = add.lease_ms.is_none_or(|ms| settings.check_lease(ms).is_ok());
+        if !lease || settings.resolve(add.when, self.now).is_err() {
             return Ok(());
         }
         let mut growth = 1;
         let account = self.account(name);
         if let Some(id) = add.id {
             let only = account.only();
-            let old = only.and_then(|queue| engine.store.locate(queue.number, id).index);
-            let state = old.and_then(|index| engine.store.jobs.get(index).stage.state());
+            let old = only.and_then(|queue| store.locate(queue.number, id).index);
+            let state = old.and_then(|index| store.jobs.get(index).stage.state());
             if old.is_some() && !account.touched {
                 if add.taken != Taken::Replace {
                     return Ok(());
@@ -342,7 +341,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         let mut entries = 1 + asked + queues.len() as u64;
         for (nth, name) in queues.iter().enumerate() {
             let name = QueueName { db, name };
-            if self.engine.store.queue_no(db, name.name).is_none()
+            if self.store.queue_no(db, name.name).is_none()
                 && !self.accounts.contains_key(&(db, name.name))
             {
                 continue;
@@ -381,12 +380,13 @@ impl<'e, 'r> Plan<'e, 'r> {
         count: u64,
         ends: bool,
     ) -> (u64, u64) {
-        let (engine, now, mut expired) = (self.engine, self.now, self.expired);
+        let (store, now, mut expired) = (self.store, self.now, self.expired);
+        let held = self.live.gate.is_held();
         let account = self.account(name);
-        let gives = account.gives() && account.ready.0 > 0 && !engine.gate.is_held();
+        let gives = account.gives() && account.ready.0 > 0 && !held;
         let sure = u64::from(ends && gives);
         let bytes_max = REPLY_BYTES_MAX as u64 + count * (DELIVERED_BYTES + account.name_bytes);
-        let bytes = account.take(engine, now, side, count, bytes_max, &mut expired);
+        let bytes = account.take(store, now, side, count, bytes_max, &mut expired);
         self.expired = expired;
         (bytes, sure)
     }
@@ -398,7 +398,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         jobs: impl IntoIterator<Item = (&'i [u8], Option<u64>)>,
         force: bool,
     ) {
-        let store = &self.engine().store;
+        let store = self.store;
         let account = self.account(name);
         let (mut count, mut sure) = (0, 0);
         for (id, token) in jobs {
@@ -421,7 +421,7 @@ impl<'e, 'r> Plan<'e, 'r> {
 
     /// A job named by its id may become ready, delayed or dead.
     fn return_one(&mut self, name: QueueName<'r>, id: &[u8]) {
-        let (bytes, store) = (self.size_of(name, id), &self.engine().store);
+        let (bytes, store) = (self.size_of(name, id), self.store);
         let account = self.account(name);
         let index = account.only().and_then(|queue| store.locate(queue.number, id).index);
         account.named.extend(index);
@@ -431,7 +431,7 @@ impl<'e, 'r> Plan<'e, 'r> {
 
     /// How many dead jobs may be moved.
     fn redrive(&mut self, redrive: &Redrive<'r>) -> u64 {
-        let (store, name) = (&self.engine().store, redrive.queue);
+        let (store, name) = (self.store, redrive.queue);
         if let Which::Ids(ids) = redrive.which {
             for id in ids {
                 self.return_one(name, id);
@@ -535,8 +535,8 @@ impl<'e, 'r> Plan<'e, 'r> {
 
     /// How many dead jobs may leave.
     fn configure(&mut self, name: QueueName<'r>, changes: &QueueSettings) -> u64 {
-        let engine = self.engine;
-        if changes.lease_ms.is_some_and(|ms| engine.check_lease(ms).is_err()) {
+        let settings = &self.live.settings;
+        if changes.lease_ms.is_some_and(|ms| settings.check_lease(ms).is_err()) {
             self.answer(1, 0);
             return 0;
         }
@@ -572,7 +572,7 @@ impl<'e, 'r> Plan<'e, 'r> {
     }
 
     fn pause(&mut self, name: QueueName<'r>, direction: Direction, for_ms: Option<u64>) {
-        if for_ms.is_some_and(|ms| ms > self.engine.settings.delay_ms_max) {
+        if for_ms.is_some_and(|ms| ms > self.live.settings.delay_ms_max) {
             return self.answer(1, 0);
         }
         let until = |ms| Pause::Until(self.now.ceil().plus(ms));

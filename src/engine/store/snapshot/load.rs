@@ -1,4 +1,4 @@
-//! Loading a base file: images in, an engine out.
+//! Loading a base file: images in, a state out.
 //!
 //! Jobs are stored and indexed as they come. Where they stand (wheels, ready order, dead) is set up
 //! at the end, queue by queue, in the order that their images tell: the wheels and lists keep the
@@ -12,15 +12,15 @@ use std::mem;
 use crate::engine::model::fact::{Malformed, Reader};
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::policy::Policy;
-use crate::engine::snapshot::record;
-use crate::engine::snapshot::record::{Counts, Image, JobImage, QueueImage, QueueMore};
+use crate::engine::model::settings::Settings;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::{Job, JobIndex, Jobs, Stage};
 use crate::engine::store::memory::{Weight, Weights};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::TAIL_PLACE_MIN;
+use crate::engine::store::snapshot::record;
+use crate::engine::store::snapshot::record::{Counts, Image, JobImage, QueueImage, QueueMore};
 use crate::engine::store::{Store, place_of};
-use crate::engine::{Engine, Settings};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo};
 use crate::limits::{PRIORITY_MAX, RATE_MAX};
 use crate::time::{Micros, Millis};
@@ -38,7 +38,8 @@ const POLICIES_MAX: u32 = 1 << 31;
 /// Takes the images of a base file in the order in which they were written.
 #[derive(Debug)]
 pub struct Loader {
-    engine: Engine,
+    store: Store,
+    settings: Settings,
     counts: Counts,
     begun: bool,
     ended: bool,
@@ -80,7 +81,8 @@ impl Loader {
     /// Nothing loaded.
     pub fn new(settings: Settings) -> Loader {
         Loader {
-            engine: Engine::new(settings),
+            store: Store::new(&settings),
+            settings,
             counts: Counts::default(),
             begun: false,
             ended: false,
@@ -103,14 +105,13 @@ impl Loader {
         Ok(())
     }
 
-    /// The engine as it was when the base file was begun. Facts that came later are applied to it
-    /// next, then [`Engine::recovered`] is called.
-    pub fn finish(mut self) -> Result<Engine, Malformed> {
+    /// The state as it was when the base file was begun.
+    pub(in crate::engine) fn finish(mut self) -> Result<(Store, Settings), Malformed> {
         let malformed = Malformed { at: self.read };
         if !self.ended {
             return Err(malformed);
         }
-        let store = &mut self.engine.store;
+        let store = &mut self.store;
         let mut idle: Vec<(Millis, QueueNo)> = Vec::new();
         for standing in mem::take(&mut self.standings) {
             let number = standing.queue;
@@ -125,7 +126,7 @@ impl Loader {
         idle.sort_unstable();
         idle.into_iter().for_each(|(used, number)| store.note_idle(number, used));
         store.policies.settle_unused();
-        Ok(self.engine)
+        Ok((self.store, self.settings))
     }
 
     fn image(&mut self, image: Image<'_>) -> Fits {
@@ -133,7 +134,7 @@ impl Loader {
         match image {
             Image::Begin { number } => {
                 self.begun = true;
-                self.engine.store.number = number;
+                self.store.number = number;
                 when(number <= COUNTED_MAX * 2)
             }
             Image::Policy { number, policy } => self.policy(number, policy),
@@ -149,11 +150,11 @@ impl Loader {
     }
 
     fn policy(&mut self, number: PolicyNo, policy: Policy) -> Fits {
-        let policies = &self.engine.store.policies;
+        let policies = &self.store.policies;
         let known = policies.find(number).is_some() || policies.number(&policy, number).is_some();
         when(number.0 < POLICIES_MAX && !known)?;
         self.counts.policies += 1;
-        self.engine.store.bind_policy(number, policy);
+        self.store.bind_policy(number, policy);
         Some(())
     }
 
@@ -163,7 +164,7 @@ impl Loader {
         when(db.0 < DATABASES && place_of(number).0 == usize::from(db.0))?;
         when(counted(sequence) && sequence >= 0 && counted(last_place))?;
         when(record::totals(&totals).iter().all(|total| *total <= COUNTED_MAX))?;
-        let store = &mut self.engine.store;
+        let store = &mut self.store;
         when(store.bound_queue(number).is_none() && store.queue_no(db, name).is_none())?;
         self.counts.queues += 1;
         store.bind_queue(number, db, name);
@@ -180,7 +181,7 @@ impl Loader {
         // It stands right behind its queue, so none of the queue's jobs has been seen.
         let standing = self.standings.last_mut().filter(|last| last.queue == number)?;
         standing.first_place = first_place;
-        let store = &mut self.engine.store;
+        let store = &mut self.store;
         let queue = store.queue(number);
         when(record::more_bytes(queue) == 0 && queue.table.iter().next().is_none())?;
         when(settings.priority.is_none_or(|priority| priority <= PRIORITY_MAX))?;
@@ -203,7 +204,7 @@ impl Loader {
         {
             return Some(at);
         }
-        let at = self.engine.store.bound_queue(queue)?.born as usize - 1;
+        let at = self.store.bound_queue(queue)?.born as usize - 1;
         self.likely = Some((queue, at));
         Some(at)
     }
@@ -213,7 +214,7 @@ impl Loader {
         let standing = &mut self.standings[at];
         standing.check(&image)?;
         let JobImage { queue, stage, timer, order, .. } = image;
-        let store = &mut self.engine.store;
+        let store = &mut self.store;
         let ttl_ms = store.policies.find(image.policy)?.ttl_ms;
         let mut job = store.jobs.make(image.id, image.body, image.policy);
         (job.priority, job.added, job.order, job.stage) =
@@ -261,7 +262,7 @@ impl Loader {
 
     fn window(&mut self, queue: QueueNo, id: &[u8], policy: PolicyNo, end: Millis) -> Fits {
         let at = self.standing_of(queue)?;
-        let store = &mut self.engine.store;
+        let store = &mut self.store;
         store.policies.find(policy)?;
         when(id.len() <= usize::from(u16::MAX))?;
         let mut job = store.jobs.make(id, &[], policy);

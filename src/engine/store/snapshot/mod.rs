@@ -14,10 +14,9 @@
 //!
 //! The same bit serves the walk and the changes, so every job is written exactly once.
 
-pub(super) mod load;
+pub mod load;
 pub mod record;
 
-use crate::engine::Engine;
 use crate::engine::model::fact::Fact;
 use crate::engine::store::apply::queue_of;
 use crate::engine::store::jobs::hash::wide;
@@ -219,7 +218,8 @@ impl Store {
         running.is_some_and(|running| running.grave.is_some()) || !self.kept.is_empty()
     }
 
-    fn begin_base(&mut self) {
+    /// Begins a base file. One that is being written is abandoned.
+    pub fn begin_base(&mut self) {
         self.abandon_base();
         self.bases.number = self.bases.number.checked_add(1).unwrap_or(1);
         self.bases.running = Some(Box::new(Running {
@@ -234,7 +234,8 @@ impl Store {
         record::write_begin(&mut self.bases.output, self.number);
     }
 
-    fn abandon_base(&mut self) {
+    /// Gives up the base file that is being written, if there is one, and forgets the output.
+    pub fn abandon_base(&mut self) {
         self.bases.output = Vec::new();
         if let Some(running) = self.bases.running.take() {
             if let Some((grave, _)) = running.grave {
@@ -343,23 +344,16 @@ impl Bases {
     }
 }
 
-impl Engine {
-    /// Begins a base file: the state as it is now, between two turns. O(1). One that is being
-    /// written is abandoned.
-    pub fn begin_base(&mut self) {
-        self.store.begin_base();
-    }
-
+impl Store {
     /// Appends images to the output; true when the base file is complete. Ends after `images_max`
-    /// steps of the walk (an image, or a look at a table of the id index) or with the image that
-    /// reaches `bytes_max`. Panics if none is being written.
+    /// steps of the walk or with the image that reaches `bytes_max`.
     pub fn base_slice(&mut self, images_max: u32, bytes_max: usize) -> bool {
-        let before = self.store.bases.output.len();
+        let before = self.bases.output.len();
         for _ in 0..images_max {
-            if self.store.bases.output.len() - before >= bytes_max {
+            if self.bases.output.len() - before >= bytes_max {
                 return false;
             }
-            self.store.base_step();
+            self.base_step();
             if !self.is_base_running() {
                 return true;
             }
@@ -367,30 +361,24 @@ impl Engine {
         false
     }
 
-    /// The images that are to go to the base file, whole ones only; to be taken away. Facts append
-    /// here too: images of what they change.
-    pub fn base_output(&mut self) -> &mut Vec<u8> {
-        &mut self.store.bases.output
+    /// The images that are to go to the base file, whole ones only.
+    pub fn base_output(&self) -> &[u8] {
+        &self.bases.output
     }
 
-    /// Bytes of those images.
-    pub fn base_output_bytes(&self) -> usize {
-        self.store.bases.output.len()
+    /// The same, to be taken away.
+    pub fn base_output_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bases.output
     }
 
     /// Whether a base file is being written.
     pub fn is_base_running(&self) -> bool {
-        self.store.bases.is_running()
-    }
-
-    /// Gives up the base file that is being written, if there is one, and forgets the output.
-    pub fn abandon_base(&mut self) {
-        self.store.abandon_base();
+        self.bases.is_running()
     }
 
     /// How many bytes of images a base file would have if it were written now. O(16).
     pub fn base_bytes(&self) -> u64 {
-        let queues: u64 = self.store.databases.iter().map(|database| database.image_bytes).sum();
-        record::FRAME_BYTES + self.store.policy_image_bytes + queues
+        let queues: u64 = self.databases.iter().map(|database| database.image_bytes).sum();
+        record::FRAME_BYTES + self.policy_image_bytes + queues
     }
 }

@@ -1,0 +1,104 @@
+//! Leases that end with their connection, or with the server.
+
+use crate::engine::model::fact::{Destination, Fact};
+use crate::engine::model::request::State;
+use crate::engine::step::leases::Bound;
+use crate::engine::step::retry::Failure;
+use crate::engine::step::unfinished::Unfinished;
+use crate::engine::step::{Live, Step};
+use crate::engine::store::Store;
+use crate::engine::store::queue::Queue;
+use crate::ids::{ClientId, Token};
+
+/// Bound leases ended at once when a connection closes; time passing does the rest.
+const UNBIND_AT_ONCE: u32 = 64;
+
+impl Step<'_, '_> {
+    /// The client's connection is gone: it waits for nothing and watches nothing any more, and its bound
+    /// leases end.
+    pub fn close(&mut self) {
+        self.live.stop_waiting(self.store, self.client);
+        self.live.unsent.sent(self.client);
+        self.live.abandon(self.store, self.client);
+        self.live.watched.unwatch(self.client);
+        self.live.leases.lose(self.client);
+        self.within(UNBIND_AT_ONCE, |step| step.end_lost());
+        self.hand_off();
+    }
+
+    /// Ends leases whose connection is gone, as far as their facts fit; true when none is left.
+    pub fn end_lost(&mut self) -> bool {
+        while let Some(leases) = self.live.leases.lost.front_mut() {
+            if !self.live.gate.lets_time_pass() || !self.budget.take() {
+                return false;
+            }
+            let Some(Bound { queue, index, token }) = leases.next() else {
+                self.live.leases.lost.pop_front();
+                continue;
+            };
+            if self.store.is_lease(queue, index, token) {
+                self.end_lease(queue, index, Failure::Lost);
+            }
+        }
+        true
+    }
+
+    /// In an orderly shutdown: ends all bound leases; true when none is left.
+    pub fn end_bound(&mut self) -> bool {
+        // Nothing can be recorded any more, and trying again would be for ever: the next start ends them.
+        if !self.live.gate.lets_time_pass() {
+            return true;
+        }
+        // What there is no room for stays handed over, as after a crash.
+        if !self.return_unsent() || !self.end_lost() {
+            return false;
+        }
+        self.live.leases.end_all();
+        while let Some(leases) = self.live.leases.ending.front_mut() {
+            if !self.budget.take() {
+                return false;
+            }
+            let Some(Bound { queue, index, token }) = leases.next() else {
+                self.live.leases.ending.pop_front();
+                continue;
+            };
+            if self.store.is_lease(queue, index, token) {
+                let (id, at) = (self.store.id_of(index), self.store.located(index));
+                let (lost, counted, to) = (true, false, Destination::Ready);
+                self.commit(&Fact::LeaseOver { queue, id: &id, lost, counted, to }, at);
+                self.touch(queue, None);
+            }
+        }
+        true
+    }
+}
+
+impl Live {
+    /// A request of the client that was half done is not asked again. What was done of it stays.
+    pub fn abandon(&mut self, store: &mut Store, client: ClientId) {
+        self.forecast.take_if(|forecast| forecast.client == client);
+        if let Some(Unfinished::Search(search)) = self.unfinished.remove(&client) {
+            search.end_walk(store, client);
+        }
+    }
+
+    /// After a restart, when all is loaded and replayed: the connections of bound leases are gone.
+    pub fn recover(&mut self, store: &mut Store) {
+        let of_queue = |queue: &Queue| {
+            let leased = queue.leases.iter(&store.timers);
+            let bound = leased.filter_map(|index| {
+                let history = store.jobs.history(index).filter(|history| history.bound)?;
+                Some(Bound { queue: queue.number, index, token: Token(history.token) })
+            });
+            bound.collect::<Vec<_>>()
+        };
+        let bound: Vec<Bound> = store.queues().flat_map(of_queue).collect();
+        if !bound.is_empty() {
+            self.leases.lost.push_back(bound.into_iter());
+        }
+        // Some may have been left when more of them had to leave than one turn does.
+        let crowded = |queue: &&Queue| queue.count(State::Dead) > queue.dead_max();
+        let crowded: Vec<_> = store.queues().filter(crowded).map(|queue| queue.number).collect();
+        crowded.into_iter().for_each(|number| self.list_sweeping(store, number));
+    }
+}

@@ -1,0 +1,161 @@
+//! Time passing, in slices.
+//!
+//! Queues with due work take turns of [`SLICE_STEPS`], so that one queue's million jobs do not hold
+//! up another queue's one.
+
+mod bound;
+
+use crate::engine::model::fact::Fact;
+use crate::engine::model::reply::Reply;
+use crate::engine::model::turn::Advanced;
+use crate::engine::step::{Live, Step};
+use crate::engine::store::{Located, Store};
+use crate::limits;
+use crate::time::Millis;
+
+/// Steps a queue gets before the next queue's turn.
+const SLICE_STEPS: u32 = 256;
+
+/// The reply to a waiter whose deadline came, or whom CLIENT UNBLOCK released.
+pub const TIMED_OUT: Reply<'static> = Reply::NilArray;
+
+impl Step<'_, '_> {
+    /// Lets time pass, in about as many steps as the budget has.
+    pub fn advance(&mut self) -> Advanced {
+        self.live.handed_bytes = 0;
+        self.live.slack = limits::SLACK_STEPS_PER_TURN;
+        self.live.opening = limits::OPENING_STEPS_PER_TURN;
+        let returned = self.at_least_a_slice(Step::return_unsent);
+        // Before the sweep: with a backoff of 0 it leaves jobs that are due now.
+        let ended = self.at_least_a_slice(Step::end_lost);
+        self.hand_off();
+        let swept = self.sweep_all();
+        if swept {
+            self.live.gate.caught_up();
+        }
+        // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
+        let timed_out = self.at_least_a_slice(Step::time_out);
+        let forgotten = self.forget_idle();
+        let tidy = self.store.bury_slice(self.budget.steps()) && self.tidy();
+        // Without room, who asks again at once finds the same.
+        let passed = swept && returned && ended && forgotten || !self.live.gate.lets_time_pass();
+        let more = !(passed && timed_out && tidy);
+        Advanced { next_wakeup: next_wakeup(self.store, self.live), more }
+    }
+
+    /// Does what comes first in any case, however little is left, and takes nothing of that away.
+    fn at_least_a_slice(&mut self, work: impl FnOnce(&mut Self) -> bool) -> bool {
+        self.within(self.budget.left().max(SLICE_STEPS), work).0
+    }
+
+    fn sweep_all(&mut self) -> bool {
+        if !self.live.gate.lets_time_pass() {
+            return false;
+        }
+        // Half of the budget, so that a herd of queues does not keep those from being swept that
+        // have been woken.
+        let (all_woken, used) = self.within(self.budget.left().div_ceil(2), |step| {
+            while let Some(number) = step.store.woken(step.now.floor(), step.budget.steps()) {
+                step.list_sweeping(number);
+            }
+            !step.budget.is_used_up()
+        });
+        self.budget.spend(used);
+        while let Some(number) = self.live.sweeping.pop_front() {
+            if self.store.bound_queue(number).is_none_or(|queue| !queue.sweeping) {
+                continue;
+            }
+            let slice = self.budget.left().min(SLICE_STEPS);
+            let (done, used) = self.within(slice, |step| step.sweep(number));
+            self.budget.spend(used);
+            self.hand_off();
+            if !done {
+                self.live.sweeping.push_back(number);
+                if self.budget.is_used_up() || !self.live.gate.lets_time_pass() {
+                    return false;
+                }
+            }
+        }
+        !self.budget.is_used_up() && all_woken
+    }
+
+    fn time_out(&mut self) -> bool {
+        if self.live.gate.defers() {
+            // There may be a job for who is late by then.
+            return true;
+        }
+        let at = self.live.monotonic.unwrap_or(self.now).floor();
+        loop {
+            match self.live.waiters.late(at, self.budget.steps()) {
+                Ok(Some(_)) if self.budget.is_used_up() => return false,
+                Ok(Some(client)) => {
+                    // One may wait for ten thousand queues.
+                    self.budget.spend(1 + self.live.waiters.line_count(client));
+                    self.live.stop_waiting(self.store, client);
+                    self.turn.outbox.reply(client, TIMED_OUT);
+                }
+                Ok(None) => return true,
+                Err(()) => return false,
+            }
+        }
+    }
+
+    /// Forgets queues without jobs and windows: after `stats-retention`, or the longest unused when
+    /// there are too many. False if there are more of them.
+    fn forget_idle(&mut self) -> bool {
+        for _ in 0..limits::FORGOTTEN_PER_TURN {
+            let Some(idle) = self.store.first_idle() else { return true };
+            if !self.live.gate.lets_time_pass() {
+                return false;
+            }
+            let old = idle.since.plus(self.live.settings.stats_retention_ms) <= self.now.floor();
+            if !old && self.store.idle_count() <= limits::IDLE_QUEUES_MAX {
+                return true;
+            }
+            let Some(queue) = self.store.take_idle(idle) else { continue };
+            if queue.line.is_some() {
+                self.store.note_idle(idle.queue, self.now.floor());
+            } else {
+                self.commit(&Fact::QueueForgotten { queue: idle.queue }, Located::NOTHING);
+            }
+        }
+        false
+    }
+
+    /// Gives back what freed jobs leave behind, in slices; true when done.
+    fn tidy(&mut self) -> bool {
+        let share = self.budget.left().min(limits::TIDYING_STEPS_PER_TURN);
+        let max = self.live.settings.memory_bytes_max;
+        if max > 0 && self.store.held_bytes() > max - max / 16 {
+            self.store.press();
+        }
+        let (done, used) = self.within(share, |step| {
+            let Step { store, live, now, budget, .. } = step;
+            let searched = |queue| live.unfinished.values().any(|search| search.is_in(queue));
+            store.tidy(Some(now.floor()), budget.steps(), live.unsent.is_empty(), searched)
+        });
+        self.budget.spend(used);
+        done
+    }
+}
+
+/// When time must pass next, at the latest. What there is no room for waits for that, and a deadline on
+/// the monotonic clock is not among it.
+pub fn next_wakeup(store: &Store, live: &Live) -> Option<Millis> {
+    let passes = live.gate.lets_time_pass();
+    let serves = !live.touched.is_empty() && live.gate.serves();
+    let begun = !live.sweeping.is_empty() || !live.leases.lost.is_empty();
+    let returns = live.unsent.may_return(|taken| live.gate.has_room(taken.returning_bytes_max()));
+    let tidying = store.next_tidying();
+    if passes && begun || serves || returns || tidying == Some(Millis(0)) {
+        return Some(Millis(0));
+    }
+    let timed = live.monotonic.is_none() && !live.gate.defers();
+    let timeout = live.waiters.next_wakeup().filter(|_| timed);
+    if !passes {
+        return [timeout, tidying].into_iter().flatten().min();
+    }
+    let idle = store.first_idle();
+    let forget = idle.map(|idle| idle.since.plus(live.settings.stats_retention_ms));
+    [store.next_wakeup(), timeout, forget, tidying].into_iter().flatten().min()
+}

@@ -1,0 +1,52 @@
+//! Whether a job may be taken from a queue now. Consulted only when deciding.
+
+use crate::engine::model::request::State;
+use crate::engine::step::Step;
+use crate::ids::QueueNo;
+use crate::time::Micros;
+
+impl Step<'_, '_> {
+    /// Whether settings and pauses let one more job of the queue be taken. One that does not is as
+    /// good as empty for whoever takes.
+    pub fn may_take(&self, number: QueueNo) -> bool {
+        let queue = self.store.queue(number);
+        !queue.holds_back || queue.gives(self.now)
+    }
+
+    /// A job was handed over.
+    pub fn note_taken(&mut self, number: QueueNo) {
+        let queue = self.store.queue_mut(number);
+        if queue.holds_back
+            && let Some(rate) = queue.rate()
+        {
+            queue.pace.take(rate, self.now);
+        }
+    }
+
+    /// What was handed over at `at` never left the server.
+    pub fn note_untaken(&mut self, number: QueueNo, at: Micros) {
+        let queue = self.store.queue_mut(number);
+        if let Some(rate) = queue.rate() {
+            queue.pace.give_back(rate, at);
+        }
+    }
+
+    /// Sees to it that the queue's line is served when the rate allows the next delivery.
+    pub fn wake_for_rate(&mut self, number: QueueNo) {
+        let queue = self.store.queue(number);
+        let waits = queue.holds_back && queue.line.is_some() && queue.count(State::Ready) > 0;
+        if waits && queue.rate().is_some() && queue.pace.allowed() > self.now {
+            self.store.wake_by(number, queue.pace.allowed().ceil());
+        }
+    }
+
+    /// Serves those who wait in line before somebody else asks: the rate may allow a delivery
+    /// before the queue wakes for it.
+    pub fn serve_line_first(&mut self, number: QueueNo) {
+        let queue = self.store.queue(number);
+        if queue.holds_back && queue.line.is_some() && queue.count(State::Ready) > 0 {
+            self.touch(number, None);
+            self.hand_off();
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! How much may still be done in a turn.
+
+/// Steps that may still be done: a job that falls due, a timer moved to a lower level, a job freed are
+/// about one each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget(u32);
+
+impl Budget {
+    /// So many steps.
+    pub fn of(steps: u32) -> Budget {
+        Budget(steps)
+    }
+
+    /// How many are left.
+    pub fn left(self) -> u32 {
+        self.0
+    }
+
+    /// Whether none is left.
+    pub fn is_used_up(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Takes one; false if none is left.
+    pub fn take(&mut self) -> bool {
+        let left = self.0.checked_sub(1);
+        self.0 = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// Takes as many as there are, up to `steps`.
+    pub fn spend(&mut self, steps: u32) {
+        self.0 = self.0.saturating_sub(steps);
+    }
+
+    /// For what counts down its steps itself.
+    pub fn steps(&mut self) -> &mut u32 {
+        &mut self.0
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether a queue takes new jobs, and whether there is memory for them. Consulted only when deciding.
+
+use crate::engine::model::request::{QueueName, State};
+use crate::engine::step::{Live, Step};
+use crate::engine::store::Store;
+use crate::engine::store::jobs::bodies::stored_bytes;
+use crate::engine::store::jobs::{JOB_BYTES, JobIndex};
+use crate::engine::store::memory::text_bytes;
+use crate::engine::store::queue::QUEUE_BYTES;
+use crate::error::{Error, Shown};
+use crate::ids::QueueNo;
+use crate::limits;
+
+/// Leases may take memory beyond the limit up to this part of it; what they could take beyond that is kept
+/// back when jobs are added.
+pub const LEASE_SHARE: u64 = 16;
+
+impl Step<'_, '_> {
+    /// Whether the queue takes new jobs, of which there will be `growth` more then.
+    pub fn check_admission(&self, number: QueueNo, growth: u64) -> Result<(), Error> {
+        let queue = self.store.queue(number);
+        if queue.pauses.into.holds(self.now) {
+            let left_ms = queue.pauses.into.end().map(|end| end.0 - self.now.floor().0);
+            return Err(Error::Paused { queue: Shown::new(&queue.name), left_ms });
+        }
+        let Some(settings) = &queue.settings else { return Ok(()) };
+        let max = settings.max_jobs.unwrap_or(0);
+        let jobs = queue.jobs - queue.count(State::Dead);
+        if max > 0 && growth > 0 && jobs.saturating_add(growth) > max {
+            return Err(Error::Full { queue: Shown::new(&queue.name), jobs, max });
+        }
+        Ok(())
+    }
+
+    /// Whether new jobs, with so many bytes of id and body each, may be added to the queue of this name,
+    /// whose number is `queue` if it has one.
+    pub fn check_adding(
+        &self,
+        queue: Option<QueueNo>,
+        name: QueueName<'_>,
+        sizes: impl ExactSizeIterator<Item = usize> + Clone,
+    ) -> Result<(), Error> {
+        if let Some(queue) = queue {
+            self.check_admission(queue, sizes.len() as u64)?;
+        }
+        self.check_memory(queue, name, sizes)
+    }
+
+    /// Whether there is memory for jobs, and for their queue if it is new. Jobs that find room in what is
+    /// held need no more of it.
+    pub fn check_memory(
+        &self,
+        queue: Option<QueueNo>,
+        name: QueueName<'_>,
+        sizes: impl ExactSizeIterator<Item = usize> + Clone,
+    ) -> Result<(), Error> {
+        // What a transaction adds was looked at before it began.
+        if self.live.in_transaction || self.live.settings.memory_bytes_max == 0 {
+            return Ok(());
+        }
+        let bytes =
+            sizes.clone().map(|bytes| stored_bytes(bytes) + JOB_BYTES).sum::<usize>() as u64;
+        let new = if queue.is_none() { QUEUE_BYTES + name.name.len() as u64 } else { 0 };
+        let fits = || sizes.len() == 1 && sizes.clone().all(|size| self.store.jobs.has_room(size));
+        self.live.check_memory_for(self.store, bytes + new, sizes.len() as u64, fits)
+    }
+
+    /// Whether there is memory for this text instead of the one that is kept with the job, if any.
+    pub fn has_memory_for_text(&self, index: JobIndex, text: &[u8]) -> bool {
+        let kept = self.store.jobs.history(index).and_then(|history| history.error.as_deref());
+        let more = text_bytes(Some(text)).saturating_sub(text_bytes(kept));
+        more == 0 || self.live.check_room_for(self.store, more as u64).is_ok()
+    }
+}
+
+impl Live {
+    /// Whether there is memory for so many bytes more.
+    pub fn check_room_for(&self, store: &Store, bytes: u64) -> Result<(), Error> {
+        self.check_memory_for(store, bytes, 0, || false)
+    }
+
+    /// Whether there is memory for so many bytes more, of so many new jobs or of something else; what `fits`
+    /// finds room in what is held.
+    ///
+    /// A job that is delivered for the first time takes a history more, and taking is never refused. So
+    /// adding keeps that back, for as far as it goes beyond the 16th by which leases may exceed the limit:
+    ///
+    /// ```text
+    /// maxmemory 1,000 MB, histories of 104 B:   4 KiB a job   240,000 jobs, 25 MB to come: nothing is kept back
+    ///                                             92 B a job   5.4 million jobs: 500 MB, and 562 MB to come
+    /// ```
+    fn check_memory_for(
+        &self,
+        store: &Store,
+        bytes: u64,
+        jobs: u64,
+        fits: impl FnOnce() -> bool,
+    ) -> Result<(), Error> {
+        let max = self.settings.memory_bytes_max;
+        if max == 0 {
+            return Ok(());
+        }
+        let used = store.bytes + bytes;
+        if used > max {
+            return Err(Error::OutOfMemory { used, max });
+        }
+        let left = max + max / LEASE_SHARE - used;
+        let leases = store.lease_bytes_to_come(left, jobs);
+        if leases > left {
+            return Err(Error::OutOfMemoryForLeases { used, leases, max });
+        }
+        // Whatever room there is in what is held: pages that hold nothing may not be resident.
+        if self.settings.memory_bytes_over > 0 {
+            store.press();
+            let used = max.saturating_add(self.settings.memory_bytes_over);
+            return Err(Error::OutOfMemory { used, max });
+        }
+        let held = self.held_bytes(store) + bytes;
+        if held > max + limits::HELD_BYTES_BEYOND && !fits() {
+            store.press();
+            return Err(Error::OutOfMemory { used: held, max });
+        }
+        Ok(())
+    }
+
+    /// Bytes held for jobs and queues, with what freed jobs have left behind until it is given back.
+    pub fn held_bytes(&self, store: &Store) -> u64 {
+        store.held_bytes().max(store.bytes) + self.unsent.returning_bytes() as u64
+    }
+}

@@ -1,0 +1,69 @@
+//! Jobs and leases that end by themselves.
+
+use crate::engine::model::fact::{Destination, Fact};
+use crate::engine::model::request::State;
+use crate::engine::room::DROPPED_PER_DEATH;
+use crate::engine::step::Step;
+use crate::engine::step::retry::{Failure, destination};
+use crate::engine::store::jobs::JobIndex;
+use crate::ids::QueueNo;
+use crate::time::Millis;
+
+impl Step<'_, '_> {
+    /// A job's TTL has passed.
+    pub fn expire(&mut self, queue: QueueNo, index: JobIndex) {
+        let (id, at) = (self.store.id_of(index), self.store.located(index));
+        let window_end = self.window_end(index);
+        self.commit(&Fact::Expired { queue, id: &id, window_end }, at);
+    }
+
+    /// Until when the id stays taken if the job ends now; 0 not at all.
+    pub fn window_end(&self, index: JobIndex) -> Millis {
+        match self.store.policy(index).unique_ms {
+            0 => Millis(0),
+            unique_ms => self.now.ceil().plus(unique_ms),
+        }
+    }
+
+    /// A lease ended by itself: at its end, or when its connection was gone before that. After a downtime,
+    /// a step of the clock or a stall that may be long past, and what follows counts from it all the same.
+    pub fn end_lease(&mut self, queue: QueueNo, index: JobIndex, failure: Failure) {
+        let (id, at) = (self.store.id_of(index), self.store.located(index));
+        let ended = self.store.timers.due(index).min(self.now.ceil());
+        let to = destination(self.store, queue, index, failure, ended, self.now);
+        let lost = failure == Failure::Lost;
+        self.commit(&Fact::LeaseOver { queue, id: &id, lost, counted: true, to }, at);
+        self.settled(queue, to);
+    }
+
+    /// What follows from where a job went.
+    pub fn settled(&mut self, queue: QueueNo, to: Destination) {
+        self.note_place_free(queue);
+        match to {
+            Destination::Ready => self.touch(queue, None),
+            Destination::Delayed { .. } => {}
+            Destination::Dead { .. } => {
+                // Not all that are too many: what follows from one death has to fit into its bound.
+                let _ = (0..DROPPED_PER_DEATH).all(|_| self.drop_surplus_dead(queue));
+            }
+        }
+    }
+
+    /// Drops the oldest dead letter if there are too many; false if there are not.
+    pub fn drop_surplus_dead(&mut self, queue: QueueNo) -> bool {
+        let queue_ref = self.store.queue(queue);
+        let surplus = queue_ref.count(State::Dead) > queue_ref.dead_max();
+        if surplus {
+            self.drop_oldest_dead(queue);
+        }
+        surplus
+    }
+
+    /// Drops the oldest dead letter; there is one.
+    pub fn drop_oldest_dead(&mut self, queue: QueueNo) {
+        let index = self.store.oldest_dead(queue);
+        let index = index.expect("what is counted as dead stands among the dead");
+        let (id, at) = (self.store.id_of(index), self.store.located(index));
+        self.commit(&Fact::Dropped { queue, id: &id }, at);
+    }
+}

@@ -1,0 +1,109 @@
+//! A forecast that is being made: how many delayed jobs fall due in each of the next spans.
+//!
+//! The wheel keeps no counts, as each would cost a cache miss on every cancel, and the edges of spans
+//! hardly ever are those of its slots. So the jobs are counted one by one, in the order of the id index
+//! and in slices, while the engine goes on. What is told holds for the instant at which it was begun,
+//! X, all the same:
+//!
+//! ```text
+//! index   [ counted ........ | cursor | ........ not yet ]
+//! ```
+//!
+//! a job that stops being delayed before the cursor came to it is counted as it leaves, and one that
+//! was delayed after X has a later sequence and is passed over. Growing the index changes no order in
+//! it, so every other job is met exactly once.
+
+use crate::engine::model::fact::Fact;
+use crate::engine::store::apply::queue_of;
+use crate::engine::store::jobs::hash::wide;
+use crate::engine::store::jobs::index::cursor_of;
+use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::engine::store::queue::Queue;
+use crate::engine::store::{Located, Store};
+use crate::ids::{ClientId, QueueNo};
+use crate::time::{Micros, Millis};
+
+/// There is one at a time; who asks meanwhile is asked to come again.
+#[derive(Debug)]
+pub struct Forecast {
+    pub client: ClientId,
+    queue: QueueNo,
+    born: u64,
+    /// Jobs delayed later, by their sequence, are passed over.
+    sequence: i64,
+    /// What is due by then is ready, whether it has been swept or not.
+    now: Millis,
+    /// Where the first span begins: the next full ms, from which relative delays count.
+    from: Millis,
+    span_ms: u64,
+    pub counts: Vec<u64>,
+    /// How far in the id index.
+    cursor: u64,
+}
+
+impl Forecast {
+    pub fn new(client: ClientId, queue: &Queue, now: Micros, span_ms: u64, count: u32) -> Forecast {
+        Forecast {
+            client,
+            queue: queue.number,
+            born: queue.born,
+            sequence: queue.sequence,
+            now: now.floor(),
+            from: now.ceil(),
+            span_ms,
+            counts: vec![0; count as usize],
+            cursor: 0,
+        }
+    }
+
+    /// Whether it is of this queue, and not of another that had its number.
+    pub fn is_of(&self, queue: &Queue) -> bool {
+        self.queue == queue.number && self.born == queue.born
+    }
+
+    /// Counts about `jobs_max` jobs; true when all are counted.
+    pub fn count_slice(&mut self, store: &Store, jobs_max: usize) -> bool {
+        let queue = store.queue(self.queue);
+        let cursor = self.cursor;
+        self.cursor = store.scan_jobs(queue, cursor, jobs_max, |index| self.count(store, index));
+        self.cursor == 0
+    }
+
+    fn count(&mut self, store: &Store, index: JobIndex) {
+        let (job, due) = (store.jobs.get(index), store.timers.due(index));
+        if job.stage != Stage::Delayed || job.order >= self.sequence || due <= self.now {
+            return;
+        }
+        let span = due.0.saturating_sub(self.from.0 + 1) / self.span_ms;
+        let count = usize::try_from(span).ok().and_then(|span| self.counts.get_mut(span));
+        if let Some(count) = count {
+            *count += 1;
+        }
+    }
+}
+
+/// A fact is about to be applied: a delayed job that it names stops being so, or goes on with another
+/// sequence. What is purged is no more to be told of.
+pub fn pass(forecast: &mut Option<Box<Forecast>>, store: &Store, fact: &Fact<'_>, at: Located) {
+    match (queue_of(fact), at.index) {
+        (Some(queue), Some(index)) => pass_job(forecast, store, queue, index),
+        (Some(queue), None) if matches!(fact, Fact::Purged { .. }) => {
+            forecast.take_if(|forecast| forecast.queue == queue);
+        }
+        _ => {}
+    }
+}
+
+/// The same of a job.
+pub fn pass_job(
+    forecast: &mut Option<Box<Forecast>>,
+    store: &Store,
+    queue: QueueNo,
+    index: JobIndex,
+) {
+    let forecast = forecast.as_mut().filter(|forecast| forecast.queue == queue);
+    let cursor = cursor_of(wide(store.jobs.get(index).hash));
+    if let Some(forecast) = forecast.filter(|forecast| cursor >= forecast.cursor) {
+        forecast.count(store, index);
+    }
+}

@@ -1,0 +1,172 @@
+//! What is due in one queue. Jobs fall due before leases run out before anything expires. Nothing is
+//! handed to waiters here.
+
+use crate::engine::model::fact::Fact;
+use crate::engine::model::request::State;
+use crate::engine::step::retry::Failure;
+use crate::engine::step::{Step, events, forecast};
+use crate::engine::store::Located;
+use crate::engine::store::apply::Swept;
+use crate::engine::store::jobs::{JobIndex, Stage};
+use crate::ids::QueueNo;
+use crate::time::Millis;
+use crate::wheel::Peek;
+
+impl Step<'_, '_> {
+    /// Does what is due in one queue; false if budget or room were used up before the end.
+    pub fn sweep(&mut self, number: QueueNo) -> bool {
+        loop {
+            let done = self.end_pauses(number)
+                && self.sweep_delayed(number)
+                && self.sweep_leases(number)
+                && self.sweep_ends(number)
+                && self.sweep_dead(number);
+            let queue = self.store.queue(number);
+            if queue.line.is_some() && queue.count(State::Ready) > 0 {
+                // A hand-off that met too many expired jobs goes on behind them.
+                self.touch(number, None);
+            }
+            if !done {
+                self.list_sweeping(number);
+                return false;
+            }
+            let opening = self.open_ahead(number);
+            self.store.rearm(number, opening);
+            // A lease that ended with a backoff of 0 left a job that is due now.
+            if self.store.queue(number).wake > self.now.floor() {
+                self.store.queue_mut(number).sweeping = false;
+                return true;
+            }
+        }
+    }
+
+    /// Opens slots of a queue's delayed jobs ahead of their time, in slices: when to go on at the
+    /// earliest. A slot of 65 s can hold millions of jobs, and until it was opened none of them could
+    /// fall due.
+    fn open_ahead(&mut self, number: QueueNo) -> Millis {
+        let next_ms = self.now.floor().plus(1);
+        if self.store.queue(number).opening >= next_ms {
+            return next_ms;
+        }
+        // Half of what is left, so that no queue keeps the others from being opened.
+        let share = self.live.opening.div_ceil(2);
+        let mut left = share;
+        let done = self.store.open_next(number, &mut left);
+        self.live.opening -= share - left;
+        if done { Millis(0) } else { next_ms }
+    }
+
+    /// Ends pauses whose time is over.
+    fn end_pauses(&mut self, queue: QueueNo) -> bool {
+        let pauses = self.store.queue(queue).pauses;
+        if pauses.next_end().is_none_or(|end| end > self.now.floor()) {
+            return true;
+        }
+        let goes_on = self.live.gate.lets_time_pass() && self.budget.take();
+        if goes_on {
+            let pauses = pauses.still(self.now);
+            self.commit(&Fact::Paused { queue, pauses }, Located::NOTHING);
+        }
+        goes_on
+    }
+
+    /// Drops dead letters that are too many since the limit went down.
+    fn sweep_dead(&mut self, number: QueueNo) -> bool {
+        while !self.budget.is_used_up() && self.live.gate.lets_time_pass() {
+            if !self.drop_surplus_dead(number) {
+                return true;
+            }
+            self.budget.spend(1);
+        }
+        let queue = self.store.queue(number);
+        queue.count(State::Dead) <= queue.dead_max()
+    }
+
+    fn sweep_delayed(&mut self, number: QueueNo) -> bool {
+        let queue = self.store.queue(number);
+        let (enters, place) = (queue.due_enters(), queue.next_place(queue.due_enters()));
+        let done = loop {
+            if !self.live.gate.lets_time_pass() {
+                break false;
+            }
+            match self.sweep_due(number) {
+                Peek::Due(index) => self.expire(number, index),
+                none => break none == Peek::Empty,
+            }
+        };
+        if self.store.queue(number).next_place(enters) != place {
+            self.touch(number, Some(place));
+        }
+        done
+    }
+
+    /// Jobs in a run become ready one by one, and one fact tells of all of them. What comes next: a job
+    /// that expires, if one is due.
+    fn sweep_due(&mut self, number: QueueNo) -> Peek {
+        let live = &mut *self.live;
+        let tells = live.events.is_some() || live.forecast.is_some();
+        let note = |store: &_, index| {
+            if tells {
+                forecast::pass_job(&mut live.forecast, store, number, index);
+                let events = live.events.as_deref_mut();
+                events.into_iter().for_each(|told| events::tell_due(told, store, number, index));
+            }
+        };
+        let Swept { due, next } = self.store.sweep_due(self.now, number, self.budget.steps(), note);
+        if let Some(fact @ Fact::Due { count, .. }) = &due {
+            self.record(fact);
+            self.live.tally.due += u64::from(*count);
+        }
+        next
+    }
+
+    /// The first timer that is due in the wheel of `stage`, and one step for what it leads to, whose
+    /// facts fit.
+    fn next_due(&mut self, number: QueueNo, stage: Stage) -> Peek {
+        match self.live.gate.lets_time_pass() {
+            true => self.store.peek_due(number, stage, self.now.floor(), self.budget.steps()),
+            false => Peek::More,
+        }
+    }
+
+    fn sweep_leases(&mut self, number: QueueNo) -> bool {
+        loop {
+            let index = match self.next_due(number, Stage::Leased) {
+                Peek::Due(index) => index,
+                none => return none == Peek::Empty,
+            };
+            match self.live.gate.extension(self.store.timers.due(index), self.now) {
+                Some(lease_end) => {
+                    // Nobody could answer for the job when its lease would have ended.
+                    let (id, at) = (self.store.id_of(index), self.store.located(index));
+                    self.commit(&Fact::Extended { queue: number, id: &id, lease_end }, at);
+                }
+                None => self.end_lease(number, index, Failure::Timeout),
+            }
+        }
+    }
+
+    fn sweep_ends(&mut self, number: QueueNo) -> bool {
+        loop {
+            let index = match self.next_due(number, Stage::Window) {
+                Peek::Due(index) => index,
+                none => return none == Peek::Empty,
+            };
+            if self.store.queue(number).has_purged(&self.store.jobs, index) {
+                self.store.pass_purged(number, index);
+                continue;
+            }
+            self.end_job(number, index);
+        }
+    }
+
+    fn end_job(&mut self, queue: QueueNo, index: JobIndex) {
+        let (id, at) = (self.store.id_of(index), self.store.located(index));
+        match self.store.jobs.get(index).stage {
+            Stage::Ready => self.expire(queue, index),
+            Stage::Dead => drop(self.commit(&Fact::Dropped { queue, id: &id }, at)),
+            Stage::Window => drop(self.commit(&Fact::WindowOver { queue, id: &id }, at)),
+            stage => unreachable!("a {stage:?} job does not end by itself"),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Jobs in hand: decided and in a reply, but not yet on their way.
+
+use std::collections::{HashMap, VecDeque};
+
+use ahash::RandomState;
+
+use crate::engine::model::policy::Policy;
+use crate::engine::model::reply::Delivered;
+use crate::engine::model::request::QueueName;
+use crate::engine::room::{TAKING_BYTES_MAX, returning_bytes_max};
+use crate::engine::store::Store;
+use crate::engine::store::jobs::{Departed, JobIndex};
+use crate::ids::{ClientId, QueueNo, Token};
+use crate::time::{Micros, Millis};
+
+/// What was handed over in replies that have not begun to leave, and what of it goes back.
+#[derive(Debug)]
+pub struct Unsent {
+    in_hand: HashMap<ClientId, InHand, RandomState>,
+    /// What was in the hands of connections that are gone.
+    returning: VecDeque<Returning>,
+}
+
+/// What was handed to one client in replies that have not begun to leave, oldest first.
+#[derive(Debug, Default)]
+pub struct InHand {
+    replies: VecDeque<Vec<Taken>>,
+    bytes: usize,
+}
+
+/// What was in the hand of a connection that is gone, and goes back.
+#[derive(Debug)]
+pub struct Returning {
+    /// Of the oldest reply.
+    first: std::vec::IntoIter<Taken>,
+    replies: VecDeque<Vec<Taken>>,
+    bytes: usize,
+}
+
+/// What is held for a popped job in hand, beside its id and body, or for one that is leased; bytes.
+pub const IN_HAND_BYTES: u64 =
+    (size_of::<Taken>() + size_of::<Gone>() + size_of::<Departed>()) as u64;
+
+/// A popped job, with all that is needed to put it back.
+#[derive(Debug)]
+pub struct Gone {
+    pub queue: QueueNo,
+    pub born: u64,
+    pub departed: Box<Departed>,
+    /// By value: with its last job gone, the policy's number may be bound to another.
+    pub policy: Policy,
+    pub due: Millis,
+    /// When it was handed over.
+    pub at: Micros,
+}
+
+/// A taken job, while it is put into a reply and until that is on its way.
+#[derive(Debug)]
+pub enum Taken {
+    /// With a lease; it stays in the store.
+    Leased {
+        /// The queue.
+        queue: QueueNo,
+        /// The job.
+        index: JobIndex,
+        /// The lease's token.
+        token: Token,
+        /// The lease's end.
+        lease_end: Millis,
+        /// When it was handed over.
+        at: Micros,
+    },
+    /// At most once.
+    Gone(Box<Gone>),
+}
+
+impl InHand {
+    fn push(&mut self, reply: Vec<Taken>) {
+        self.bytes += reply_bytes(&reply);
+        self.replies.push_back(reply);
+    }
+
+    fn drop_first(&mut self, replies: usize) {
+        for reply in self.replies.drain(..replies.min(self.replies.len())) {
+            self.bytes -= reply_bytes(&reply);
+        }
+    }
+}
+
+fn reply_bytes(reply: &[Taken]) -> usize {
+    size_of::<Vec<Taken>>() + reply.iter().map(Taken::bytes).sum::<usize>()
+}
+
+impl Taken {
+    /// Bytes held for it.
+    fn bytes(&self) -> usize {
+        let own = match self {
+            Taken::Leased { .. } => 0,
+            Taken::Gone(gone) => {
+                let data = gone.departed.id().len() + gone.departed.body().len();
+                size_of::<Gone>() + size_of::<Departed>() + data
+            }
+        };
+        size_of::<Taken>() + own
+    }
+
+    /// The most that putting it back makes.
+    pub fn returning_bytes_max(&self) -> u64 {
+        match self {
+            Taken::Leased { .. } => TAKING_BYTES_MAX,
+            Taken::Gone(gone) => {
+                returning_bytes_max(gone.departed.job.body_bytes(), &gone.policy.backoff)
+            }
+        }
+    }
+
+    /// As the reply shows it.
+    pub fn shown<'a>(&'a self, store: &'a Store) -> Delivered<'a> {
+        let (queue, id, body, history, due, lease) = match *self {
+            Taken::Leased { queue, index, token, lease_end, .. } => {
+                let (id, body) = (store.jobs.id(index), store.jobs.body(index));
+                let history = store.jobs.history(index);
+                (queue, id, body, history, store.due(index), Some((token, lease_end)))
+            }
+            Taken::Gone(ref gone) => {
+                let departed = &*gone.departed;
+                let (id, body) = (departed.id(), departed.body());
+                (gone.queue, id, body, departed.history.as_ref(), gone.due, None)
+            }
+        };
+        let queue = store.queue(queue);
+        let counted = history.map_or(0, |history| history.attempt);
+        Delivered {
+            queue: QueueName { db: queue.db, name: &queue.name },
+            id,
+            body,
+            token: lease.map(|(token, _)| token),
+            // A lease has been counted already, a pop counts nothing any more.
+            attempt: counted + u32::from(lease.is_none()),
+            due,
+            lease_end: lease.map_or(Millis(0), |(_, end)| end),
+        }
+    }
+}
+
+impl Unsent {
+    pub fn new(hasher: RandomState) -> Unsent {
+        Unsent { in_hand: HashMap::with_hasher(hasher), returning: VecDeque::new() }
+    }
+
+    /// Whether nothing is in hand, and nothing goes back.
+    pub fn is_empty(&self) -> bool {
+        self.in_hand.is_empty() && self.returning.is_empty()
+    }
+
+    /// From here on this reply is in `client`'s hand.
+    pub fn push(&mut self, client: ClientId, reply: Vec<Taken>) {
+        self.in_hand.entry(client).or_default().push(reply);
+    }
+
+    /// All that was handed to `client` is on its way.
+    pub fn sent(&mut self, client: ClientId) {
+        if !self.in_hand.is_empty() {
+            self.in_hand.remove(&client);
+        }
+    }
+
+    /// The oldest `replies` that handed jobs to `client` are on their way.
+    pub fn sent_first(&mut self, client: ClientId, replies: usize) {
+        let Some(in_hand) = self.in_hand.get_mut(&client) else { return };
+        in_hand.drop_first(replies);
+        if in_hand.replies.is_empty() {
+            self.in_hand.remove(&client);
+        }
+    }
+
+    /// Bytes held for what is in `client`'s hand.
+    pub fn bytes(&self, client: ClientId) -> usize {
+        self.in_hand.get(&client).map_or(0, |in_hand| in_hand.bytes)
+    }
+
+    /// What is in `client`'s hand goes back.
+    pub fn give_back(&mut self, client: ClientId) {
+        if let Some(InHand { replies, bytes }) = self.in_hand.remove(&client) {
+            let first = Vec::new().into_iter();
+            self.returning.push_back(Returning { first, replies, bytes });
+        }
+    }
+
+    /// What goes back next.
+    pub fn next(&mut self) -> Option<&Taken> {
+        while let Some(returning) = self.returning.front_mut()
+            && returning.first.as_slice().is_empty()
+        {
+            match returning.replies.pop_front() {
+                Some(reply) => returning.first = reply.into_iter(),
+                None => drop(self.returning.pop_front()),
+            }
+        }
+        self.returning.front()?.first.as_slice().first()
+    }
+
+    /// Takes it.
+    pub fn take_next(&mut self) -> Option<Taken> {
+        self.returning.front_mut()?.first.next()
+    }
+
+    /// Whether something goes back, and `fits` says so of the next job if it is known.
+    pub fn may_return(&self, fits: impl FnOnce(&Taken) -> bool) -> bool {
+        let next = self.returning.front().map(|returning| returning.first.as_slice().first());
+        next.is_some_and(|next| next.is_none_or(fits))
+    }
+
+    /// Bytes held for what goes back; all of a client's until the last of it has.
+    pub fn returning_bytes(&self) -> usize {
+        self.returning.iter().map(|returning| returning.bytes).sum()
+    }
+}

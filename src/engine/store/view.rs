@@ -1,0 +1,92 @@
+//! What is shown of jobs and queues.
+
+use crate::engine::model::reply::{Glimpse, JobView};
+use crate::engine::model::request::State;
+use crate::engine::model::stats::StatsView;
+use crate::engine::store::Store;
+use crate::engine::store::jobs::{History, JobIndex};
+use crate::ids::{QueueNo, Token};
+use crate::time::Micros;
+
+impl Store {
+    /// A queue's statistics. Unless it was opened, the next due time is a lower bound.
+    pub fn stats_of(&self, number: QueueNo, waiters: u64, now: Micros) -> StatsView {
+        let queue = self.queue(number);
+        let first = queue.delayed.iter_front(&self.timers).next();
+        let first = first.map(|index| self.timers.due(index));
+        let oldest = self.oldest_ready_due(queue);
+        let lateness = queue.lateness.as_deref();
+        StatsView {
+            delayed: queue.count(State::Delayed),
+            ready: queue.count(State::Ready),
+            leased: queue.count(State::Leased),
+            dead: queue.count(State::Dead),
+            bytes: queue.bytes,
+            waiters,
+            paused: queue.pauses.word(now),
+            next_due: first.or_else(|| queue.delayed.next_wakeup(&self.timers)),
+            oldest_ready_age_ms: oldest.map(|due| now.floor().0.saturating_sub(due.0)),
+            lateness_us: lateness.map_or([0; 4], |lateness| {
+                let [p50, p99, p999] = [500, 990, 999].map(|share| lateness.percentile(share));
+                [p50, p99, p999, lateness.max()]
+            }),
+            totals: queue.totals,
+        }
+    }
+
+    /// Brings the next `count` timers of a state into order, if `steps` suffice for that.
+    pub fn open_ahead(
+        &mut self,
+        number: QueueNo,
+        state: Option<State>,
+        count: u32,
+        steps: &mut u32,
+    ) -> bool {
+        let (queue, _, timers, _) = self.parts(number);
+        let wheel = match state {
+            None | Some(State::Delayed) => &mut queue.delayed,
+            Some(State::Leased) => &mut queue.leases,
+            Some(State::Ready | State::Dead) => return true,
+        };
+        wheel.open_ahead(timers, count as usize, steps)
+    }
+
+    /// What is shown of a job.
+    pub fn glimpse(&self, index: JobIndex, state: State) -> Glimpse<'_> {
+        let (id, body) = (self.jobs.id(index), self.jobs.body(index));
+        Glimpse { id, state, due: self.due(index), body }
+    }
+
+    pub fn view(&self, index: JobIndex, state: State) -> JobView<'_> {
+        let (job, policy, due) = (self.jobs.get(index), self.policy(index), self.due(index));
+        let history = self.jobs.history(index);
+        let count = |of: fn(&History) -> u32| history.map_or(0, of);
+        let lease = history
+            .filter(|_| state == State::Leased)
+            .map(|history| (Token(history.token), self.timers.due(index), history.bound));
+        let waits = matches!(state, State::Delayed | State::Ready);
+        let expires = self.expiry(index).filter(|_| waits).unwrap_or_default();
+        JobView {
+            id: self.jobs.id(index),
+            state,
+            body: self.jobs.body(index),
+            due,
+            added: job.added,
+            priority: job.priority,
+            attempt: count(|history| history.attempt),
+            attempts_max: policy.attempts,
+            deliveries: count(|history| history.deliveries),
+            nacks: count(|history| history.nacks),
+            timeouts: count(|history| history.timeouts),
+            lost: count(|history| history.lost),
+            backoff: policy.backoff.to_string(),
+            lease_ms: policy.lease_ms,
+            ttl_ms: policy.ttl_ms,
+            expires,
+            unique_ms: policy.unique_ms,
+            lease,
+            death: history.and_then(|history| history.death),
+            error: history.and_then(|history| history.error.as_deref()),
+        }
+    }
+}
