@@ -102,10 +102,12 @@ impl InMemory {
         let client = self.connect();
         let core = &mut self.turns.core;
         let (counters, commands) = (core.counters, std::mem::take(&mut core.commands));
+        let slow_log = std::mem::take(&mut core.slow_log);
         client.send(b"HELLO 3\r\n");
         self.run();
         client.receive();
-        (self.turns.core.counters, self.turns.core.commands) = (counters, commands);
+        let core = &mut self.turns.core;
+        (core.counters, core.commands, core.slow_log) = (counters, commands, slow_log);
         client
     }
 

@@ -10,20 +10,22 @@
 //! a closes                           client a hangs up
 //! @ +30s                             the clock moves
 //! % head 3                           of the next answer only three lines are shown
+//! % fields state attempt             of the maps in the next answer, or of its lines, only these fields
 //! % length                           of the next answer, which is drawn, only its length is shown
 //! % journal 1s 3s                    there is a journal: a sync takes 1 s, a base 3 s
 //! % bases fail no room               from here on bases fail, for this cause
 //! % journal fails no disk            the journal fails, for this cause
 //! % loading 250 1000                 the journal is being read, 250 bytes of 1,000
 //! % flow full                        what the journal allows: runs, held, reserve, full, failed
-//!     a< $5 hello                    what client a received; indented lines are the answers
+//!     a< "hello"                     what client a received; indented lines are the answers
 //! ```
 //!
 //! Words are parted by blanks; `"..."` holds blanks and takes `\r \n \t \" \\ \xNN`; `{x*600}` are 600
 //! times x. A client connects when it is first named.
 //!
-//! A section runs twice, with clients that speak RESP2 and with clients that began with HELLO 3.
-//! Where they differ, `a[2]<` and `a[3]<` show both. One whose title ends with `[once]` runs once,
+//! A section runs twice, with clients that speak RESP2 and with clients that began with HELLO 3. What the latter
+//! got is shown if the former got the same, as far as RESP2 can say it: maps flat, sets and pushes as arrays, text
+//! and doubles as strings. Otherwise `a[2]<` and `a[3]<` show both. One whose title ends with `[once]` runs once,
 //! and its clients choose for themselves.
 
 use std::collections::BTreeSet;
@@ -35,7 +37,10 @@ use delayd::error::Misconf;
 use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::time::{Micros, Millis};
 
-use crate::shown;
+use crate::shown::{self, Value};
+
+/// Transcripts of the protocol itself: replies are shown as they are on the wire.
+const ON_THE_WIRE: [&str; 2] = ["framing.txt", "hello.txt"];
 
 /// 2030-01-01T00:00:00Z: when every transcript begins.
 const START: Millis = Millis(1_893_456_000_000);
@@ -49,12 +54,27 @@ pub struct Seen {
     pub errors: BTreeSet<String>,
 }
 
-/// The lines of one client, or of the clock, that one step brought.
-#[derive(PartialEq, Eq)]
+/// What one client, or the clock, brought in one step.
 struct Block {
     /// None: the clock's.
     client: Option<String>,
+    items: Vec<Item>,
+    /// Of its lines so many are shown.
+    head: Option<usize>,
+}
+
+/// A reply, or something to be said.
+struct Item {
     lines: Vec<String>,
+    /// As a client that speaks RESP2 is to get it.
+    in_resp2: Vec<String>,
+}
+
+impl Item {
+    fn said(line: impl Into<String>) -> Item {
+        let lines = vec![line.into()];
+        Item { in_resp2: lines.clone(), lines }
+    }
 }
 
 /// Runs a file's script and returns its text with the answers that came.
@@ -93,40 +113,53 @@ pub fn run(file: &str, text: &str, seen: &mut Seen) -> String {
 
 fn write_blocks(resp2: Option<&[Block]>, resp3: &[Block], out: &mut String) {
     let names = |blocks: &[Block]| blocks.iter().map(|b| b.client.clone()).collect::<Vec<_>>();
-    let mut write = |block: &Block, mark: &str| {
-        for line in &block.lines {
-            match &block.client {
-                None => out.push_str(&format!("    {line}\n")),
-                Some(client) => out.push_str(&format!("    {client}{mark}< {line}\n")),
-            }
-        }
-    };
     let Some(resp2) = resp2 else {
-        resp3.iter().for_each(|block| write(block, ""));
+        resp3.iter().for_each(|block| write(block, marked(&block.items, ""), out));
         return;
     };
-    if names(resp2) != names(resp3) {
-        resp2.iter().for_each(|block| write(block, "[2]"));
-        resp3.iter().for_each(|block| write(block, "[3]"));
-        return;
+    if names(resp2) == names(resp3) {
+        resp2.iter().zip(resp3).for_each(|(two, three)| write(three, both(two, three), out));
+    } else {
+        resp2.iter().for_each(|block| write(block, marked(&block.items, "[2]"), out));
+        resp3.iter().for_each(|block| write(block, marked(&block.items, "[3]"), out));
     }
-    for (two, three) in resp2.iter().zip(resp3) {
-        if two.lines.len() != three.lines.len() {
-            write(two, "[2]");
-            write(three, "[3]");
-            continue;
-        }
-        for (line2, line3) in two.lines.iter().zip(&three.lines) {
-            let of =
-                |line: &String| Block { client: two.client.clone(), lines: vec![line.clone()] };
-            if line2 == line3 {
-                write(&of(line2), "");
-            } else {
-                write(&of(line2), "[2]");
-                write(&of(line3), "[3]");
-            }
-        }
+}
+
+type Marked = Vec<(&'static str, String)>;
+
+fn marked(items: &[Item], mark: &'static str) -> Marked {
+    items.iter().flat_map(|item| &item.lines).map(|line| (mark, line.clone())).collect()
+}
+
+/// The lines of both protocols: once where RESP2 says what is to be expected.
+fn both(two: &Block, three: &Block) -> Marked {
+    if two.items.len() != three.items.len() {
+        return [marked(&two.items, "[2]"), marked(&three.items, "[3]")].concat();
     }
+    let pair = |(two, three): (&Item, &Item)| {
+        let is_nil = two.lines == ["(nil array)"] && three.lines == ["(nil)"];
+        if is_nil || two.lines == three.in_resp2 {
+            return marked(std::slice::from_ref(if is_nil { two } else { three }), "");
+        }
+        let (two, three) = (std::slice::from_ref(two), std::slice::from_ref(three));
+        [marked(two, "[2]"), marked(three, "[3]")].concat()
+    };
+    two.items.iter().zip(&three.items).flat_map(pair).collect()
+}
+
+fn write(block: &Block, lines: Marked, out: &mut String) {
+    let line = |(mark, line): (&str, String)| match &block.client {
+        None => format!("    {line}"),
+        Some(client) => format!("    {client}{mark}< {line}"),
+    };
+    let mut lines = shown::folded(&lines.into_iter().map(line).collect::<Vec<String>>());
+    if let (Some(head), Some(client)) = (block.head, &block.client)
+        && lines.len() > head
+    {
+        lines.truncate(head);
+        lines.push(format!("    {client}< ..."));
+    }
+    lines.iter().for_each(|line| *out += &format!("{line}\n"));
 }
 
 /// One run of one section.
@@ -138,6 +171,7 @@ struct Play<'f> {
     clients: Vec<Client>,
     head: Option<usize>,
     length_only: bool,
+    fields: Option<Vec<String>>,
     errors: Vec<String>,
     commands: BTreeSet<&'static str>,
 }
@@ -160,6 +194,7 @@ impl<'f> Play<'f> {
             clients: Vec::new(),
             head: None,
             length_only: false,
+            fields: None,
             errors: Vec::new(),
             commands: BTreeSet::new(),
         }
@@ -176,6 +211,10 @@ impl<'f> Play<'f> {
         }
         if let Some(count) = line.strip_prefix("% head ") {
             self.head = Some(count.parse().unwrap_or_else(|_| self.fail("head needs a number")));
+            return Vec::new();
+        }
+        if let Some(names) = line.strip_prefix("% fields ") {
+            self.fields = Some(names.split(' ').map(str::to_owned).collect());
             return Vec::new();
         }
         if line == "% length" {
@@ -281,7 +320,7 @@ impl<'f> Play<'f> {
             let came = self.received(None);
             if !came.is_empty() && at < until {
                 let after = format!("after {}:", written(at.0 - begin.0));
-                blocks.push(Block { client: None, lines: vec![after] });
+                blocks.push(Block { client: None, items: vec![Item::said(after)], head: None });
             }
             blocks.extend(came);
         }
@@ -297,40 +336,51 @@ impl<'f> Play<'f> {
         self.commands.extend(self.server.commands());
         let mut blocks = Vec::new();
         for at in order {
+            let received = self.clients[at].wire.receive();
+            let mut items = self.replies(&received);
             let client = &mut self.clients[at];
-            let mut lines = shown::lines(&client.wire.receive());
-            if self.length_only && !lines.is_empty() {
-                let line = &lines[0];
-                lines = vec![line.split(' ').next().unwrap_or_default().to_owned() + " <any>"];
-                self.length_only = false;
-            }
-            let errors = lines.iter().filter_map(|line| line.trim_start().strip_prefix('-'));
-            self.errors.extend(errors.map(str::to_owned));
-            if let Some(head) = self.head
-                && lines.len() > head
-            {
-                lines.truncate(head);
-                lines.push("...".to_owned());
-            }
             let closed = client.wire.is_closed();
             if closed && !std::mem::replace(&mut client.known_closed, true) {
-                lines.push("(closed)".to_owned());
+                items.push(Item::said("(closed)"));
             }
             if Some(at) == acting {
                 if self.server.is_waiting(&client.wire) {
-                    lines.push("(waits)".to_owned());
-                } else if lines.is_empty() {
-                    lines.push("(nothing)".to_owned());
+                    items.push(Item::said("(waits)"));
+                } else if items.is_empty() {
+                    items.push(Item::said("(nothing)"));
                 }
             }
-            if !lines.is_empty() {
-                blocks.push(Block { client: Some(client.name.clone()), lines });
+            if !items.is_empty() {
+                blocks.push(Block { client: Some(client.name.clone()), items, head: self.head });
             }
         }
         if !blocks.is_empty() {
             self.head = None;
         }
         blocks
+    }
+
+    fn replies(&mut self, received: &[u8]) -> Vec<Item> {
+        let mut values = shown::parse(received, self.resp3);
+        self.errors.extend(values.iter().flat_map(Value::errors));
+        if ON_THE_WIRE.contains(&self.file) {
+            return values.iter().flat_map(Value::wire).map(Item::said).collect();
+        }
+        if !values.is_empty() {
+            if let Some(names) = self.fields.take() {
+                values = values.iter().map(|value| value.only(&names)).collect();
+                let text: String = values.iter().flat_map(Value::lines).collect();
+                for name in names {
+                    assert!(text.contains(&name), "{}:{}: no field {name}", self.file, self.number);
+                }
+            }
+            if std::mem::take(&mut self.length_only) {
+                values = values.iter().map(Value::length_only).collect();
+            }
+        }
+        let item =
+            |value: &Value| Item { lines: value.lines(), in_resp2: value.in_resp2().lines() };
+        values.iter().map(item).collect()
     }
 }
 
