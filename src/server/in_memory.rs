@@ -203,6 +203,9 @@ impl InMemory {
 
     /// A journal is being read, so far of so many bytes; all of them: it has been read.
     pub fn load(&mut self, loaded_bytes: u64, total_bytes: u64) {
+        if self.disk.is_none() {
+            self.open_journal(0, 0);
+        }
         let core = &mut self.turns.core;
         let reading = self.loading.take().unwrap_or_else(|| {
             let progress = Arc::<Progress>::default();
