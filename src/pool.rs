@@ -1,8 +1,5 @@
 //! Items handed out by number, in blocks that never move.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 /// The most items of a block: its free ones are found through one word of a summary.
 const BLOCK_ITEMS_MAX: usize = 64 * 64;
 
@@ -22,16 +19,16 @@ pub struct Numbers {
     items: u16,
     /// The first number of block `b` is `b << shift`.
     shift: u8,
+    /// The last one is open: what is noted for each goes with those that are not needed any more.
     blocks: Vec<Block>,
-    /// A bit per block that is open and has a free number.
-    roomy: Vec<u64>,
-    /// No word of `roomy` before this one has a bit.
-    lowest: usize,
-    /// Blocks that were closed, to be opened again before new ones, the lowest first.
-    gaps: BinaryHeap<Reverse<u32>>,
+    /// Blocks that are open and have a free number.
+    roomy: Marks,
+    /// Blocks that were closed, to be opened again before new ones.
+    closed: Marks,
     /// The block numbers are taken from.
     current: usize,
     used: usize,
+    open: usize,
     /// What is held; changes only when a block is opened or closed.
     bytes: usize,
 }
@@ -47,6 +44,45 @@ struct Block {
     count: u16,
 }
 
+/// A bit per block; the lowest is found without going through all.
+#[derive(Debug)]
+struct Marks {
+    words: Vec<u64>,
+    /// No word before this one has a bit.
+    lowest: usize,
+}
+
+impl Marks {
+    #[inline]
+    fn set(&mut self, at: usize) {
+        self.words[at / 64] |= 1 << (at % 64);
+        self.lowest = self.lowest.min(at / 64);
+    }
+
+    #[inline]
+    fn clear(&mut self, at: usize) {
+        self.words[at / 64] &= !(1 << (at % 64));
+    }
+
+    fn first(&mut self) -> Option<usize> {
+        let from = self.lowest.min(self.words.len());
+        let Some(ahead) = self.words[from..].iter().position(|word| *word != 0) else {
+            self.lowest = self.words.len();
+            return None;
+        };
+        self.lowest = from + ahead;
+        Some(self.lowest * 64 + self.words[self.lowest].trailing_zeros() as usize)
+    }
+}
+
+/// Makes it as long as `len`, and gives back what it held for much more: what a peak took.
+pub fn resize<T>(things: &mut Vec<T>, len: usize, thing: impl FnMut() -> T) {
+    things.resize_with(len, thing);
+    if things.capacity() / 4 > len {
+        things.shrink_to(2 * len);
+    }
+}
+
 impl Numbers {
     /// None is handed out, and no memory held. A block has `items` of them, at most 4,096.
     pub const fn new(items: usize) -> Numbers {
@@ -55,11 +91,11 @@ impl Numbers {
             items: items as u16,
             shift: items.next_power_of_two().trailing_zeros() as u8,
             blocks: Vec::new(),
-            roomy: Vec::new(),
-            lowest: 0,
-            gaps: BinaryHeap::new(),
+            roomy: Marks { words: Vec::new(), lowest: 0 },
+            closed: Marks { words: Vec::new(), lowest: 0 },
             current: 0,
             used: 0,
+            open: 0,
             bytes: 0,
         }
     }
@@ -69,7 +105,7 @@ impl Numbers {
     #[inline]
     pub fn take(&mut self, open: impl FnOnce(usize)) -> u32 {
         if self.blocks.get(self.current).is_none_or(|block| block.count == 0) {
-            self.current = self.roomy_block().unwrap_or_else(|| {
+            self.current = self.roomy.first().unwrap_or_else(|| {
                 let block = self.open_block();
                 open(block);
                 block
@@ -85,8 +121,11 @@ impl Numbers {
         if at < self.blocks_needed() {
             return None;
         }
-        let block = self.roomy_block().filter(|block| *block < at)?;
-        self.current = self.current.min(block);
+        let block = self.roomy.first().filter(|block| *block < at)?;
+        // One that holds none stays the current one: no other is ever left open.
+        if !self.is_current_empty() {
+            self.current = self.current.min(block);
+        }
         Some(self.take_from(block))
     }
 
@@ -105,20 +144,23 @@ impl Numbers {
             self.close(at);
             return Some(at);
         }
-        self.roomy[at / 64] |= 1 << (at % 64);
-        self.lowest = self.lowest.min(at / 64);
+        self.roomy.set(at);
         None
     }
 
     /// Closes the block that numbers are taken from, which is kept open although it may hold none: for
     /// when there was a peak and not one of many small ones.
     pub fn close_current(&mut self) -> Option<usize> {
-        let at = self.current;
-        if self.blocks.get(at).is_none_or(|block| block.free.is_empty()) || !self.is_free(at) {
+        if !self.is_current_empty() {
             return None;
         }
+        let at = self.current;
         self.close(at);
         Some(at)
+    }
+
+    fn is_current_empty(&self) -> bool {
+        self.is_open(self.current) && self.is_free(self.current)
     }
 
     #[inline]
@@ -130,9 +172,21 @@ impl Numbers {
     #[cold]
     fn close(&mut self, at: usize) {
         self.blocks[at] = Block::default();
-        self.roomy[at / 64] &= !(1 << (at % 64));
-        self.gaps.push(Reverse(at as u32));
+        self.roomy.clear(at);
+        self.closed.set(at);
+        self.open -= 1;
+        let last = self.blocks.iter().rposition(|block| !block.free.is_empty());
+        let len = last.map_or(0, |last| last + 1);
+        (len..self.blocks.len()).for_each(|at| self.closed.clear(at));
+        self.set_len(len);
         self.note_bytes();
+    }
+
+    fn set_len(&mut self, len: usize) {
+        resize(&mut self.blocks, len, Block::default);
+        for marks in [&mut self.roomy, &mut self.closed] {
+            resize(&mut marks.words, len.div_ceil(64), || 0);
+        }
     }
 
     /// Whether a number can be taken without a block being opened.
@@ -142,14 +196,15 @@ impl Numbers {
 
     /// How many numbers can be taken without a block being opened.
     pub fn free(&self) -> usize {
-        let open = self.open_blocks() * usize::from(self.items);
+        let open = self.open * usize::from(self.items);
         // Number 0 is never free: a bit less than there may be.
         open.saturating_sub(self.used + 1)
     }
 
     /// How many blocks could be closed if all numbers were in as few as possible.
     pub fn spare_blocks(&self) -> usize {
-        self.open_blocks().saturating_sub(self.blocks_needed())
+        let needed = if self.used == 0 { 0 } else { self.blocks_needed() };
+        self.open.saturating_sub(needed)
     }
 
     /// Whether the block is open.
@@ -176,9 +231,14 @@ impl Numbers {
         (self.blocks.len() << self.shift) as u32
     }
 
+    /// All blocks that are open are below this one.
+    pub fn end_block(&self) -> usize {
+        self.blocks.len()
+    }
+
     /// How many blocks are open.
     pub fn open_blocks(&self) -> usize {
-        self.blocks.len() - self.gaps.len()
+        self.open
     }
 
     /// Bytes held. O(1): it is asked for with every job that is added.
@@ -187,10 +247,9 @@ impl Numbers {
     }
 
     fn note_bytes(&mut self) {
-        self.bytes = self.open_blocks() * usize::from(self.items).div_ceil(64) * 8
+        self.bytes = self.open * usize::from(self.items).div_ceil(64) * 8
             + self.blocks.capacity() * size_of::<Block>()
-            + self.roomy.capacity() * 8
-            + self.gaps.capacity() * 4;
+            + (self.roomy.words.capacity() + self.closed.words.capacity()) * 8;
     }
 
     #[inline]
@@ -204,30 +263,21 @@ impl Numbers {
         }
         block.count -= 1;
         if block.count == 0 {
-            self.roomy[at / 64] &= !(1 << (at % 64));
+            self.roomy.clear(at);
         }
         self.used += 1;
         (at << self.shift) as u32 | (word * 64 + bit) as u32
     }
 
-    fn roomy_block(&mut self) -> Option<usize> {
-        let from = self.lowest.min(self.roomy.len());
-        let Some(ahead) = self.roomy[from..].iter().position(|word| *word != 0) else {
-            self.lowest = self.roomy.len();
-            return None;
-        };
-        self.lowest = from + ahead;
-        Some(self.lowest * 64 + self.roomy[self.lowest].trailing_zeros() as usize)
-    }
-
     #[cold]
     fn open_block(&mut self) -> usize {
-        let at = self.gaps.pop().map_or(self.blocks.len(), |gap| gap.0 as usize);
+        let at = self.closed.first().unwrap_or(self.blocks.len());
         if at == self.blocks.len() {
             assert!(at < 1 << (32 - self.shift), "there are at most 2^32 numbers");
-            self.blocks.push(Block::default());
-            self.roomy.resize(at / 64 + 1, 0);
+            self.set_len(at + 1);
         }
+        self.closed.clear(at);
+        self.open += 1;
         let items = usize::from(self.items);
         let mut free = vec![u64::MAX; items.div_ceil(64)].into_boxed_slice();
         if let Some(last) = free.last_mut().filter(|_| items % 64 > 0) {
@@ -236,8 +286,7 @@ impl Numbers {
         free[0] &= !u64::from(at == 0);
         let some = u64::MAX >> (64 - free.len());
         self.blocks[at] = Block { free, some, count: self.items - u16::from(at == 0) };
-        self.roomy[at / 64] |= 1 << (at % 64);
-        self.lowest = self.lowest.min(at / 64);
+        self.roomy.set(at);
         self.note_bytes();
         at
     }
@@ -280,8 +329,20 @@ impl<T: Default, const N: usize> Pool<T, N> {
     /// Takes an item back. The caller leaves it in the state the next user may find it in.
     pub fn free(&mut self, item: u32) {
         if let Some(closed) = self.numbers.give(item) {
-            self.blocks[closed] = None;
+            self.close(closed);
         }
+    }
+
+    /// Gives the block back that is kept although it may hold no item: its first number, if so.
+    pub fn close_empty(&mut self) -> Option<u32> {
+        let closed = self.numbers.close_current()?;
+        self.close(closed);
+        Some((closed * N) as u32)
+    }
+
+    fn close(&mut self, block: usize) {
+        self.blocks[block] = None;
+        resize(&mut self.blocks, self.numbers.end_block(), || None);
     }
 
     /// Moves an item to a lower block, if that helps to close one, and tells its new number. What is left under
@@ -397,18 +458,32 @@ mod tests {
                 assert!(open.contains(&(number as usize / 64)) && number < numbers.end());
                 out.push(number);
             } else if !out.is_empty() {
-                let number = out.swap_remove(rng.random_range(0..out.len()));
+                let at = rng.random_range(0..out.len());
+                // One in four is moved, if that helps, and not given back.
+                let number = match rng.random_ratio(1, 4).then(|| numbers.take_below(out[at])) {
+                    Some(None) => continue,
+                    Some(Some(lower)) => std::mem::replace(&mut out[at], lower),
+                    None => out.swap_remove(at),
+                };
                 numbers.give(number).into_iter().for_each(|block| assert!(open.remove(&block)));
+            } else if rng.random() {
+                numbers.close_current().into_iter().for_each(|block| assert!(open.remove(&block)));
             }
             assert_eq!((numbers.used(), numbers.open_blocks()), (out.len(), open.len()));
+            if step % 100 == 0 {
+                let needed: BTreeSet<usize> =
+                    out.iter().map(|number| *number as usize / 64).collect();
+                let more: Vec<&usize> = open.difference(&needed).collect();
+                assert!(more.len() <= 1, "the current one may be empty: {more:?}");
+            }
+            let end = open.last().map_or(0, |last| last + 1);
+            assert_eq!(numbers.end_block(), end, "nothing is noted for blocks behind the last");
+            assert!(numbers.blocks.capacity() <= (4 * end + 3).max(4));
             let told = numbers.bytes();
             numbers.note_bytes();
             assert_eq!(told, numbers.bytes(), "what is kept of the bytes is what they are");
         }
         let distinct: BTreeSet<u32> = out.iter().copied().collect();
         assert_eq!(distinct.len(), out.len());
-        let needed: BTreeSet<usize> = out.iter().map(|number| *number as usize / 64).collect();
-        let more: Vec<&usize> = open.difference(&needed).collect();
-        assert!(more.len() <= 2, "the first and the current one may be empty: {more:?}");
     }
 }

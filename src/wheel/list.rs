@@ -135,6 +135,11 @@ impl Chunks {
         self.pool.spare_bytes()
     }
 
+    /// Gives back what is kept for the next chunks and holds none.
+    pub fn close_empty(&mut self) {
+        self.pool.close_empty();
+    }
+
     /// Puts another key into the place of the one that is there.
     pub fn set_key(&mut self, place: Place, key: Key) {
         self.pool.get_mut(place.chunk()).keys[place.position() as usize] = key;

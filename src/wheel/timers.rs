@@ -116,6 +116,12 @@ impl Timers {
         self.chunks.spare_bytes()
     }
 
+    /// Gives back what is kept for the next chunks and levels and holds none.
+    pub fn close_empty(&mut self) {
+        self.chunks.close_empty();
+        self.levels.close_empty();
+    }
+
     /// How many keys share what [`Timers::forget`] gives back.
     pub const fn keys_per_block() -> u32 {
         CELLS_PER_BLOCK as u32

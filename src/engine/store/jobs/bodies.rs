@@ -9,7 +9,7 @@
 //! waves of different sizes would leave pages with a slot in use each; so when a tenth of what is held
 //! could be given back, jobs are moved from the upper pages to lower ones ([`Data::move_below`]), in slices.
 
-use crate::pool::{Numbers, Pool};
+use crate::pool::{Numbers, Pool, resize};
 
 /// Up to here a slot's size is a multiple of 8 ...
 const FINE_BYTES_MAX: usize = 256;
@@ -89,6 +89,13 @@ impl Class {
 
     fn page_bytes(&self) -> usize {
         usize::from(self.numbers.items()) * self.bytes as usize
+    }
+
+    /// Gives a page back that its numbers have closed; how many bytes.
+    fn close(&mut self, page: usize) -> usize {
+        self.pages[page] = Vec::new();
+        resize(&mut self.pages, self.numbers.end_block(), Vec::new);
+        self.page_bytes()
     }
 }
 
@@ -190,8 +197,7 @@ impl Data {
         let class = &mut self.classes[class];
         self.used -= class.bytes as usize;
         if let Some(page) = class.numbers.give(slot.0) {
-            class.pages[page] = Vec::new();
-            self.held -= class.page_bytes();
+            self.held -= class.close(page);
         }
     }
 
@@ -243,8 +249,7 @@ impl Data {
     pub fn close_empty(&mut self) {
         for class in &mut self.classes {
             if let Some(page) = class.numbers.close_current() {
-                class.pages[page] = Vec::new();
-                self.held -= class.page_bytes();
+                self.held -= class.close(page);
             }
         }
     }

@@ -300,8 +300,14 @@ impl Jobs {
             self.moving = end;
         }
         self.moving = 0;
-        self.data.close_empty();
         true
+    }
+
+    /// Gives back what is kept for the next ids, bodies, jobs and histories and holds none.
+    pub fn close_empty(&mut self) {
+        self.data.close_empty();
+        self.histories.close_empty();
+        self.closed.extend(self.jobs.close_empty());
     }
 
     /// How many steps it took.
