@@ -295,12 +295,16 @@ impl Core {
         let Some(resident) = &mut self.resident else { return };
         let Counters { input_bytes, output_bytes, .. } = self.counters;
         let settings = self.engine.settings_mut();
-        resident.look(Look {
+        let quiet = resident.look(Look {
             mono_us: self.clock.timer.mono_us(),
             moved_bytes: input_bytes + output_bytes,
             clients_bytes: self.clients_bytes as u64,
             max: settings.memory_bytes_max,
         });
+        if quiet {
+            self.buffers = Buffers::default();
+            self.outputs.forget_buffers();
+        }
         settings.memory_bytes_over = resident.over_bytes();
     }
 

@@ -102,6 +102,11 @@ impl Outputs {
         &mut self.by_slot[slot as usize]
     }
 
+    /// Gives the buffers back that are kept for what is to be said next.
+    pub fn forget_buffers(&mut self) {
+        self.buffers = Buffers::default();
+    }
+
     /// Bytes that have not left a slot.
     pub fn unsent_bytes(&self, slot: u32) -> usize {
         self.by_slot[slot as usize].unsent.len()
