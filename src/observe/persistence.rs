@@ -95,6 +95,30 @@ pub enum Trouble {
 }
 
 impl Persistence {
+    /// Whether batch `index` is synced.
+    pub fn is_durable(&self, index: u64) -> bool {
+        self.enabled && self.durable >= index
+    }
+
+    /// A base has begun at `now_s`, unix seconds: the one that was wanted, or one of the journal's own accord.
+    pub fn base_began(&mut self, now_s: u64) {
+        self.bases_begun += 1;
+        self.base_began_s = Some(now_s);
+        self.base_wanted = false;
+        self.changes_since_base = 0;
+    }
+
+    /// The running base is over at `now_s`, unix seconds: complete, or failed for this cause.
+    pub fn base_ended(&mut self, failure: Option<String>, now_s: u64) {
+        let began_s = self.base_began_s.take().expect("a base has begun");
+        self.last_base_took_s = Some(now_s.saturating_sub(began_s));
+        if failure.is_none() {
+            self.bases_complete += 1;
+            self.last_base_s = now_s;
+        }
+        self.last_base_failure = failure;
+    }
+
     /// A base is being written, or is about to be.
     pub fn is_base_in_progress(&self) -> bool {
         self.base_began_s.is_some() || self.base_wanted

@@ -22,6 +22,14 @@ pub struct Entry {
     pub name: Vec<u8>,
 }
 
+impl Entry {
+    /// A command that took so long; the client's name is missing, and its number.
+    pub fn new(at_s: u64, spec: &CommandSpec, args: &[&[u8]], addr: String, took_ns: u64) -> Entry {
+        let (args, took_us) = (cut(spec, args), took_ns / 1_000);
+        Entry { id: 0, at_s, took_us, args, addr, name: Vec::new() }
+    }
+}
+
 /// The newest entries, newest first.
 #[derive(Debug, Default)]
 pub struct SlowLog {
@@ -60,7 +68,7 @@ impl SlowLog {
 }
 
 /// What an entry keeps of a command; secrets are hidden.
-pub fn cut(spec: &CommandSpec, args: &[&[u8]]) -> Vec<Vec<u8>> {
+fn cut(spec: &CommandSpec, args: &[&[u8]]) -> Vec<Vec<u8>> {
     let kept =
         if args.len() > SLOW_LOG_ARGUMENTS_MAX { SLOW_LOG_ARGUMENTS_MAX - 1 } else { args.len() };
     let shown = |at: usize| match is_secret(spec, args, at) {

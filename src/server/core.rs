@@ -1,5 +1,4 @@
-//! What a turn works on besides the clients: the engine, the outputs, the clock, the options and
-//! the counters.
+//! What a turn works on besides the clients: its organs, and what concerns several of them.
 
 use crate::config::Config;
 use crate::config::events::Notify;
@@ -8,34 +7,26 @@ use crate::config::value::OutputLimit;
 use crate::engine::model::token::floor_at;
 use crate::engine::{Engine, Facts, Settings, Turn};
 use crate::ids::ClientId;
-use crate::journal::{Disk, Lock};
+use crate::journal::Disk;
+use crate::journal::recovery::Recovered;
 use crate::observe::Counters;
-use crate::observe::commands::CommandTotals;
-use crate::observe::lateness::Lateness;
-use crate::observe::persistence::Persistence;
-use crate::observe::rates::Rates;
-use crate::observe::slowlog::SlowLog;
 use crate::resp::FrameLimits;
 use crate::server::clock::timer::Timer;
 use crate::server::clock::turn_clock::TurnClock;
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::clients::Clients;
-use crate::server::connection::lines::LineRate;
-use crate::server::connection::pause::Pauses;
+use crate::server::connection::common::Common;
 use crate::server::connection::wake::Bell;
-use crate::server::durability;
-use crate::server::durability::loading::Loading;
-use crate::server::durability::waits::Waits;
-use crate::server::durability::{Home, Journaling};
+use crate::server::durability::Durability;
+use crate::server::durability::home::Home;
 use crate::server::outbox::Outputs;
 use crate::server::outbox::messages::Messages;
-use crate::server::watch::eldest::Eldest;
+use crate::server::watch::counts::{Slow, Watch};
 use crate::server::watch::logs::LogLevel;
 use crate::server::watch::machine;
-use crate::server::watch::resident::{Look, Resident};
+use crate::server::watch::resident::Look;
 use crate::session::acl::Acl;
 use crate::time::{Micros, Millis};
-use std::collections::HashSet;
 use std::fmt::Write;
 use std::io;
 use std::sync::Arc;
@@ -47,67 +38,49 @@ pub struct Core {
     pub engine: Engine,
     /// What this turn decided, for the journal.
     pub facts: Facts,
-    /// What is known of the journal.
-    pub journal: Persistence,
-    /// Clients that wait for it.
-    pub waits: Waits,
-    /// Where they go.
-    pub journaling: Journaling,
-    /// The journal's folder.
-    pub(super) disk: Option<Arc<Disk>>,
-    /// Keeps it for this process.
-    lock: Option<Lock>,
-    /// Wakes the loop.
-    pub(super) bell: Arc<Bell>,
+    /// The instant of the turn.
+    pub clock: TurnClock,
     /// What the clients are still to be sent.
     pub outputs: Outputs,
     /// Channels, and what is to be told on them.
     pub messages: Messages,
-    /// CLIENT PAUSE.
-    pub pauses: Pauses,
-    /// What the engine was last told of it, while there is no journal.
-    pub(super) told_paused: bool,
-    /// Buffers for reading.
-    pub buffers: Buffers,
-    /// The instant of the turn.
-    pub clock: TurnClock,
-    /// The options.
+    /// The journal.
+    pub durability: Durability,
+    /// What the connections have in common.
+    pub common: Common,
+    /// How the server is to be.
+    pub options: Options,
+    /// Who may do what.
+    pub users: Users,
+    /// What is counted and kept for those who look.
+    pub watch: Watch,
+    /// The process.
+    pub process: Process,
+}
+
+/// How the server is to be.
+#[derive(Debug)]
+pub struct Options {
+    /// All options.
     pub config: Config,
     /// Those that are looked at often.
     pub limits: Limits,
-    /// Users and what they may do.
-    pub acl: Acl,
-    /// What TLS connections are greeted with.
-    pub tls: Option<Arc<rustls::ServerConfig>>,
     /// How the log's level is changed.
-    pub log_level: LogLevel,
-    /// Bounds the lines that clients can cause before they have said who they are.
-    pub stranger_lines: LineRate,
-    /// What INFO counts.
-    pub counters: Counters,
-    /// Counts per command.
-    pub commands: CommandTotals,
-    /// Slow commands.
-    pub slow_log: SlowLog,
-    /// Recent rates.
-    pub rates: Rates,
-    /// Clients that watch queues.
-    pub watching: HashSet<ClientId>,
-    /// How late jobs are.
-    pub lateness: Lateness,
-    /// Since when the oldest ready job is ready, as far as is known.
-    pub eldest: Eldest,
-    /// Everything the clients hold, bytes.
-    pub clients_bytes: usize,
-    /// The slot of a client that was found to hold most, and spared for the sake of its reply.
-    pub spared: u32,
-    /// Watches what is resident, where the allocator is known.
-    pub(super) resident: Option<Resident>,
-    /// The most memory ever used, bytes.
-    pub memory_bytes_peak: u64,
-    /// Turns since the start.
-    pub turns: u64,
-    /// This process's name among all, 40 hex digits.
+    log_level: LogLevel,
+}
+
+/// Who may do what, and what TLS connections are greeted with.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each is what its type says")]
+pub struct Users {
+    pub acl: Acl,
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+/// What tells this process from others, and how it is to end.
+#[derive(Debug)]
+pub struct Process {
+    /// Its name among all, 40 hex digits.
     pub run_id: String,
     /// The port clients connect to.
     pub port: u16,
@@ -138,10 +111,8 @@ pub struct Limits {
     pub output: OutputLimit,
     /// `client-output-buffer-limit pubsub`.
     pub output_pubsub: OutputLimit,
-    /// `slowlog-log-slower-than`, ns.
-    pub slow_ns: Option<u64>,
-    /// `slowlog-max-len`.
-    pub slow_len_max: usize,
+    /// What is slow enough for the slow log.
+    pub slow: Slow,
     /// `protected-mode`.
     pub protected: bool,
     /// `notify-keyspace-events`.
@@ -158,84 +129,72 @@ impl Core {
         timer: Timer,
     ) -> Core {
         let clock = TurnClock::start(timer);
-        let limits = Limits::new(&config);
         let mut core = Core {
             engine: Engine::new(settings(&config, clock.now)),
             facts: Facts::default(),
-            journal: Persistence { last_base_s: clock.now_s(), ..Persistence::default() },
-            waits: Waits::default(),
-            journaling: Journaling::Absent,
-            disk: None,
-            lock: None,
-            bell,
             outputs: Outputs::default(),
             messages: Messages::default(),
-            pauses: Pauses::default(),
-            told_paused: false,
-            buffers: Buffers::default(),
+            durability: Durability::new(clock.now_s(), bell),
             clock,
-            config,
-            limits,
-            acl: Acl::default(),
-            tls: None,
-            log_level,
-            stranger_lines: LineRate::default(),
-            counters: Counters::default(),
-            commands: CommandTotals::default(),
-            slow_log: SlowLog::default(),
-            rates: Rates::default(),
-            watching: HashSet::new(),
-            lateness: Lateness::default(),
-            eldest: Eldest::default(),
-            clients_bytes: 0,
-            spared: 0,
-            resident: None,
-            memory_bytes_peak: 0,
-            turns: 0,
-            run_id: run_id(),
-            port,
-            supervised: false,
-            shutdown: None,
-            chance: machine::random(),
+            common: Common::default(),
+            options: Options { limits: Limits::new(&config), config, log_level },
+            users: Users::default(),
+            watch: Watch::default(),
+            process: Process::new(port),
         };
-        core.engine.collect_events(core.limits.notify.is_on());
-        core.fit_clients();
-        core.reconfigure_users();
-        core.require_password();
+        core.engine.collect_events(core.options.limits.notify.is_on());
+        core.options.limits.fit_clients();
+        core.users.reconfigure(&core.options.config);
+        core.users.require_password(&core.options.config);
         core
     }
 
     /// Begins to load the journal. A small one is there when this returns.
     pub fn load(&mut self, home: Home) -> io::Result<()> {
-        let Home { disk, lock } = home;
-        (self.disk, self.lock) = (Some(Arc::clone(&disk)), Some(lock));
-        let options = durability::log_options(&self.config, &disk);
-        let bell = Arc::clone(&self.bell);
-        let settings = settings(&self.config, self.clock.now);
-        let loading = Loading::begin(disk, options, settings, bell, self.clock.timer.mono_us())?;
-        let loaded = loading.wait();
-        self.journaling = Journaling::Loading(Box::new(loading));
-        self.show_journal();
-        loaded.map_or(Ok(()), |loaded| self.install(loaded?))
+        let config = &self.options.config;
+        let settings = settings(config, self.clock.now);
+        let loaded = self.durability.load(home, config, settings, &self.clock)?;
+        loaded.map_or(Ok(()), |loaded| self.install(loaded))
+    }
+
+    /// Goes on with what was recovered.
+    pub fn install(&mut self, recovered: Recovered<Disk>) -> io::Result<()> {
+        let took_us = self.durability.loading_us(&self.clock);
+        if let Some(cut) = &recovered.opened.cut {
+            tracing::warn!("{cut}");
+        }
+        for notice in &recovered.opened.notices {
+            tracing::warn!("{notice}");
+        }
+        let (index, facts, last) = (recovered.index, recovered.facts, recovered.now);
+        self.engine = self.durability.start(recovered, &self.options.config)?;
+        self.reconfigure();
+        self.clock.restart(last, self.options.limits.clock_jump_us_max);
+        // From the journal's last instant on even if the wall clock was set back since.
+        self.engine.settings_mut().token_floor = floor_at(self.clock.now.floor().0);
+        self.outputs.gate.turn = 1;
+        let jobs: u64 = self.engine.job_counts().iter().sum();
+        tracing::info!(jobs, facts, index = index.0, took_us, "the journal is loaded");
+        self.durability.show(&mut self.outputs, &self.clock);
+        Ok(())
     }
 
     /// Applies options that have changed.
     pub fn reconfigure(&mut self) {
-        self.limits = Limits::new(&self.config);
-        let new = settings(&self.config, self.clock.now);
+        let Options { config, limits, log_level } = &mut self.options;
+        *limits = Limits::new(config);
+        let new = settings(config, self.clock.now);
         let settings = self.engine.settings_mut();
         settings.delay_ms_max = new.delay_ms_max;
         settings.lease_ms_default = new.lease_ms_default;
         settings.lease_ms_max = new.lease_ms_max;
         settings.memory_bytes_max = new.memory_bytes_max;
         settings.stats_retention_ms = new.stats_retention_ms;
-        if let Journaling::Running(running) = &mut self.journaling {
-            running.reconfigure(&self.config);
-        }
-        self.engine.collect_events(self.limits.notify.is_on());
-        self.log_level.set(self.config.text(Name::LogLevel));
-        self.reconfigure_users();
-        self.fit_clients();
+        self.durability.reconfigure(config);
+        self.engine.collect_events(limits.notify.is_on());
+        log_level.set(config.text(Name::LogLevel));
+        self.users.reconfigure(config);
+        limits.fit_clients();
     }
 
     /// The engine, and where the results of what it is asked go.
@@ -243,16 +202,22 @@ impl Core {
         (&mut self.engine, Turn { facts: &mut self.facts, outbox: &mut self.outputs })
     }
 
+    /// Tells the engine what the journal allows in this turn, and whether clients are paused.
+    pub fn set_flow(&mut self) {
+        let paused = self.common.pauses.is_running();
+        self.durability.set_flow(&mut self.engine, paused, &self.clock);
+    }
+
     /// A client's connection is gone: what it was handed and never got goes back to its queue, and
     /// on to others, in this step. Its slot must be empty.
     pub fn forget(&mut self, clients: &mut Clients, id: ClientId, slot: u32, bytes: usize) {
         let unsent = self.outputs.at(slot).has_jobs_in_hand();
         self.outputs.close(id, slot);
-        self.forget_wait(id);
-        self.watching.remove(&id);
+        self.durability.waits.forget(id);
+        self.common.watching.remove(&id);
         self.messages.pubsub.forget(id);
         clients.release(slot);
-        self.clients_bytes -= bytes;
+        self.common.bytes -= bytes;
         let now = self.clock.now;
         let (engine, mut turn) = self.engine();
         if unsent {
@@ -261,23 +226,59 @@ impl Core {
         engine.closed(now, id, &mut turn);
     }
 
-    /// Counts how late the jobs are that have just left.
-    pub(super) fn note_lateness(&mut self) {
-        if self.outputs.left.is_empty() {
-            return;
-        }
-        let mono_us = self.clock.timer.mono_us();
-        let now = self.clock.anchored.at(mono_us);
-        for due in self.outputs.left.drain(..) {
-            self.lateness.record(mono_us, now.0.saturating_sub(due.start().0));
-        }
-    }
-
     /// When the engine has something to do next, by its own clock.
-    pub(super) fn next_wakeup(&self) -> Option<Millis> {
+    pub fn next_wakeup(&self) -> Option<Millis> {
         let timeout = self.engine.next_timeout();
         let timeout = timeout.map(|at| self.clock.engine_at(at));
         [self.engine.next_wakeup(), timeout].into_iter().flatten().min()
+    }
+
+    /// Looks at what is resident, and tells the engine if that is too much.
+    pub fn look_at_memory(&mut self) {
+        let Some(resident) = &mut self.watch.resident else { return };
+        let Counters { input_bytes, output_bytes, .. } = self.watch.counters;
+        let settings = self.engine.settings_mut();
+        let quiet = resident.look(Look {
+            mono_us: self.clock.timer.mono_us(),
+            moved_bytes: input_bytes + output_bytes,
+            clients_bytes: self.common.bytes as u64,
+            max: settings.memory_bytes_max,
+        });
+        if quiet {
+            self.common.buffers = Buffers::default();
+            self.outputs.forget_buffers();
+        }
+        settings.memory_bytes_over = resident.over_bytes();
+    }
+
+    /// Whether requests are to wait until the journal or the allocator has caught up.
+    pub fn is_flooded(&self) -> bool {
+        self.watch.waits_for_memory() || self.durability.is_flooded(&self.engine)
+    }
+
+    /// Memory in use, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.engine.held_bytes() + self.common.bytes as u64
+    }
+}
+
+impl Users {
+    /// The options that tell of users have changed, or the server starts.
+    pub fn reconfigure(&mut self, config: &Config) {
+        self.acl.set_all_channels(config.text(Name::AclPubsubDefault) == "allchannels");
+        self.acl.log_len_max = config.size(Name::AclLogMaxLen);
+    }
+
+    /// `requirepass` was set.
+    pub fn require_password(&mut self, config: &Config) {
+        self.acl.set_default_password(config.text(Name::RequirePass).as_bytes());
+    }
+}
+
+impl Process {
+    fn new(port: u16) -> Process {
+        let chance = machine::random();
+        Process { run_id: run_id(), port, supervised: false, shutdown: None, chance }
     }
 
     /// Any number.
@@ -289,37 +290,17 @@ impl Core {
         n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         n ^ (n >> 31)
     }
+}
 
-    /// Looks at what is resident, and tells the engine if that is too much.
-    pub(super) fn look_at_memory(&mut self) {
-        let Some(resident) = &mut self.resident else { return };
-        let Counters { input_bytes, output_bytes, .. } = self.counters;
-        let settings = self.engine.settings_mut();
-        let quiet = resident.look(Look {
-            mono_us: self.clock.timer.mono_us(),
-            moved_bytes: input_bytes + output_bytes,
-            clients_bytes: self.clients_bytes as u64,
-            max: settings.memory_bytes_max,
-        });
-        if quiet {
-            self.buffers = Buffers::default();
-            self.outputs.forget_buffers();
-        }
-        settings.memory_bytes_over = resident.over_bytes();
+impl Limits {
+    /// How much unread output a client may have.
+    pub fn output_of(&self, subscribed: bool) -> OutputLimit {
+        if subscribed { self.output_pubsub } else { self.output }
     }
 
-    /// Whether requests are to wait for memory that is being given back.
-    pub(super) fn waits_for_memory(&self) -> bool {
-        self.resident.as_ref().is_some_and(Resident::waits)
-    }
-
-    /// Memory in use, bytes.
-    pub fn memory_bytes(&self) -> u64 {
-        self.engine.held_bytes() + self.clients_bytes as u64
-    }
-
+    /// Makes room for so many clients, or lowers their number.
     fn fit_clients(&mut self) {
-        let wanted = self.limits.clients_max;
+        let wanted = self.clients_max;
         let fitting = machine::make_room_for(wanted);
         if fitting < wanted {
             tracing::warn!(
@@ -327,15 +308,8 @@ impl Core {
                 fitting,
                 "maxclients lowered: the limit of open files is too low"
             );
-            self.limits.clients_max = fitting;
+            self.clients_max = fitting;
         }
-    }
-}
-
-impl Limits {
-    /// How much unread output a client may have.
-    pub fn output_of(&self, subscribed: bool) -> OutputLimit {
-        if subscribed { self.output_pubsub } else { self.output }
     }
 
     fn new(config: &Config) -> Limits {
@@ -359,8 +333,10 @@ impl Limits {
             keepalive_s: config.number(Name::TcpKeepalive),
             output: config.output_limits()[0],
             output_pubsub: config.output_limits()[2],
-            slow_ns: u64::try_from(slow_us).ok().map(|us| us.saturating_mul(1_000)),
-            slow_len_max: config.size(Name::SlowlogMaxLen),
+            slow: Slow {
+                over_ns: u64::try_from(slow_us).ok().map(|us| us.saturating_mul(1_000)),
+                len_max: config.size(Name::SlowlogMaxLen),
+            },
             protected: config.flag(Name::ProtectedMode),
             notify: Notify::of(config.text(Name::NotifyKeyspaceEvents)),
         }

@@ -15,9 +15,10 @@ pub use crate::server::connection::memory::FarEnd;
 use crate::server::connection::stream::{Accepted, Peer, Stream};
 use crate::server::connection::wake::Bell;
 use crate::server::core::Core;
+use crate::server::durability::Journaling;
 use crate::server::durability::commit::by_hand::ByHand;
 use crate::server::durability::loading::{Loaded, Loading};
-use crate::server::durability::{Journaling, Running};
+use crate::server::durability::running::Running;
 use crate::server::turn::Turns;
 use crate::server::watch::logs::LogLevel;
 use crate::time::{Micros, Millis};
@@ -77,9 +78,9 @@ impl InMemory {
         // What a server draws, so that it is the same each time.
         let settings = Settings { hash_seed: 7, ..core.engine.settings().clone() };
         core.engine = Engine::new(settings);
-        core.engine.collect_events(core.limits.notify.is_on());
-        core.run_id = "0123456789abcdef".repeat(3)[..40].to_owned();
-        core.chance = 7;
+        core.engine.collect_events(core.options.limits.notify.is_on());
+        core.process.run_id = "0123456789abcdef".repeat(3)[..40].to_owned();
+        core.process.chance = 7;
         let turns = Turns::new(core, Arc::clone(&bell));
         let mut server = InMemory { turns, bell, disk: None, loading: None };
         server.run();
@@ -91,7 +92,8 @@ impl InMemory {
         let id = ClientId(self.turns.next_id);
         let (near, far) = memory::connection(id);
         let at = |port: u64| SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
-        let peer = Peer::Tcp { peer: at(50_000 + id.0), local: at(self.turns.core.port.into()) };
+        let peer =
+            Peer::Tcp { peer: at(50_000 + id.0), local: at(self.turns.core.process.port.into()) };
         self.turns.accepted.push(Accepted::Ready(Stream::Memory(near), peer));
         self.run();
         far
@@ -100,14 +102,14 @@ impl InMemory {
     /// As [`InMemory::connect`], by a client that speaks RESP3. Its HELLO leaves no trace in what is counted.
     pub fn connect_resp3(&mut self) -> FarEnd {
         let client = self.connect();
-        let core = &mut self.turns.core;
-        let (counters, commands) = (core.counters, std::mem::take(&mut core.commands));
-        let slow_log = std::mem::take(&mut core.slow_log);
+        let watch = &mut self.turns.core.watch;
+        let (counters, commands) = (watch.counters, std::mem::take(&mut watch.commands));
+        let slow_log = std::mem::take(&mut watch.slow_log);
         client.send(b"HELLO 3\r\n");
         self.run();
         client.receive();
-        let core = &mut self.turns.core;
-        (core.counters, core.commands, core.slow_log) = (counters, commands, slow_log);
+        let watch = &mut self.turns.core.watch;
+        (watch.counters, watch.commands, watch.slow_log) = (counters, commands, slow_log);
         client
     }
 
@@ -167,7 +169,7 @@ impl InMemory {
 
     /// The names of the commands that have run since this was last counted anew.
     pub fn commands(&self) -> impl Iterator<Item = &'static str> {
-        let all = self.turns.core.commands.sorted();
+        let all = self.turns.core.watch.commands.sorted();
         all.into_iter().filter(|(_, stats)| stats.calls > 0).map(|(name, _)| name)
     }
 
@@ -180,11 +182,11 @@ impl InMemory {
     /// From here on there is a journal, whose syncs and bases take so long, µs.
     pub fn open_journal(&mut self, sync_us: u64, base_us: u64) {
         let core = &mut self.turns.core;
-        core.config.set("appendonly", &["yes".to_owned()]).expect("it takes yes");
+        core.options.config.set("appendonly", &["yes".to_owned()]).expect("it takes yes");
         let bell = Arc::clone(&self.bell);
         let (running, disk) =
-            Running::by_hand((sync_us, base_us), core.clock.mono_us, &core.config, bell);
-        core.journaling = Journaling::Running(Box::new(running));
+            Running::by_hand((sync_us, base_us), core.clock.mono_us, &core.options.config, bell);
+        core.durability.journaling = Journaling::Running(Box::new(running));
         core.outputs.gate.turn = 1;
         self.disk = Some(disk);
         self.run();
@@ -211,14 +213,18 @@ impl InMemory {
             let progress = Arc::<Progress>::default();
             let (loading, _sender) = Loading::by_hand(Arc::clone(&progress), core.clock.mono_us);
             let loading = Journaling::Loading(Box::new(loading));
-            Reading { progress, then: std::mem::replace(&mut core.journaling, loading), _sender }
+            Reading {
+                progress,
+                then: std::mem::replace(&mut core.durability.journaling, loading),
+                _sender,
+            }
         });
         reading.progress.total_bytes.store(total_bytes, Ordering::Relaxed);
         reading.progress.loaded_bytes.store(loaded_bytes, Ordering::Relaxed);
         if loaded_bytes < total_bytes {
             self.loading = Some(reading);
         } else {
-            core.journaling = reading.then;
+            core.durability.journaling = reading.then;
             core.reconfigure();
         }
         self.run();
@@ -242,7 +248,7 @@ impl InMemory {
 
     /// SHUTDOWN closes all connections.
     fn stop_if_asked(&mut self) {
-        if self.turns.core.shutdown.take().is_some() {
+        if self.turns.core.process.shutdown.take().is_some() {
             self.turns.drain();
             let slots: Vec<u32> = self.turns.clients.iter().map(|(slot, _)| slot).collect();
             slots.into_iter().for_each(|slot| self.turns.close(slot));

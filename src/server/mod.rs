@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::session::acl::Acl;
 use connection::listen::Listener;
 use connection::wake::Bell;
-use durability::Home;
+use durability::home::Home;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

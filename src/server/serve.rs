@@ -1,7 +1,7 @@
 //! The loop around the turns: what wakes it, and how it ends.
 
 use super::Server;
-use super::core::Core;
+use super::core::{Core, Users};
 use super::turn::Turns;
 use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX, TICK_US};
 use crate::server::clock::timer;
@@ -53,7 +53,7 @@ impl Loop {
         } = server;
         let port = addresses.first().map_or(0, |address| address.port());
         let mut core = Core::new(config, port, log_level, Arc::clone(&bell), Timer::Machine);
-        (core.acl, core.tls) = (acl, tls);
+        core.users = Users { acl, tls };
         core.outputs.reply_clock = Some(timer::mono_ns);
         // Before the journal is loaded: whoever asks is told that it is.
         let http = match server.http.is_empty() {
@@ -64,11 +64,11 @@ impl Loop {
             }
         };
         let supervisor = server.supervised.then(Supervisor::from_environment).flatten();
-        core.supervised = supervisor.is_some();
+        core.process.supervised = supervisor.is_some();
         let (http, board) = http.unzip();
         if let Some(give_back) = server.give_back {
             match Resident::start(give_back, Arc::clone(&bell)) {
-                Ok(resident) => core.resident = Some(resident),
+                Ok(resident) => core.watch.resident = Some(resident),
                 Err(error) => tracing::warn!("resident memory is not watched: {error}"),
             }
         }
@@ -81,7 +81,7 @@ impl Loop {
         };
         let mut turns = Turns::new(core, Arc::clone(&bell));
         turns.observers = Observers::new(board, supervisor);
-        if turns.core.tls.is_some() {
+        if turns.core.users.tls.is_some() {
             turns.handshakes = Some(Handshakes::start(Arc::clone(&bell))?);
         }
         Ok(Loop {
@@ -102,8 +102,8 @@ impl Loop {
         while self.stops == 0 {
             self.wait().await?;
             self.turns.turn()?;
-            match self.turns.core.shutdown.take() {
-                Some(true) => return self.turns.core.close_journal(),
+            match self.turns.core.process.shutdown.take() {
+                Some(true) => return self.turns.core.durability.close(),
                 Some(false) => self.stops += 1,
                 None => {}
             }
@@ -124,7 +124,7 @@ impl Loop {
             self.turns.turn()?;
         }
         self.turns.end_bound()?;
-        self.turns.core.close_journal()?;
+        self.turns.core.durability.close()?;
         drop(self.http.take());
         tracing::info!("stopped");
         Ok(())

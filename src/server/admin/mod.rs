@@ -5,6 +5,7 @@ pub(super) mod latency;
 pub(super) mod users;
 
 use crate::command::CommandSpec;
+use crate::command::show::render::render;
 use crate::command::spec::action;
 use crate::command::spec::action::Shutdown;
 use crate::config::options::Name;
@@ -13,7 +14,7 @@ use crate::engine::decide::watch::Stamp;
 use crate::engine::decide::whole::{Begun, Whole};
 use crate::engine::model::reply::{Outbox, Reply};
 use crate::engine::model::request::{QueueName, Request};
-use crate::engine::{Outcome, Turn};
+use crate::engine::{Engine, Outcome, Turn};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::limits::READ_BYTES_PER_TURN_ALL;
@@ -23,6 +24,7 @@ use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
 use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol, ProtocolError};
 use crate::server::connection::buffers::Buffers;
+use crate::server::connection::calls::{Call, Ending};
 use crate::server::connection::client::{Client, Socket};
 use crate::server::connection::clients::Clients;
 use crate::server::connection::tls;
@@ -31,7 +33,7 @@ use crate::server::watch::machine;
 use crate::session::acl::Acl;
 use crate::session::acl::log::Denials;
 use crate::session::world::{
-    BaseBegun, BaseRefused, CallTimes, ConfigError, Ended, Patience, SlowEntry, Unblock,
+    BaseBegun, BaseRefused, CallTimes, ConfigError, Ended, Patience, SlowEntry, UNBLOCKED, Unblock,
     WaitDurable, World,
 };
 use crate::session::{ClientLine, SessionFacts, SocketFacts};
@@ -114,7 +116,7 @@ impl<'a> ClientWorld<'a> {
 
     /// Buffers for what clients send.
     pub fn buffers(&mut self) -> &mut Buffers {
-        &mut self.core.buffers
+        &mut self.core.common.buffers
     }
 
     /// When the last command was over; monotonic, µs.
@@ -125,10 +127,37 @@ impl<'a> ClientWorld<'a> {
     /// Answers a request that cannot be framed.
     pub fn refuse_framing(&mut self, error: ProtocolError) {
         let too_long = matches!(error, ProtocolError::CommandTooLong { .. });
-        self.core.counters.closed_for_input += u64::from(too_long);
+        self.core.watch.counters.closed_for_input += u64::from(too_long);
         let text = error.to_string();
         self.core.outputs.errors.count(&text);
         self.core.outputs.encoder(self.running.id).error(&text);
+    }
+
+    /// How a command that has returned ended; none if it has not, and is counted later.
+    #[inline]
+    fn ending(
+        &mut self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        how: Ended,
+        took_ns: u64,
+    ) -> Option<Ending> {
+        let Core { engine, outputs, .. } = &mut *self.core;
+        let engines = outputs.take_end();
+        match how {
+            Ended::Again => None,
+            Ended::Waiting => {
+                outputs.set_call(self.running.slot, Box::new(Call::new(spec, args, took_ns)));
+                None
+            }
+            Ended::Rejected => {
+                // It may have been half done when its user lost it.
+                outputs.current().into_iter().for_each(|client| engine.abandon(client));
+                Some(Ending::Rejected)
+            }
+            Ended::Failed => Some(Ending::Failed),
+            Ended::Replied => Some(engines),
+        }
     }
 
     fn line_of(&self, slot: u32, client: &Client) -> ClientLine {
@@ -193,11 +222,11 @@ impl World for ClientWorld<'_> {
     }
 
     fn admits_line(&mut self) -> bool {
-        self.core.stranger_lines.admits()
+        self.core.common.lines.admits()
     }
 
     fn random(&mut self) -> u64 {
-        self.core.random()
+        self.core.process.random()
     }
 
     fn encoder(&mut self, client: ClientId) -> Encoder<'_> {
@@ -251,9 +280,9 @@ impl World for ClientWorld<'_> {
 
     fn set_watching(&mut self, client: ClientId, watching: bool) {
         if watching {
-            self.core.watching.insert(client);
+            self.core.common.watching.insert(client);
         } else {
-            self.core.watching.remove(&client);
+            self.core.common.watching.remove(&client);
             self.core.engine.unwatch(client);
         }
     }
@@ -263,8 +292,8 @@ impl World for ClientWorld<'_> {
     }
 
     fn held_bytes_max(&self, client: ClientId, freed_bytes: usize) -> u64 {
-        let limits = &self.core.limits;
-        let held_bytes = self.core.clients_bytes.saturating_sub(freed_bytes);
+        let limits = &self.core.options.limits;
+        let held_bytes = self.core.common.bytes.saturating_sub(freed_bytes);
         let mut left = limits.clients_bytes_max.saturating_sub(held_bytes);
         if left < READ_BYTES_PER_TURN_ALL {
             // Whoever holds more is closed first.
@@ -336,7 +365,7 @@ impl World for ClientWorld<'_> {
     }
 
     fn acl(&mut self) -> &mut Acl {
-        &mut self.core.acl
+        &mut self.core.users.acl
     }
 
     fn users_changed(&mut self) {
@@ -347,7 +376,7 @@ impl World for ClientWorld<'_> {
                 waiting: socket.postponed || core.outputs.is_waiting(slot),
                 ..socket.facts(core.clock.mono_us)
             };
-            if !self.core.take_up_user(session, slot, line) {
+            if !users::take_up(self.core, session, slot, line) {
                 closed.push(*id);
             }
         }
@@ -357,13 +386,13 @@ impl World for ClientWorld<'_> {
     }
 
     fn load_users(&mut self) -> Result<(), String> {
-        self.core.load_users()?;
+        users::reload(self.core)?;
         self.users_changed();
         Ok(())
     }
 
     fn save_users(&mut self) -> Result<(), String> {
-        self.core.save_users()
+        users::save(self.core)
     }
 
     fn draw_secret(&mut self, bytes: &mut [u8]) {
@@ -373,31 +402,48 @@ impl World for ClientWorld<'_> {
     fn kill(&mut self, client: ClientId) -> bool {
         let Some(slot) = self.core.outputs.slot(client) else { return false };
         let Some(killed) = self.others.take(slot) else { return false };
-        self.core.pauses.postponed_count -= usize::from(killed.socket.postponed);
+        self.core.common.pauses.postponed_count -= usize::from(killed.socket.postponed);
         self.core.forget(self.others, client, slot, killed.socket.bytes);
         true
     }
 
     fn pause(&mut self, ms: u64, writes_only: bool) {
-        self.core.pauses.begin(ms, writes_only, self.core.clock.mono_us);
+        self.core.common.pauses.begin(ms, writes_only, self.core.clock.mono_us);
         // In this turn already, no time passes after the command.
         self.core.set_flow();
     }
 
     fn unpause(&mut self) {
-        self.core.pauses.end();
+        self.core.common.pauses.end();
     }
 
     fn paused(&self) -> Option<bool> {
-        self.core.pauses.writes_only()
+        self.core.common.pauses.writes_only()
     }
 
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
-        self.core.unblock(client, how)
+        let Core { engine, durability, outputs, .. } = &mut *self.core;
+        if durability.waits.unblock(client, how, &durability.shown, outputs) {
+            return true;
+        }
+        if !engine.stop_waiting(client) {
+            return false;
+        }
+        match how {
+            Unblock::Timeout => {
+                outputs.set_answered(client, Ending::Done);
+                render(&Engine::TIMED_OUT, &mut outputs.encoder(client));
+            }
+            Unblock::Error => {
+                outputs.set_answered(client, Ending::Failed);
+                outputs.refuse(client, UNBLOCKED);
+            }
+        }
+        true
     }
 
     fn config(&self) -> Vec<(&'static str, String)> {
-        let mut all = self.core.config.shown_all();
+        let mut all = self.core.options.config.shown_all();
         all.sort_unstable_by_key(|(name, _)| *name);
         all
     }
@@ -411,7 +457,7 @@ impl World for ClientWorld<'_> {
             };
             pairs.push(((*name).to_owned(), value.to_owned()));
         }
-        let mut config = self.core.config.clone();
+        let mut config = self.core.options.config.clone();
         config.set_live(&pairs).map_err(|refused| match refused {
             Refused::Unknown(name) => ConfigError::Unknown { name },
             Refused::Value { option, reason, .. } => ConfigError::Refused { name: option, reason },
@@ -426,26 +472,27 @@ impl World for ClientWorld<'_> {
         }
         if let Some((name, _)) = pairs.iter().find(|(name, _)| name.starts_with("tls-")) {
             // Also when a path stays as it is: the file may hold another certificate.
-            self.core.tls = tls::server_config(&config).map_err(|why| {
+            self.core.users.tls = tls::server_config(&config).map_err(|why| {
                 let reason = format!("Unable to update TLS configuration: {why}");
                 ConfigError::Refused { name: name.clone(), reason }
             })?;
         }
-        self.core.config = config;
+        self.core.options.config = config;
         self.core.reconfigure();
         if pairs.iter().any(|(name, _)| name == "requirepass") {
-            self.core.require_password();
+            let Core { users, options, .. } = &mut *self.core;
+            users.require_password(&options.config);
             self.users_changed();
         }
         Ok(())
     }
 
     fn config_rewrite(&mut self) -> Result<(), String> {
-        let config = &self.core.config;
+        let config = &self.core.options.config;
         let Some(path) = &config.file else {
             return Err("The server is running without a config file".to_owned());
         };
-        let users = self.core.user_lines()?;
+        let users = users::lines(self.core)?;
         file::rewrite(config, &users, path).map_err(|error| {
             tracing::warn!(%error, path = %path.display(), "CONFIG REWRITE failed");
             format!("Rewriting config file: {error}")
@@ -453,51 +500,51 @@ impl World for ClientWorld<'_> {
     }
 
     fn reset_stats(&mut self) {
-        self.core.counters = Counters::default();
-        self.core.commands = CommandTotals::default();
+        self.core.watch.counters = Counters::default();
+        self.core.watch.commands = CommandTotals::default();
         self.core.outputs.errors = ErrorCounts::default();
-        self.core.acl.denials = Denials::default();
+        self.core.users.acl.denials = Denials::default();
     }
 
     fn info(&mut self, sections: &[&[u8]]) -> String {
         // The running one has left its slot but not the count.
-        self.core.info(self.others.count(), sections)
+        info::info(self.core, self.others.count(), sections)
     }
 
     fn slowlog(&self, count: usize) -> Vec<SlowEntry> {
-        self.core.slow_log.newest(count).map(SlowEntry::from).collect()
+        self.core.watch.slow_log.newest(count).map(SlowEntry::from).collect()
     }
 
     fn slowlog_len(&self) -> usize {
-        self.core.slow_log.len()
+        self.core.watch.slow_log.len()
     }
 
     fn slowlog_reset(&mut self) {
-        self.core.slow_log.clear();
+        self.core.watch.slow_log.clear();
     }
 
     fn histograms(&self, names: &[&[u8]]) -> Vec<CallTimes> {
-        self.core.histograms(names)
+        latency::histograms(self.core, names)
     }
 
     fn memory_stats(&self) -> Vec<(&'static str, u64)> {
-        self.core.memory_stats()
+        latency::memory_stats(self.core)
     }
 
     fn last_save_s(&self) -> u64 {
-        self.core.journal.last_base_s
+        self.core.durability.shown.last_base_s
     }
 
     fn is_loading(&self) -> bool {
-        self.core.journal.loading.is_some()
+        self.core.durability.shown.loading.is_some()
     }
 
     fn begin_base(&mut self, schedule: bool) -> Result<BaseBegun, BaseRefused> {
-        self.core.begin_base(schedule)
+        self.core.durability.begin_base(schedule)
     }
 
     fn wait_base(&mut self, client: ClientId) -> Result<(), BaseRefused> {
-        self.core.wait_base(client)
+        self.core.durability.wait_base(client, &mut self.core.outputs)
     }
 
     fn wait_durable(
@@ -507,7 +554,14 @@ impl World for ClientWorld<'_> {
         replicas: u64,
         patience: Patience,
     ) -> WaitDurable {
-        self.core.wait_durable(client, local, replicas, patience)
+        let Core { durability, facts, clock, outputs, .. } = &mut *self.core;
+        let asked = (local, replicas);
+        let mono_us = clock.mono_us;
+        let answer = durability.wait_durable(client, asked, patience, facts.count > 0, mono_us);
+        if matches!(answer, WaitDurable::Waiting) {
+            outputs.set_waiting(client);
+        }
+        answer
     }
 
     fn journal_offset(&self) -> u64 {
@@ -515,19 +569,19 @@ impl World for ClientWorld<'_> {
     }
 
     fn shutdown(&mut self, how: Shutdown) -> Result<(), String> {
-        if let Trouble::Failed(cause) = &self.core.journal.trouble
+        if let Trouble::Failed(cause) = &self.core.durability.shown.trouble
             && !how.force
         {
             return Err(format!("the journal failed: {cause}; SHUTDOWN FORCE stops all the same"));
         }
         tracing::info!(client = %self.running.socket.peer(), "SHUTDOWN was asked for");
-        self.core.shutdown = Some(how.now);
+        self.core.process.shutdown = Some(how.now);
         Ok(())
     }
 
     fn shutdown_abort(&mut self) -> bool {
         // From the end of the turn in which SHUTDOWN ran on, no command is taken.
-        self.core.shutdown.take().is_some()
+        self.core.process.shutdown.take().is_some()
     }
 
     fn began(&mut self, _client: ClientId, _spec: &'static CommandSpec) {
@@ -537,16 +591,20 @@ impl World for ClientWorld<'_> {
         let began_ns = if outer { self.last_ns } else { self.core.clock.timer.mono_ns() };
         self.began_ns.push(began_ns);
         // What INFO and SLOWLOG show holds what was over before.
-        self.core.count_over(|client, slot| self.others.caller(client, slot));
+        let Core { watch, outputs, clock, options, .. } = &mut *self.core;
+        let caller = |client, slot| self.others.caller(client, slot);
+        watch.count_over(outputs, clock, options.limits.slow, caller);
     }
 
     fn ended(&mut self, _client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
         let began_ns = self.began_ns.pop().unwrap_or(self.last_ns);
         self.last_ns = self.core.clock.timer.mono_ns();
         let took_ns = self.last_ns - began_ns;
-        if self.core.note_ended(self.running.slot, spec, args, how, took_ns) {
+        let Some(end) = self.ending(spec, args, how, took_ns) else { return };
+        let Core { watch, clock, options, .. } = &mut *self.core;
+        if watch.count_call(spec, end, took_ns, options.limits.slow) {
             let addr = self.running.socket.peer().to_string();
-            self.slow.push(self.core.slow_entry(spec, args, addr, took_ns));
+            self.slow.push(slowlog::Entry::new(clock.now_s(), spec, args, addr, took_ns));
         }
     }
 

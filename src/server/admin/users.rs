@@ -2,8 +2,10 @@
 
 use crate::config::options::Name;
 use crate::config::{Config, file};
+use crate::ids::ClientId;
 use crate::limits::ACL_FILE_BYTES_MAX;
-use crate::server::core::Core;
+use crate::server::connection::calls::Ending;
+use crate::server::core::{Core, Users};
 use crate::session::acl::{self, Acl};
 use crate::session::{ClientLine, Session, SocketFacts, TakenUp};
 use std::path::{Path, PathBuf};
@@ -18,9 +20,10 @@ const NO_FILE: &str = "This Redis instance is not configured to use an ACL file.
 /// A line of the configuration file or of the ACL file is wrong; the ACL file cannot be read; there
 /// are users in both.
 pub fn read(config: &Config) -> Result<Acl, String> {
-    let mut acl = Acl::default();
-    configure(&mut acl, config);
-    acl.set_default_password(config.text(Name::RequirePass).as_bytes());
+    let mut users = Users::default();
+    users.reconfigure(config);
+    users.require_password(config);
+    let mut acl = users.acl;
     let Some(path) = file_path(config) else {
         declare(&mut acl, config)?;
         return Ok(acl);
@@ -36,79 +39,70 @@ pub fn read(config: &Config) -> Result<Acl, String> {
     Ok(acl)
 }
 
-impl Core {
-    /// Users have changed: a session, in `slot`, takes up its user and loses at once what it may not do
-    /// any more. A command that it waits in is refused; false if the connection is to be closed. `socket`
-    /// is asked if something was denied.
-    pub fn take_up_user(
-        &mut self,
-        session: &mut Session,
-        slot: u32,
-        socket: impl FnOnce(&Core) -> SocketFacts,
-    ) -> bool {
-        match session.take_up(&self.acl) {
-            TakenUp::Same => return true,
-            TakenUp::Gone => return false,
-            TakenUp::Changed => {}
-        }
-        if !session.keeps_channels(&self.messages.pubsub) {
-            return false;
-        }
-        let call = self.outputs.call(slot);
-        let denied = call.and_then(|call| session.denied_now(call.spec(), &call.args()));
-        if let Some(denial) = denied {
-            let line = ClientLine { session: session.facts(), socket: socket(self) };
-            let entry = denial.entry(session.user_name(), &line, self.clock.now.floor().0);
-            self.acl.note(entry);
-            self.forbid_waiting(session.id(), &denial.text);
-        }
-        true
+/// Users have changed: a session, in `slot`, takes up its user and loses at once what it may not do
+/// any more. A command that it waits in is refused; false if the connection is to be closed. `socket`
+/// is asked if something was denied.
+pub fn take_up(
+    core: &mut Core,
+    session: &mut Session,
+    slot: u32,
+    socket: impl FnOnce(&Core) -> SocketFacts,
+) -> bool {
+    match session.take_up(&core.users.acl) {
+        TakenUp::Same => return true,
+        TakenUp::Gone => return false,
+        TakenUp::Changed => {}
     }
-
-    /// The options that tell of users have changed, or the server starts.
-    pub fn reconfigure_users(&mut self) {
-        configure(&mut self.acl, &self.config);
+    if !session.keeps_channels(&core.messages.pubsub) {
+        return false;
     }
-
-    /// `requirepass` was set.
-    pub fn require_password(&mut self) {
-        self.acl.set_default_password(self.config.text(Name::RequirePass).as_bytes());
+    let call = core.outputs.call(slot);
+    let denied = call.and_then(|call| session.denied_now(call.spec(), &call.args()));
+    if let Some(denial) = denied {
+        let line = ClientLine { session: session.facts(), socket: socket(core) };
+        let entry = denial.entry(session.user_name(), &line, core.clock.now.floor().0);
+        core.users.acl.note(entry);
+        forbid_waiting(core, session.id(), &denial.text);
     }
-
-    /// ACL LOAD. All sessions are to take that up.
-    pub fn load_users(&mut self) -> Result<(), String> {
-        let path = file_path(&self.config).ok_or(NO_FILE)?;
-        load(&mut self.acl, &self.config, &path)
-    }
-
-    /// ACL SAVE.
-    pub fn save_users(&self) -> Result<(), String> {
-        let path = file_path(&self.config).ok_or(NO_FILE)?;
-        let mut text = self.acl.describe().join(&b'\n');
-        text.push(b'\n');
-        file::replace(&path, &text).map_err(|error| {
-            let path = path.display();
-            tracing::warn!(%error, %path, "ACL SAVE failed");
-            format!("There was an error trying to save the ACLs. {path}: {error}")
-        })
-    }
-
-    /// The lines of users in the configuration file, as CONFIG REWRITE writes them: none if they stand
-    /// in a file of their own.
-    pub fn user_lines(&self) -> Result<Vec<String>, String> {
-        if file_path(&self.config).is_some() {
-            return Ok(Vec::new());
-        }
-        let text = |line: Vec<u8>| {
-            String::from_utf8(line).map_err(|_| "the rules of a user are not UTF-8".to_owned())
-        };
-        self.acl.describe().into_iter().map(text).collect()
-    }
+    true
 }
 
-fn configure(acl: &mut Acl, config: &Config) {
-    acl.set_all_channels(config.text(Name::AclPubsubDefault) == "allchannels");
-    acl.log_len_max = config.size(Name::AclLogMaxLen);
+/// ACL LOAD. All sessions are to take that up.
+pub fn reload(core: &mut Core) -> Result<(), String> {
+    let path = file_path(&core.options.config).ok_or(NO_FILE)?;
+    load(&mut core.users.acl, &core.options.config, &path)
+}
+
+/// ACL SAVE.
+pub fn save(core: &Core) -> Result<(), String> {
+    let path = file_path(&core.options.config).ok_or(NO_FILE)?;
+    let mut text = core.users.acl.describe().join(&b'\n');
+    text.push(b'\n');
+    file::replace(&path, &text).map_err(|error| {
+        let path = path.display();
+        tracing::warn!(%error, %path, "ACL SAVE failed");
+        format!("There was an error trying to save the ACLs. {path}: {error}")
+    })
+}
+
+/// The lines of users in the configuration file, as CONFIG REWRITE writes them: none if they stand
+/// in a file of their own.
+pub fn lines(core: &Core) -> Result<Vec<String>, String> {
+    if file_path(&core.options.config).is_some() {
+        return Ok(Vec::new());
+    }
+    let text = |line: Vec<u8>| {
+        String::from_utf8(line).map_err(|_| "the rules of a user are not UTF-8".to_owned())
+    };
+    core.users.acl.describe().into_iter().map(text).collect()
+}
+
+/// What `client` waits for it may not have any more: it is answered with this error, and gets no job.
+fn forbid_waiting(core: &mut Core, client: ClientId, text: &str) {
+    core.durability.waits.forget(client);
+    core.engine.stop_waiting(client);
+    core.outputs.set_answered(client, Ending::Rejected);
+    core.outputs.refuse(client, text);
 }
 
 fn declare(acl: &mut Acl, config: &Config) -> Result<(), String> {

@@ -92,6 +92,11 @@ impl TurnClock {
         self.now.0 / 1_000_000
     }
 
+    /// When the server started, unix seconds.
+    pub fn start_s(&self) -> u64 {
+        self.start.0 / 1_000_000
+    }
+
     /// How long the server has run, s.
     pub fn uptime_s(&self) -> u64 {
         (self.mono_us - self.start_mono_us) / 1_000_000

@@ -3,13 +3,9 @@
 //! looked at again.
 
 use crate::command::CommandSpec;
-use crate::command::spec::Flag;
 use crate::engine::model::reply::Reply;
 use crate::error::Error;
 use crate::ids::ClientId;
-use crate::observe::slowlog;
-use crate::server::core::Core;
-use crate::session::world::Ended;
 use smallvec::SmallVec;
 
 /// A command whose client waits.
@@ -45,6 +41,11 @@ impl Call {
         let starts = std::iter::once(&0).chain(self.ends.iter());
         let spans = starts.zip(self.ends.iter());
         spans.map(|(start, end)| &self.words[*start as usize..*end as usize]).collect()
+    }
+
+    /// How long it ran before it waited, ns.
+    pub fn took_ns(&self) -> u64 {
+        self.took_ns
     }
 
     /// Bytes held for it.
@@ -95,91 +96,6 @@ impl Ending {
 
 /// Whose command it was, for the slow log: address and name.
 pub type Caller = (String, Vec<u8>);
-
-impl Core {
-    /// The command of the client in `slot` has returned, and ran for so long. True: it is to be logged
-    /// as slow.
-    #[inline]
-    pub fn note_ended(
-        &mut self,
-        slot: u32,
-        spec: &'static CommandSpec,
-        args: &[&[u8]],
-        how: Ended,
-        took_ns: u64,
-    ) -> bool {
-        let engines = self.outputs.take_end();
-        if how == Ended::Rejected {
-            // It may have been half done when its user lost it.
-            self.outputs.current().into_iter().for_each(|client| self.engine.abandon(client));
-        }
-        let end = match how {
-            Ended::Again => return false,
-            Ended::Waiting => {
-                self.outputs.set_call(slot, Box::new(Call::new(spec, args, took_ns)));
-                return false;
-            }
-            Ended::Rejected => Ending::Rejected,
-            Ended::Failed => Ending::Failed,
-            Ended::Replied => engines,
-        };
-        self.count_call(spec, end, took_ns)
-    }
-
-    /// Counts the commands that waited and are over. `caller` tells of a client that is still there.
-    #[inline]
-    pub fn count_over(&mut self, caller: impl Fn(ClientId, u32) -> Option<Caller>) {
-        // Asked before every command, and hardly ever is there one.
-        if !self.outputs.over.is_empty() {
-            self.count_calls(caller);
-        }
-    }
-
-    #[cold]
-    fn count_calls(&mut self, caller: impl Fn(ClientId, u32) -> Option<Caller>) {
-        for Over { client, slot, call, end, reply_ns } in std::mem::take(&mut self.outputs.over) {
-            let took_ns = call.took_ns + reply_ns;
-            if self.count_call(call.spec, end, took_ns)
-                && let Some((addr, name)) = caller(client, slot)
-            {
-                let mut entry = self.slow_entry(call.spec, &call.args(), addr, took_ns);
-                entry.name = name;
-                self.slow_log.add(entry, self.limits.slow_len_max);
-            }
-        }
-    }
-
-    /// An entry of the slow log for a command that has just ended; the client's name is missing.
-    pub fn slow_entry(
-        &self,
-        spec: &CommandSpec,
-        args: &[&[u8]],
-        addr: String,
-        took_ns: u64,
-    ) -> slowlog::Entry {
-        slowlog::Entry {
-            id: 0,
-            at_s: self.clock.now_s(),
-            took_us: took_ns / 1_000,
-            args: slowlog::cut(spec, args),
-            addr,
-            name: Vec::new(),
-        }
-    }
-
-    /// True: it was slow.
-    #[inline]
-    fn count_call(&mut self, spec: &'static CommandSpec, end: Ending, took_ns: u64) -> bool {
-        if end == Ending::Rejected {
-            self.commands.rejected(spec);
-            return false;
-        }
-        self.counters.commands += 1;
-        self.commands.ran(spec, took_ns, end == Ending::Failed);
-        let slow = self.limits.slow_ns.is_some_and(|slow_ns| took_ns > slow_ns);
-        slow && !spec.has(Flag::SkipSlowLog)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@ pub mod buffers;
 pub(super) mod calls;
 pub mod client;
 pub mod clients;
+pub mod common;
 pub(super) mod handshake;
 pub mod input;
 pub mod lines;

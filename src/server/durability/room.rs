@@ -7,8 +7,8 @@ use crate::journal::record::HEAD_BYTES;
 use crate::limits::{
     BASE_GROWTH_BYTES_MIN, FULL_TELL_US, ROOM_RETRY_US, SHORTAGE_US, TURN_ROOM_BYTES,
 };
-use crate::server::durability::Running;
 use crate::server::durability::disk_room::DiskRoom;
+use crate::server::durability::running::Running;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

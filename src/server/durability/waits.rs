@@ -1,13 +1,10 @@
 //! Clients that wait for the journal: WAITAOF for a sync, SAVE for a base.
 
-use crate::command::show::render::render;
-use crate::engine::Engine;
-use crate::error::Misconf;
 use crate::ids::ClientId;
-use crate::observe::persistence::Trouble;
+use crate::observe::persistence::Persistence;
 use crate::server::connection::calls::Ending;
-use crate::server::core::Core;
-use crate::session::world::{BaseBegun, BaseRefused, Patience, UNBLOCKED, Unblock, WaitDurable};
+use crate::server::outbox::Outputs;
+use crate::session::world::{UNBLOCKED, Unblock};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who waits for what, and until when. Each step costs O(log n).
@@ -79,209 +76,110 @@ impl Waits {
         let over = (from, ClientId(0))..=(end, ClientId(u64::MAX));
         self.by_end.range(over).next().map(|(_, client)| *client)
     }
-}
 
-impl Core {
-    /// `World::begin_base`.
-    pub fn begin_base(&mut self, schedule: bool) -> Result<BaseBegun, BaseRefused> {
-        if !self.journal.enabled {
-            return Err(BaseRefused::NoJournal);
-        }
-        if let Trouble::Failed(cause) = &self.journal.trouble {
-            return Err(BaseRefused::Failed(cause.clone()));
-        }
-        if self.journal.is_base_in_progress() && !schedule {
-            return Err(BaseRefused::Running);
-        }
-        self.journal.base_wanted = true;
-        let running = self.journal.base_began_s.is_some();
-        Ok(if running { BaseBegun::Scheduled } else { BaseBegun::Started })
+    /// Lets a client wait for the base of this number.
+    pub fn wait_base(&mut self, client: ClientId, number: u64) {
+        self.add(client, Wait { end: End::Base(number), index: 0, limit_us: None });
     }
 
-    /// `World::wait_base`.
-    pub fn wait_base(&mut self, client: ClientId) -> Result<(), BaseRefused> {
-        self.begin_base(true)?;
-        // The next to begin: one that runs already may lack what this client has just changed.
-        let end = End::Base(self.journal.bases_begun + 1);
-        self.wait(client, Wait { end, index: 0, limit_us: None });
-        Ok(())
-    }
-
-    /// `World::wait_durable`.
+    /// Lets a client wait for batch `index`, or for replicas as well, until `limit_us` at the latest.
     pub fn wait_durable(
         &mut self,
         client: ClientId,
-        local: bool,
-        replicas: u64,
-        patience: Patience,
-    ) -> WaitDurable {
-        if local && !self.journal.enabled {
-            return WaitDurable::NoJournal;
-        }
-        let index = self.current_index();
-        let durable = self.is_durable(index);
-        let held = (!local || durable) && replicas == 0;
-        let limit_us = match patience {
-            Patience::None => return WaitDurable::Now { local: durable.into(), replicas: 0 },
-            _ if held => return WaitDurable::Now { local: durable.into(), replicas: 0 },
-            Patience::Ms(ms) => Some(self.clock.mono_us.saturating_add(ms.saturating_mul(1_000))),
-            Patience::Endless => None,
-        };
-        if local
-            && !durable
-            && let Trouble::Failed(cause) = &self.journal.trouble
-        {
-            return WaitDurable::Failed(cause.clone());
-        }
-        let end = if replicas > 0 { End::Never } else { End::Durable(index) };
-        self.wait(client, Wait { end, index, limit_us });
-        WaitDurable::Waiting
+        index: u64,
+        replicas: bool,
+        limit_us: Option<u64>,
+    ) {
+        let end = if replicas { End::Never } else { End::Durable(index) };
+        self.add(client, Wait { end, index, limit_us });
     }
 
-    /// A base has begun: the one that was wanted, or one of the journal's own accord.
-    pub fn base_began(&mut self) {
-        let journal = &mut self.journal;
-        journal.bases_begun += 1;
-        journal.base_began_s = Some(self.clock.now_s());
-        journal.base_wanted = false;
-        journal.changes_since_base = 0;
-    }
-
-    /// The running base is complete, or failed for this cause. Whoever waits for it is answered.
-    pub fn base_ended(&mut self, result: Result<(), String>) {
-        let now_s = self.clock.now_s();
-        let journal = &mut self.journal;
-        let began_s = journal.base_began_s.take().expect("a base has begun");
-        journal.last_base_took_s = Some(now_s.saturating_sub(began_s));
-        if result.is_ok() {
-            journal.bases_complete += 1;
-            journal.last_base_s = now_s;
-        }
-        let end = End::Base(journal.bases_begun);
-        journal.last_base_failure = result.err();
-        let failure = journal.last_base_failure.clone();
-        while let Some(client) = self.waits.ended(End::Base(0), end) {
-            match &failure {
+    /// Bases up to the one of this number are over, the last one for this failure. Whoever waits for them is
+    /// answered.
+    pub fn end_bases(&mut self, number: u64, failure: Option<&str>, outputs: &mut Outputs) {
+        while let Some(client) = self.ended(End::Base(0), End::Base(number)) {
+            match failure {
                 None => {
-                    self.end_wait(client, Ending::Done);
-                    self.outputs.encoder(client).ok();
+                    self.end(client, Ending::Done, outputs);
+                    outputs.encoder(client).ok();
                 }
                 Some(cause) => {
-                    self.fail_wait(client, &format!("ERR the base was not written: {cause}"));
+                    let text = format!("ERR the base was not written: {cause}");
+                    self.fail(client, &text, outputs);
                 }
             }
         }
     }
 
     /// Everything up to batch `index` is synced. Whoever waits for it is answered.
-    pub fn durable_to(&mut self, index: u64) {
-        self.journal.durable = index;
-        while let Some(client) = self.waits.ended(End::Durable(0), End::Durable(index)) {
-            self.answer_durable(client);
-        }
-    }
-
-    /// The journal has failed for good, for this cause: nobody will get what he waits for. A base that
-    /// runs is to be ended first.
-    pub fn journal_failed(&mut self, cause: &str) {
-        self.journal.trouble = Trouble::Failed(cause.to_owned());
-        self.journal.reads_unsafe = true;
-        self.journal.base_wanted = false;
-        let failed = Misconf::Failed { cause: cause.into() }.to_string();
-        while let Some((client, _)) = self.waits.by_client.first_key_value() {
-            let client = *client;
-            self.fail_wait(client, &failed);
+    pub fn end_durable(&mut self, index: u64, outputs: &mut Outputs) {
+        while let Some(client) = self.ended(End::Durable(0), End::Durable(index)) {
+            self.answer(client, |wanted| wanted <= index, outputs);
         }
     }
 
     /// Answers those whose time is up.
-    pub fn end_late_waits(&mut self) {
-        while let Some((limit_us, client)) = self.waits.by_limit_us.first().copied()
-            && limit_us <= self.clock.mono_us
+    pub fn end_late(&mut self, mono_us: u64, shown: &Persistence, outputs: &mut Outputs) {
+        while let Some((limit_us, client)) = self.by_limit_us.first().copied()
+            && limit_us <= mono_us
         {
-            self.answer_durable(client);
+            self.answer(client, |index| shown.is_durable(index), outputs);
         }
     }
 
-    /// `World::unblock`, whatever `client` waits for.
-    pub fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
-        if self.unblock_wait(client, how) {
-            return true;
+    /// Nobody will get what he waits for.
+    pub fn fail_all(&mut self, text: &str, outputs: &mut Outputs) {
+        while let Some((client, _)) = self.by_client.first_key_value() {
+            let client = *client;
+            self.fail(client, text, outputs);
         }
-        if !self.engine.stop_waiting(client) {
-            return false;
-        }
-        match how {
-            Unblock::Timeout => {
-                self.outputs.set_answered(client, Ending::Done);
-                render(&Engine::TIMED_OUT, &mut self.outputs.encoder(client));
-            }
-            Unblock::Error => self.refuse_waiter(client, UNBLOCKED, Ending::Failed),
-        }
-        true
     }
 
-    /// What `client` waits for it may not have any more: it is answered with this error, and gets no job.
-    pub fn forbid_waiting(&mut self, client: ClientId, text: &str) {
-        self.waits.remove(client);
-        self.engine.stop_waiting(client);
-        self.refuse_waiter(client, text, Ending::Rejected);
-    }
-
-    fn refuse_waiter(&mut self, client: ClientId, text: &str, end: Ending) {
-        self.outputs.set_answered(client, end);
-        self.outputs.errors.count(text);
-        self.outputs.encoder(client).error(text);
-    }
-
-    /// `client` is gone.
-    pub fn forget_wait(&mut self, client: ClientId) {
-        self.waits.remove(client);
-    }
-
-    /// The same for those who wait for the journal.
-    fn unblock_wait(&mut self, client: ClientId, how: Unblock) -> bool {
-        match (self.waits.by_client.get(&client).map(|wait| wait.end), how) {
+    /// `World::unblock`; false if the client does not wait for the journal.
+    pub fn unblock(
+        &mut self,
+        client: ClientId,
+        how: Unblock,
+        shown: &Persistence,
+        outputs: &mut Outputs,
+    ) -> bool {
+        match (self.by_client.get(&client).map(|wait| wait.end), how) {
             (None, _) => return false,
-            (Some(End::Durable(_) | End::Never), Unblock::Timeout) => self.answer_durable(client),
+            (Some(End::Durable(_) | End::Never), Unblock::Timeout) => {
+                self.answer(client, |index| shown.is_durable(index), outputs);
+            }
             // SAVE has no timeout, and so no reply for one.
-            (Some(_), _) => self.fail_wait(client, UNBLOCKED),
+            (Some(_), _) => self.fail(client, UNBLOCKED, outputs),
         }
         true
     }
 
-    /// The batch that everything done so far is in, this turn included.
-    fn current_index(&self) -> u64 {
-        self.journal.proposed + u64::from(self.facts.count > 0)
+    /// `client` is gone, or may not have what it waits for.
+    pub fn forget(&mut self, client: ClientId) {
+        self.remove(client);
     }
 
-    fn is_durable(&self, index: u64) -> bool {
-        self.journal.enabled && self.journal.durable >= index
+    fn end(&mut self, client: ClientId, end: Ending, outputs: &mut Outputs) -> Option<Wait> {
+        outputs.set_answered(client, end);
+        self.remove(client)
     }
 
-    fn wait(&mut self, client: ClientId, wait: Wait) {
-        self.waits.add(client, wait);
-        self.outputs.set_waiting(client);
-    }
-
-    fn end_wait(&mut self, client: ClientId, end: Ending) -> Option<Wait> {
-        self.outputs.set_answered(client, end);
-        self.waits.remove(client)
-    }
-
-    fn answer_durable(&mut self, client: ClientId) {
-        let index = self.end_wait(client, Ending::Done).map_or(0, |wait| wait.index);
-        let local = self.is_durable(index);
-        let mut out = self.outputs.encoder(client);
+    fn answer(
+        &mut self,
+        client: ClientId,
+        is_durable: impl Fn(u64) -> bool,
+        outputs: &mut Outputs,
+    ) {
+        let index = self.end(client, Ending::Done, outputs).map_or(0, |wait| wait.index);
+        let mut out = outputs.encoder(client);
         out.array(2);
-        out.integer(local.into());
+        out.integer(is_durable(index).into());
         out.integer(0);
     }
 
-    fn fail_wait(&mut self, client: ClientId, text: &str) {
-        self.end_wait(client, Ending::Failed);
-        self.outputs.errors.count(text);
-        self.outputs.encoder(client).error(text);
+    fn fail(&mut self, client: ClientId, text: &str, outputs: &mut Outputs) {
+        self.end(client, Ending::Failed, outputs);
+        outputs.refuse(client, text);
     }
 }
 

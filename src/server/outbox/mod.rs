@@ -219,6 +219,12 @@ impl Outputs {
         }
     }
 
+    /// Answers `client` with an error, and counts it.
+    pub fn refuse(&mut self, client: ClientId, text: &str) {
+        self.errors.count(text);
+        self.encoder(client).error(text);
+    }
+
     /// From here on `client` is sent everything in this protocol.
     pub fn set_protocol(&mut self, client: ClientId, protocol: Protocol) {
         if let Some(slot) = self.slot(client) {

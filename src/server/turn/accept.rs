@@ -31,19 +31,19 @@ impl Turns {
                     continue;
                 }
             };
-            self.core.counters.connections += 1;
+            self.core.watch.counters.connections += 1;
             let slot = self.clients.reserve();
             let id = ClientId(self.next_id);
-            let session = Session::greet(id, &self.core.acl);
+            let session = Session::greet(id, &self.core.users.acl);
             let waker = self.bell.waker(slot);
             let mut client = Client::new(session, stream, peer, waker, self.core.clock.mono_us);
             if let Some(text) = self.refusal(&client) {
-                self.core.counters.connections_rejected += 1;
+                self.core.watch.counters.connections_rejected += 1;
                 self.clients.release(slot);
                 client.socket.farewell(text.as_bytes());
                 continue;
             }
-            if let Err(error) = client.socket.tune(self.core.limits.keepalive_s) {
+            if let Err(error) = client.socket.tune(self.core.options.limits.keepalive_s) {
                 tracing::debug!(%error, "an accepted connection could not be tuned");
             }
             self.next_id += 1;
@@ -55,11 +55,13 @@ impl Turns {
 
     /// Those above `maxclients` are still told so, a few at a time; more are closed without a word.
     fn begin_handshake(&mut self, socket: TcpStream) {
-        let (Some(handshakes), Some(config)) = (&self.handshakes, &self.core.tls) else { return };
+        let (Some(handshakes), Some(config)) = (&self.handshakes, &self.core.users.tls) else {
+            return;
+        };
         let count = self.clients.count() + handshakes.count();
-        if count as u64 >= self.core.limits.clients_max + TLS_REFUSALS_MAX {
-            self.core.counters.connections += 1;
-            self.core.counters.connections_rejected += 1;
+        if count as u64 >= self.core.options.limits.clients_max + TLS_REFUSALS_MAX {
+            self.core.watch.counters.connections += 1;
+            self.core.watch.counters.connections_rejected += 1;
             return;
         }
         if let Err(error) = handshakes.begin(socket, Arc::clone(config)) {
@@ -69,11 +71,11 @@ impl Turns {
 
     fn refusal(&self, client: &Client) -> Option<&'static str> {
         let shaking = self.handshakes.as_ref().map_or(0, Handshakes::count);
-        if (self.clients.count() + shaking) as u64 > self.core.limits.clients_max {
+        if (self.clients.count() + shaking) as u64 > self.core.options.limits.clients_max {
             return Some("-ERR max number of clients reached\r\n");
         }
-        if self.core.limits.protected
-            && self.core.acl.default_user().has_no_password()
+        if self.core.options.limits.protected
+            && self.core.users.acl.default_user().has_no_password()
             && !client.socket.is_local()
         {
             return Some(DENIED);

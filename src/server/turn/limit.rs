@@ -28,18 +28,18 @@ impl Turns {
         let bound_bytes = self.core.engine.bound_bytes(client.id);
         let bytes =
             client.held_bytes() + replies + waiting_bytes + subscription_bytes + bound_bytes;
-        self.core.clients_bytes = self.core.clients_bytes - client.socket.bytes + bytes;
+        self.core.common.bytes = self.core.common.bytes - client.socket.bytes + bytes;
         client.socket.bytes = bytes;
         client.socket.reply_bytes = if subscribed { 0 } else { replies };
 
-        let limit = self.core.limits.output_of(subscribed);
+        let limit = self.core.options.limits.output_of(subscribed);
         let over = |max: u64| max > 0 && unsent_bytes > max;
         if over(limit.hard) {
             let (id, peer) = (client.id, client.socket.peer());
-            if !client.session.is_locked() || self.core.stranger_lines.admits() {
+            if !client.session.is_locked() || self.core.common.lines.admits() {
                 tracing::warn!(client = %id, %peer, unsent_bytes, "closed: too many unread replies");
             }
-            self.core.counters.closed_for_output += 1;
+            self.core.watch.counters.closed_for_output += 1;
             self.close(slot);
             return;
         }
@@ -48,8 +48,8 @@ impl Turns {
         } else if client.socket.over_soft_us.is_none() {
             client.socket.over_soft_us = Some(self.core.clock.mono_us);
         }
-        while self.core.clients_bytes > self.core.limits.clients_bytes_max
-            && !self.spares(self.core.spared)
+        while self.core.common.bytes > self.core.options.limits.clients_bytes_max
+            && !self.spares(self.core.common.spared)
         {
             self.close_largest();
         }
@@ -58,7 +58,7 @@ impl Turns {
     /// Whether a client's replies alone, up to one that is as large as a reply may be, are what is too
     /// much. Whoever reads at once could otherwise be closed for what it was answered, again and again.
     fn spares(&mut self, slot: u32) -> bool {
-        let (held, max) = (self.core.clients_bytes, self.core.limits.clients_bytes_max);
+        let (held, max) = (self.core.common.bytes, self.core.options.limits.clients_bytes_max);
         self.clients
             .get_mut(slot)
             .is_some_and(|client| held - client.socket.reply_bytes.min(REPLY_SPARED_BYTES) <= max)
@@ -66,7 +66,7 @@ impl Turns {
 
     /// Closes those whose time is up: idle, above the soft limit, or not reading their last replies.
     pub(in crate::server) fn close_overdue(&mut self) {
-        let (now_us, limits) = (self.core.clock.mono_us, self.core.limits);
+        let (now_us, limits) = (self.core.clock.mono_us, self.core.options.limits);
         let longer = |since_us: Option<u64>, us: u64| {
             since_us.is_some_and(|since_us| now_us.saturating_sub(since_us) > us)
         };
@@ -80,7 +80,7 @@ impl Turns {
             let limit = limits.output_of(client.session.is_subscribed());
             let over_soft = longer(socket.over_soft_us, limit.soft_seconds * 1_000_000);
             if over_soft {
-                self.core.counters.closed_for_output += 1;
+                self.core.watch.counters.closed_for_output += 1;
             }
             if idle || over_soft || longer(socket.closing_us, CLOSING_MS_MAX * 1_000) {
                 tracing::debug!(client = %client.id, idle, over_soft, "closed: its time is up");
@@ -95,7 +95,7 @@ impl Turns {
     /// Says how many lines were left out since the last time.
     pub(in crate::server) fn tell_left_out(&self) {
         let handshakes = self.handshakes.iter().filter_map(|handshakes| handshakes.left_out());
-        let left_out: u64 = handshakes.chain(self.core.stranger_lines.left_out()).sum();
+        let left_out: u64 = handshakes.chain(self.core.common.lines.left_out()).sum();
         if left_out > 0 {
             tracing::warn!(
                 left_out,
@@ -110,16 +110,16 @@ impl Turns {
         let largest = self.clients.iter().max_by_key(|(_, client)| client.socket.bytes);
         let (slot, _) = largest.expect("somebody holds what is held");
         if self.spares(slot) {
-            self.core.spared = slot;
+            self.core.common.spared = slot;
             return;
         }
         let client = self.clients.get_mut(slot).expect("it was found");
         let (id, peer, bytes) = (client.id, client.socket.peer(), client.socket.bytes);
-        let held_bytes = self.core.clients_bytes;
-        if !client.session.is_locked() || self.core.stranger_lines.admits() {
+        let held_bytes = self.core.common.bytes;
+        if !client.session.is_locked() || self.core.common.lines.admits() {
             tracing::warn!(client = %id, %peer, bytes, held_bytes, "closed: clients hold more than max-clients-memory");
         }
-        self.core.counters.closed_for_memory += 1;
+        self.core.watch.counters.closed_for_memory += 1;
         self.close(slot);
     }
 }

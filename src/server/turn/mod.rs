@@ -1,6 +1,7 @@
 //! The turn: everything the server does, in order, again and again.
 
 pub(super) mod accept;
+pub(super) mod journal;
 pub(super) mod limit;
 pub(super) mod observers;
 pub(super) mod release;
@@ -82,7 +83,7 @@ impl Turns {
     pub fn turn(&mut self) -> io::Result<()> {
         let begun_us = self.begun_us();
         // First: what the journal's threads have done decides what this turn may do.
-        self.core.hear_journal()?;
+        self.hear_journal()?;
         // Before anything is read: what is read needs memory.
         self.core.look_at_memory();
         self.list_answered();
@@ -107,16 +108,16 @@ impl Turns {
         self.deliver();
         // Before the release: no reply leaves before the facts it rests on are safe. What is decided
         // from here on belongs to the next turn.
-        self.core.propose();
+        self.propose();
         // One write per client. What was handed to a peer that is gone goes to the next in line and
         // is released here too.
         self.release();
         // Behind the release, which finds out whose replies have to wait.
-        self.core.hurry();
+        self.core.durability.hurry(&self.core.outputs);
         // Behind the proposal: a base is the state after a whole batch.
-        self.core.keep_journal();
+        self.keep_journal();
         // Behind all that proposes: who waits for what is durable by now is answered.
-        self.core.show_journal();
+        self.core.durability.show(&mut self.core.outputs, &self.core.clock);
         self.list_answered();
         // The counters show whole turns.
         self.count();
@@ -143,8 +144,8 @@ impl Turns {
             || !self.accepted.is_empty()
             || self.core.outputs.is_behind()
             || self.core.messages.is_waiting()
-            || self.core.is_journal_behind()
-            || self.core.eldest.is_looking()
+            || self.core.durability.is_behind(&self.core.facts)
+            || self.core.watch.oldest_ready.is_looking()
             || self.observers.as_ref().is_some_and(|observers| observers.is_collecting())
     }
 
@@ -152,11 +153,11 @@ impl Turns {
     pub fn wake_by_us(&self) -> u64 {
         let due = self.core.engine.next_wakeup();
         let due_us = due.map_or(u64::MAX, |due| self.core.clock.anchored.mono_us_of(due.start()));
-        let limit_us = self.core.waits.next_limit_us().unwrap_or(u64::MAX);
+        let limit_us = self.core.durability.waits.next_limit_us().unwrap_or(u64::MAX);
         // Nothing tells when the flood is over.
         let flood_us =
             if self.core.is_flooded() { self.core.clock.mono_us + FLOOD_LOOK_US } else { u64::MAX };
-        let pause_us = self.core.pauses.until_us();
+        let pause_us = self.core.common.pauses.until_us();
         let timeout = self.core.engine.next_timeout();
         let timeout_us = timeout.map_or(u64::MAX, |at| at.start().0);
         due_us.min(timeout_us).min(limit_us).min(pause_us).min(flood_us).min(self.tick_us)
@@ -183,13 +184,13 @@ impl Turns {
     /// At an orderly stop: leases that end with their connections end now, uncounted.
     pub fn end_bound(&mut self) -> io::Result<()> {
         // Nobody is left whom a pause keeps back.
-        self.core.pauses.end();
+        self.core.common.pauses.end();
         loop {
             self.core.set_flow();
             let now = self.core.clock.now;
             let (engine, mut turn) = self.core.engine();
             let done = engine.end_bound(now, ADVANCE_STEPS_PER_TURN, &mut turn);
-            self.core.propose_leftovers();
+            self.propose_leftovers();
             if done {
                 return Ok(());
             }
@@ -198,12 +199,12 @@ impl Turns {
 
     fn read_clock(&mut self) {
         // What closed connections led to since the last turn's proposal happened at its time.
-        self.core.propose_leftovers();
+        self.propose_leftovers();
         let mono_us = self.core.clock.timer.mono_us();
         let mut still_since = self.core.clock.still_since(mono_us);
         if self.stepped || mono_us >= self.tick_us {
             self.stepped = false;
-            let jump_us_max = self.core.limits.clock_jump_us_max;
+            let jump_us_max = self.core.options.limits.clock_jump_us_max;
             still_since = self.core.clock.compare(mono_us, jump_us_max).or(still_since);
         }
         self.core.clock.read();
@@ -219,33 +220,35 @@ impl Turns {
         let steps = if self.core.messages.is_full() { 0 } else { ADVANCE_STEPS_PER_TURN };
         let (engine, mut turn) = self.core.engine();
         self.more = engine.advance(now, steps, &mut turn).more;
-        self.core.end_late_waits();
+        let Core { durability, outputs, clock, .. } = &mut self.core;
+        durability.end_late_waits(outputs, clock.mono_us);
         self.hear_unheard();
         self.list_answered();
     }
 
     /// Brings messages to those that have subscribed. Who does not read them is closed.
     fn deliver(&mut self) {
-        let Core { engine, outputs, messages, limits, .. } = &mut self.core;
-        for slot in messages.deliver(engine, outputs, &limits.notify) {
+        let Core { engine, outputs, messages, options, .. } = &mut self.core;
+        for slot in messages.deliver(engine, outputs, &options.limits.notify) {
             self.account(slot);
         }
     }
 
     fn count(&mut self) {
         let core = &mut self.core;
-        core.count_over(|client, slot| self.clients.caller(client, slot));
-        core.turns += 1;
-        core.memory_bytes_peak = core.memory_bytes_peak.max(core.memory_bytes());
-        let Counters { commands, input_bytes, output_bytes, .. } = core.counters;
+        let caller = |client, slot| self.clients.caller(client, slot);
+        core.watch.count_over(&mut core.outputs, &core.clock, core.options.limits.slow, caller);
+        core.watch.turns += 1;
+        core.watch.memory_bytes_peak = core.watch.memory_bytes_peak.max(core.memory_bytes());
+        let Counters { commands, input_bytes, output_bytes, .. } = core.watch.counters;
         let &Tally { due, delivered, acked, .. } = core.engine.tally();
-        core.rates.sample(
+        core.watch.rates.sample(
             core.clock.mono_us,
             rates::Totals { commands, input_bytes, output_bytes, due, delivered, acked },
         );
-        core.eldest.look(&core.engine);
+        core.watch.oldest_ready.look(&core.engine);
         if core.clock.mono_us >= self.tick_us {
-            core.eldest.begin(&core.engine);
+            core.watch.oldest_ready.begin(&core.engine);
             self.tick_us = core.clock.mono_us + TICK_US;
             self.close_overdue();
             self.tell_left_out();
@@ -255,7 +258,7 @@ impl Turns {
     /// Closes a connection. What it was handed and never got goes to the next in line.
     pub fn close(&mut self, slot: u32) {
         let Some(client) = self.clients.take(slot) else { return };
-        self.core.pauses.postponed_count -= usize::from(client.socket.postponed);
+        self.core.common.pauses.postponed_count -= usize::from(client.socket.postponed);
         self.core.forget(&mut self.clients, client.id, slot, client.socket.bytes);
     }
 

@@ -7,6 +7,7 @@ use crate::engine::watch::survey::Walk;
 use crate::limits::SCRAPED_PER_TURN;
 use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{SYNC_US, Snapshot, TURN_US};
+use crate::server::admin::info;
 use crate::server::durability::Journaling;
 use crate::server::turn::Turns;
 use crate::server::watch::board::{Board, Standing};
@@ -101,7 +102,7 @@ impl Turns {
             Some(collecting) => Some(collecting),
             None => {
                 let waiting = board.take_asked();
-                let rows_max = self.core.config.size(Name::MetricsQueuesMax);
+                let rows_max = self.core.options.config.size(Name::MetricsQueuesMax);
                 let (walk, top) = (Walk::default(), Top::new(rows_max));
                 (!waiting.is_empty()).then_some(Collecting { walk, top, waiting })
             }
@@ -127,26 +128,16 @@ impl Turns {
 
     /// How the server stands.
     fn standing(&self, draining: bool) -> Standing {
-        if draining || self.core.shutdown.is_some() {
+        if draining || self.core.process.shutdown.is_some() {
             return Standing::Stopping;
         }
-        match &self.core.journaling {
-            Journaling::Absent => Standing::Serving,
-            Journaling::Loading(_) => {
-                let percent = self.core.journal.loading.map_or(0.0, |loading| loading.percent());
-                Standing::Loading(percent as u8)
-            }
-            Journaling::Running(running) => match running.failure() {
-                None => Standing::Serving,
-                Some(cause) => Standing::Failed(Arc::clone(cause)),
-            },
-        }
+        self.core.durability.standing()
     }
 
     fn snapshot(&self, top: Top, turns: &Spread) -> Snapshot {
         let (rows, rest) = top.finish();
         let errors = self.core.outputs.errors.iter();
-        let syncs = match &self.core.journaling {
+        let syncs = match &self.core.durability.journaling {
             Journaling::Running(running) => running.journal.shared().syncs(),
             _ => Spread::new(&SYNC_US),
         };
@@ -159,26 +150,26 @@ impl Turns {
             queues: self.core.engine.queue_counts(),
             jobs: self.core.engine.job_counts(),
             waiters: self.core.engine.waiter_count() as u64,
-            journal_waiters: self.core.waits.count() as u64,
-            oldest_lease_age_us: self.core.oldest_lease_age_us(),
+            journal_waiters: self.core.durability.waits.count() as u64,
+            oldest_lease_age_us: info::oldest_lease_age_us(&self.core),
             next_wakeup_ms: self.core.next_wakeup().map(|at| at.0).filter(|ms| *ms > 0),
             tally: self.core.engine.tally().clone(),
-            lateness: self.core.lateness.spread().clone(),
-            lateness_minute_us: self.core.lateness.minute_us(self.core.clock.mono_us),
+            lateness: self.core.watch.lateness.spread().clone(),
+            lateness_minute_us: self.core.watch.lateness.minute_us(self.core.clock.mono_us),
             clients: self.clients.count() as u64,
-            clients_max: self.core.limits.clients_max,
-            counters: self.core.counters,
-            commands: self.core.commands.sorted(),
+            clients_max: self.core.options.limits.clients_max,
+            counters: self.core.watch.counters,
+            commands: self.core.watch.commands.sorted(),
             errors: errors.map(|(class, count)| (class.to_owned(), count)).collect(),
             engine_bytes: self.core.engine.held_bytes(),
             lease_bytes: self.core.engine.lease_bytes_to_come(),
-            clients_bytes: self.core.clients_bytes as u64,
-            memory_bytes_max: self.core.config.number(Name::MaxMemory),
-            clients_bytes_max: self.core.config.number(Name::MaxClientsMemory),
-            memory_bytes_peak: self.core.memory_bytes_peak,
+            clients_bytes: self.core.common.bytes as u64,
+            memory_bytes_max: self.core.options.config.number(Name::MaxMemory),
+            clients_bytes_max: self.core.options.config.number(Name::MaxClientsMemory),
+            memory_bytes_peak: self.core.watch.memory_bytes_peak,
             memory_bytes_resident: machine::resident_bytes(),
             processor_s: machine::processor_s(),
-            journal: self.core.journal.clone(),
+            journal: self.core.durability.shown.clone(),
             syncs,
             turns: turns.clone(),
             clock_steps: self.core.clock.anchored.step_count(),

@@ -3,6 +3,7 @@
 use crate::limits::{
     OUTPUT_HOLD_BYTES, WRITE_BYTES_PER_TURN, WRITE_BYTES_PER_TURN_ALL, WRITES_PER_TURN,
 };
+use crate::server::core::Core;
 use crate::server::turn::Turns;
 use std::task::Poll;
 
@@ -15,7 +16,8 @@ impl Turns {
             let Some(slot) = self.core.outputs.next_dirty(write % 2 == 0) else { break };
             bytes_left = bytes_left.saturating_sub(self.write(slot, bytes_left));
             self.hear_unheard();
-            self.core.note_lateness();
+            let Core { watch, outputs, clock, .. } = &mut self.core;
+            watch.note_lateness(outputs, clock);
             if bytes_left == 0 {
                 break;
             }
@@ -29,7 +31,7 @@ impl Turns {
         let Some(client) = self.clients.get_mut(slot) else { return 0 };
         let sendable = self.core.outputs.sendable_bytes(slot);
         let output = self.core.outputs.at(slot);
-        let counters = &mut self.core.counters;
+        let counters = &mut self.core.watch.counters;
         counters.output_bytes_largest = counters.output_bytes_largest.max(output.unsent.len());
         // One that had been waiting may have left without our having noticed: its jobs would be
         // written into a closed connection and be lost, or held by a lease for nobody.
@@ -65,7 +67,7 @@ impl Turns {
                 }
             }
         }
-        self.core.counters.output_bytes += count as u64;
+        self.core.watch.counters.output_bytes += count as u64;
         let left = self.core.outputs.unsent_bytes(slot);
         if left == 0 && client.socket.closing_us.is_some() {
             self.close(slot);

@@ -45,16 +45,16 @@ impl Turns {
             return 0;
         }
         let is_waiting = client.socket.postponed || self.core.outputs.is_waiting(slot);
-        match client.read(is_waiting, &mut self.core.buffers) {
+        match client.read(is_waiting, &mut self.core.common.buffers) {
             Read::Bytes(count) => {
-                let counters = &mut self.core.counters;
+                let counters = &mut self.core.watch.counters;
                 counters.input_bytes += count as u64;
                 counters.input_bytes_largest = counters.input_bytes_largest.max(client.input.len());
                 count
             }
             Read::Broken(error) => {
                 // Only TLS finds that what came is not what was sent.
-                if error.kind() == io::ErrorKind::InvalidData && self.core.stranger_lines.admits() {
+                if error.kind() == io::ErrorKind::InvalidData && self.core.common.lines.admits() {
                     let peer = client.socket.peer();
                     tracing::warn!(%error, client = %client.id, %peer, "a TLS connection broke");
                 }
@@ -113,15 +113,15 @@ impl Turns {
 
     /// When no pause holds them back any more, those whose commands were kept back go on.
     pub(in crate::server) fn resume_postponed(&mut self) {
-        self.core.pauses.end_late(self.core.clock.mono_us);
-        if self.core.pauses.is_running() {
+        self.core.common.pauses.end_late(self.core.clock.mono_us);
+        if self.core.common.pauses.is_running() {
             return;
         }
         for slot in std::mem::take(&mut self.postponed) {
             if let Some(client) = self.clients.get_mut(slot)
                 && std::mem::take(&mut client.socket.postponed)
             {
-                self.core.pauses.postponed_count -= 1;
+                self.core.common.pauses.postponed_count -= 1;
                 self.list(slot);
             }
         }
@@ -131,14 +131,14 @@ impl Turns {
     fn run_client(&mut self, slot: u32, mut client: Box<Client>, until_us: u64) {
         self.core.outputs.set_current(client.id, slot);
         let after = self.run_frames(slot, &mut client, until_us);
-        client.input.settle(&mut self.core.buffers);
+        client.input.settle(&mut self.core.common.buffers);
         let waiting = self.core.outputs.is_waiting(slot);
         let socket = &mut client.socket;
         socket.behind = after == After::Behind;
         let postponed = after == After::Postponed;
         let before = std::mem::replace(&mut socket.postponed, postponed);
-        self.core.pauses.postponed_count += usize::from(postponed);
-        self.core.pauses.postponed_count -= usize::from(before);
+        self.core.common.pauses.postponed_count += usize::from(postponed);
+        self.core.common.pauses.postponed_count -= usize::from(before);
         let over = socket.ended && !socket.behind && !socket.held;
         if after == After::Gone || (over && (waiting || postponed)) {
             self.clients.put(slot, client);
@@ -169,7 +169,7 @@ impl Turns {
         }
         let Client { id, session, framer, input, socket } = client;
         let (mut midway, mut ran, mut refilled) = (socket.midway, 0, false);
-        let open = self.core.limits.frame;
+        let open = self.core.options.limits.frame;
         let locked = open.before_auth();
         let running = Running { id: *id, slot, socket, input_bytes: input.len() };
         let unsent_before = self.core.outputs.unsent_bytes(slot);
@@ -252,7 +252,7 @@ impl Turns {
         }
         for mut entry in slow {
             entry.name = session.name().to_vec();
-            self.core.slow_log.add(entry, self.core.limits.slow_len_max);
+            self.core.watch.slow_log.add(entry, self.core.options.limits.slow.len_max);
         }
         after
     }

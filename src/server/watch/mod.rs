@@ -2,6 +2,7 @@
 //! what the machine gives the process.
 
 pub(super) mod board;
+pub(super) mod counts;
 pub(super) mod eldest;
 pub(super) mod http;
 pub mod logs;

@@ -1,0 +1,64 @@
+//! The journal's folder and how its log is kept, as the options say.
+
+use crate::config::Config;
+use crate::config::options::Name;
+use crate::journal::{Disk, Lock, LogOptions};
+use crate::limits::SPARES_MAX;
+use crate::server::durability::disk_room::segment_bytes;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The folder of the journal, locked for this process.
+#[derive(Debug)]
+pub struct Home {
+    /// The folder.
+    pub disk: Arc<Disk>,
+    /// Ends with this.
+    pub lock: Lock,
+}
+
+impl Home {
+    /// Opens and locks the folder that the options name; none without a journal.
+    ///
+    /// # Errors
+    /// `dir` is no folder; the journal's cannot be made, or is in use by another server.
+    pub fn open(config: &Config) -> io::Result<Option<Home>> {
+        let dir = PathBuf::from(config.text(Name::Dir));
+        // Made by us it would hide a mistyped path, or a volume that is not mounted.
+        if !dir.is_dir() {
+            let text = format!("dir: {} is no folder; make it, or name another", dir.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
+        if !config.flag(Name::AppendOnly) {
+            return Ok(None);
+        }
+        let path = dir.join(config.text(Name::AppendDirName));
+        let disk = Disk::open(&path)?;
+        let lock = disk.lock()?;
+        // Somebody may have opened it on purpose, for a backup: it is left as it is.
+        if disk.is_open_to_others()? {
+            let folder = path.display();
+            tracing::warn!(
+                "others than its owner may look into the journal's folder, {folder}, which holds the jobs' \
+                 bodies; chmod -R go= {folder}"
+            );
+        }
+        Ok(Some(Home { disk: Arc::new(disk), lock }))
+    }
+}
+
+/// How the log is kept. On a small disk its segments are smaller than asked for.
+pub fn log_options(config: &Config, disk: &Disk) -> LogOptions {
+    let asked = config.number(Name::JournalSegmentSize);
+    let space = disk.space().ok().flatten();
+    let segment_bytes = space.map_or(asked, |space| segment_bytes(asked, space.total));
+    if segment_bytes < asked {
+        let folder = disk.path().display();
+        tracing::warn!(
+            "journal-segment-size is {asked}; {folder} is on a small disk, of which a segment may take an \
+             eighth: segments of {segment_bytes} bytes are made"
+        );
+    }
+    LogOptions { segment_bytes, shard: 0, spares_max: SPARES_MAX }
+}

@@ -1,0 +1,169 @@
+//! A journal that is written: its threads, its bases, and what there is room for.
+
+use crate::config::Config;
+use crate::config::options::Name;
+use crate::engine::Engine;
+use crate::ids::Index;
+use crate::journal::Disk;
+use crate::journal::commit_log::CommitLog;
+use crate::journal::recovery::Recovered;
+use crate::observe::persistence::{Persistence, Trouble};
+use crate::server::connection::wake::Bell;
+use crate::server::durability::commit::by_hand::{self, ByHand};
+use crate::server::durability::commit::shared::Fsync;
+use crate::server::durability::commit::{Journal, Position};
+use crate::server::durability::compaction::Compaction;
+use crate::time::Micros;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A journal that is written.
+#[derive(Debug)]
+pub struct Running {
+    /// Where batches go.
+    pub journal: Journal,
+    /// Its bases.
+    pub compaction: Compaction,
+    pub(super) segment_bytes: u64,
+    /// Why there is no room for another segment, while none is left.
+    pub(super) full: Option<Arc<str>>,
+    /// Why the last spare could not be made.
+    pub(super) no_spare: Option<Arc<str>>,
+    /// Since when a segment would take the room of the next base, while no base is coming; monotonic,
+    /// µs.
+    pub(super) short_since_us: Option<u64>,
+    /// What is told of room that is kept for the next base, for how large a disk in MiB.
+    pub(super) kept: (u64, Arc<str>),
+    /// Nothing may be added: the next base would be too large.
+    pub(super) crowded: bool,
+    /// When the log was told of this last; monotonic, µs.
+    pub(super) crowded_told_us: u64,
+    /// The sequence of the first fact behind the newest base, or the running one.
+    pub(super) base_first: u64,
+    /// A spare is being made.
+    pub(super) making_spare: bool,
+    pub(super) retry_at_us: u64,
+    /// The journal failed, and the replies that waited for it have been told.
+    pub(super) failed: bool,
+}
+
+impl Running {
+    /// Goes on with what was recovered.
+    pub fn start(
+        recovered: Recovered<Disk>,
+        storage: Arc<Disk>,
+        config: &Config,
+        bell: Arc<Bell>,
+    ) -> io::Result<(Engine, Running)> {
+        let Recovered {
+            engine, log, index, first, base_first, base_index, base_bytes, opened, ..
+        } = recovered;
+        let position = Position { index, first };
+        let segment_bytes = log.options().segment_bytes;
+        let journal = Journal::start(log, storage, position, fsync(config), bell)?;
+        let compaction = Compaction::new(base_index, base_bytes, opened.bytes);
+        Ok((engine, Running::new(journal, compaction, segment_bytes, base_first, config)))
+    }
+
+    /// Begins with nothing, without files and threads: the caller is the disk.
+    pub fn by_hand(
+        times_us: (u64, u64),
+        mono_us: u64,
+        config: &Config,
+        bell: Arc<Bell>,
+    ) -> (Running, ByHand) {
+        let segment_bytes = config.number(Name::JournalSegmentSize);
+        let (journal, disk) = by_hand::journal(times_us, mono_us, fsync(config), bell);
+        journal.shared().capacity_bytes.store(2 * segment_bytes, Ordering::Relaxed);
+        let (compaction, first) = (Compaction::new(Index(0), 0, 0), journal.position().first);
+        (Running::new(journal, compaction, segment_bytes, first, config), disk)
+    }
+
+    fn new(
+        journal: Journal,
+        compaction: Compaction,
+        segment_bytes: u64,
+        base_first: u64,
+        config: &Config,
+    ) -> Running {
+        let mut running = Running {
+            journal,
+            compaction,
+            segment_bytes,
+            full: None,
+            no_spare: None,
+            short_since_us: None,
+            kept: (u64::MAX, "".into()),
+            crowded: false,
+            crowded_told_us: 0,
+            base_first,
+            making_spare: false,
+            retry_at_us: 0,
+            failed: false,
+        };
+        running.reconfigure(config);
+        running
+    }
+
+    /// Applies options that have changed.
+    pub fn reconfigure(&mut self, config: &Config) {
+        self.journal.set_fsync(fsync(config));
+        let memory_max = match config.number(Name::MaxMemory) {
+            0 => u64::MAX,
+            max => max,
+        };
+        self.journal.set_memory_max(memory_max);
+        self.compaction.set_memory_max(memory_max);
+    }
+
+    /// Why the journal takes nothing more, if it failed.
+    pub fn failure(&self) -> Option<&Arc<str>> {
+        self.journal.shared().failure()
+    }
+
+    /// What is shown of it as of `now`, which is `mono_us` on the monotonic clock.
+    pub(super) fn show(&self, shown: &mut Persistence, now: Micros, mono_us: u64) {
+        let Running { journal, compaction, .. } = self;
+        let shared = journal.shared();
+        let number = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        shown.enabled = true;
+        shown.proposed = journal.newest().0;
+        shown.committed = journal.committed().0;
+        shown.durable = shared.durable().0;
+        shown.base_index = compaction.base_index.0;
+        shown.base_bytes = compaction.base_bytes;
+        shown.log_bytes = compaction.log_bytes(journal);
+        shown.changes_since_base = journal.position().first - self.base_first;
+        shown.room_bytes = journal.room_bytes();
+        shown.spares = number(&shared.spares);
+        shown.segments = number(&shared.segments);
+        shown.written_bytes = number(&shared.written_bytes);
+        shown.base_written_bytes = number(&shared.base_written_bytes);
+        shown.disk_bytes = journal.disk_bytes() + compaction.base_bytes;
+        shown.buffer_bytes = journal.unwritten_bytes();
+        shown.unsynced_bytes = journal.proposed_bytes() - number(&shared.synced_bytes);
+        let ago_us = |at_us: u64| mono_us.saturating_sub(at_us);
+        shown.unsynced_us = match number(&shared.unsynced_since_us) {
+            0 => 0,
+            since_us => ago_us(since_us),
+        };
+        shown.last_sync_us = now.0.saturating_sub(ago_us(number(&shared.synced_us)));
+        shown.syncs_pending = u64::from(number(&shared.sync_began_us) > 0);
+        shown.syncs_delayed = number(&shared.slow_syncs);
+        if self.failure().is_none() {
+            shown.trouble = match self.shortage() {
+                Some(cause) => Trouble::Full(cause.to_string()),
+                None => Trouble::None,
+            };
+        }
+    }
+}
+
+fn fsync(config: &Config) -> Fsync {
+    match config.text(Name::AppendFsync) {
+        "everysec" => Fsync::Everysec,
+        "no" => Fsync::No,
+        _ => Fsync::Always,
+    }
+}
