@@ -49,9 +49,23 @@ const NEVER_IN_CORE: [&str; 11] = [
 
 /// The rooms of a module, lowest first: what stands in one names no room above it, and nothing of the
 /// module's root, which joins them.
-const ROOMS: [(&str, &[&str]); 2] = [
+const ROOMS: [(&str, &[&str]); 3] = [
     ("command", &["read", "spec", "family", "table", "show"]),
     ("engine", &["model", "store", "room", "watch", "step", "handoff", "advance", "decide"]),
+    (
+        "server",
+        &[
+            "clock",
+            "connection",
+            "outbox",
+            "watch",
+            "durability",
+            "core",
+            "admin",
+            "turn",
+            "in_memory",
+        ],
+    ),
 ];
 
 /// The first word after each `crate::`, also inside braces: `crate::{a, b::c}` names a and b.

@@ -11,7 +11,6 @@ mod core;
 mod durability;
 pub mod in_memory;
 mod outbox;
-mod serve;
 mod turn;
 mod watch;
 
@@ -19,13 +18,23 @@ pub use watch::logs;
 
 use crate::config::Config;
 use crate::session::acl::Acl;
+use clock::timer::{Timer, mono_ns};
+use connection::handshake::Handshakes;
 use connection::listen::Listener;
 use connection::wake::Bell;
+use core::{Core, Users};
 use durability::home::Home;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use turn::Turns;
+use turn::observers::Observers;
+use turn::wait::Loop;
+use watch::board::Board;
+use watch::http::Http;
 use watch::logs::LogLevel;
+use watch::resident::Resident;
+use watch::supervisor::Supervisor;
 
 /// A server that listens and does not serve yet.
 ///
@@ -152,6 +161,45 @@ impl Server {
 
     /// Serves until it is asked to stop.
     pub fn run(self) -> io::Result<()> {
-        serve::run(self)
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        // Without this tokio would make the loop pause after 128 reads, as a task among others; there
+        // are no others, and the turn has its own budgets.
+        runtime.block_on(tokio::task::unconstrained(async { self.start()?.run().await }))
+    }
+
+    /// Begins to load the journal, and starts what watches the server.
+    fn start(self) -> io::Result<Loop> {
+        let bell = self.bell;
+        let port = self.addresses.first().map_or(0, |address| address.port());
+        let mut core =
+            Core::new(self.config, port, self.log_level, Arc::clone(&bell), Timer::Machine);
+        core.users = Users { acl: self.acl, tls: self.tls };
+        core.outputs.reply_clock = Some(mono_ns);
+        // Before the journal is loaded: whoever asks is told that it is.
+        let http = match self.http.is_empty() {
+            true => None,
+            false => {
+                let board = Arc::new(Board::new(Arc::clone(&bell), core.clock.mono_us));
+                Some((Http::start(self.http, Arc::clone(&board))?, board))
+            }
+        };
+        let supervisor = self.supervised.then(Supervisor::from_environment).flatten();
+        core.process.supervised = supervisor.is_some();
+        let (http, board) = http.unzip();
+        if let Some(give_back) = self.give_back {
+            match Resident::start(give_back, Arc::clone(&bell)) {
+                Ok(resident) => core.watch.resident = Some(resident),
+                Err(error) => tracing::warn!("resident memory is not watched: {error}"),
+            }
+        }
+        if let Some(home) = self.home {
+            core.load(home)?;
+        }
+        let mut turns = Turns::new(core, Arc::clone(&bell));
+        turns.observers = Observers::new(board, supervisor);
+        if turns.core.users.tls.is_some() {
+            turns.handshakes = Some(Handshakes::start(bell)?);
+        }
+        Loop::new(turns, self.listeners, http, self.signals)
     }
 }

@@ -7,6 +7,7 @@ pub(super) mod observers;
 pub(super) mod release;
 pub(super) mod requests;
 pub mod standstill;
+pub(super) mod wait;
 
 use super::core::Core;
 use crate::engine::watch::tally::Tally;

@@ -1,36 +1,19 @@
 //! The loop around the turns: what wakes it, and how it ends.
 
-use super::Server;
-use super::core::{Core, Users};
-use super::turn::Turns;
 use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX, TICK_US};
-use crate::server::clock::timer;
-use crate::server::clock::timer::{Alarm, StepWatch, Timer};
-use crate::server::connection::handshake::Handshakes;
-use crate::server::connection::listen::Door;
-use crate::server::turn::observers::Observers;
-use crate::server::watch::board::Board;
+use crate::server::clock::timer::{self, Alarm, StepWatch};
+use crate::server::connection::listen::{Door, Listener};
+use crate::server::connection::wake::Bell;
+use crate::server::turn::Turns;
 use crate::server::watch::http::Http;
-use crate::server::watch::resident::Resident;
-use crate::server::watch::supervisor::Supervisor;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::server::connection::wake::Bell;
-
-/// Serves until a stop is asked for.
-pub fn run(server: Server) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    // Without this tokio would make the loop pause after 128 reads, as a task among others; there
-    // are no others, and the turn has its own budgets.
-    runtime.block_on(tokio::task::unconstrained(async { Loop::new(server)?.run().await }))
-}
-
 /// What the loop waits for.
-struct Loop {
+pub struct Loop {
     turns: Turns,
     listeners: Vec<Door>,
     alarm: Alarm,
@@ -47,50 +30,24 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(server: Server) -> io::Result<Loop> {
-        let Server {
-            config, acl, home, tls, listeners, addresses, bell, log_level, signals, ..
-        } = server;
-        let port = addresses.first().map_or(0, |address| address.port());
-        let mut core = Core::new(config, port, log_level, Arc::clone(&bell), Timer::Machine);
-        core.users = Users { acl, tls };
-        core.outputs.reply_clock = Some(timer::mono_ns);
-        // Before the journal is loaded: whoever asks is told that it is.
-        let http = match server.http.is_empty() {
-            true => None,
-            false => {
-                let board = Arc::new(Board::new(Arc::clone(&bell), core.clock.mono_us));
-                Some((Http::start(server.http, Arc::clone(&board))?, board))
-            }
-        };
-        let supervisor = server.supervised.then(Supervisor::from_environment).flatten();
-        core.process.supervised = supervisor.is_some();
-        let (http, board) = http.unzip();
-        if let Some(give_back) = server.give_back {
-            match Resident::start(give_back, Arc::clone(&bell)) {
-                Ok(resident) => core.watch.resident = Some(resident),
-                Err(error) => tracing::warn!("resident memory is not watched: {error}"),
-            }
-        }
-        if let Some(home) = home {
-            core.load(home)?;
-        }
+    /// Opens the listeners and sets the alarms. `signals` tells whether SIGTERM and SIGINT stop it.
+    pub fn new(
+        turns: Turns,
+        listeners: Vec<Listener>,
+        http: Option<Http>,
+        signals: bool,
+    ) -> io::Result<Loop> {
         let signals = match signals {
             true => vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
             false => Vec::new(),
         };
-        let mut turns = Turns::new(core, Arc::clone(&bell));
-        turns.observers = Observers::new(board, supervisor);
-        if turns.core.users.tls.is_some() {
-            turns.handshakes = Some(Handshakes::start(Arc::clone(&bell))?);
-        }
         Ok(Loop {
+            bell: Arc::clone(&turns.bell),
             turns,
             listeners: listeners.into_iter().map(Door::open).collect::<io::Result<_>>()?,
             alarm: Alarm::new()?,
             step_watch: StepWatch::new()?,
             signals,
-            bell,
             woken: Vec::new(),
             stops: 0,
             http,
@@ -98,7 +55,8 @@ impl Loop {
         })
     }
 
-    async fn run(mut self) -> io::Result<()> {
+    /// Runs turns until a stop is asked for.
+    pub async fn run(mut self) -> io::Result<()> {
         while self.stops == 0 {
             self.wait().await?;
             self.turns.turn()?;
