@@ -5,7 +5,7 @@
 //! | 1 | `apply` is total and depends on state and fact alone | `apply_depends_on_state_and_fact_alone` | the replica of every run in `tests/simulation.rs` |
 //! | 2 | facts state results | `facts_state_results` | the second start, with all settings different, after every crash in `tests/crash.rs` |
 //! | 3 | no gaps; an index applied twice changes nothing | `batches_that_do_not_follow_are_void` | `tests/journal/tails.rs`, `tests/journal/damage.rs` for what is on a disk |
-//! | 4 | replies pass one gate, at committed | | `src/server/outbox/held.rs`, `src/server/outbox/mod.rs` |
+//! | 4 | replies pass one gate, at committed | | `src/server/outbox/gate.rs`, `src/server/outbox/mod.rs` |
 //! | 5 | the digest is equal live, recovered and in a replica | `digests_depend_on_neither_way_nor_layout` | `tests/base.rs`, `tests/crash.rs` |
 
 use std::sync::Arc;
