@@ -8,6 +8,8 @@
 //! a+> PING                           the same as >, but sent together with what a sends next
 //! a*3> PING                          the same three times, sent together
 //! a closes                           client a hangs up
+//! a vanishes                         the same, and the server is not told
+//! a stops reading                    what the server writes to client a does not leave
 //! @ +30s                             the clock moves
 //! % head 3                           of the next answer only three lines are shown
 //! % fields state attempt             of the maps in the next answer, or of its lines, only these fields
@@ -44,6 +46,16 @@ const ON_THE_WIRE: [&str; 2] = ["framing.txt", "hello.txt"];
 
 /// 2030-01-01T00:00:00Z: when every transcript begins.
 const START: Millis = Millis(1_893_456_000_000);
+
+/// Something that happens to a connection.
+type Does = fn(&FarEnd);
+
+/// What the script says of it.
+const CONNECTION: [(&str, Does); 3] = [
+    (" closes", FarEnd::close),
+    (" vanishes", FarEnd::vanish),
+    (" stops reading", |wire| wire.set_room(0)),
+];
 
 /// What a run found besides the text.
 #[derive(Default)]
@@ -236,13 +248,15 @@ impl<'f> Play<'f> {
             let us = span_us(span).unwrap_or_else(|| self.fail("the clock moves by +30s, +5ms"));
             return self.pass(us);
         }
-        if let Some(name) = line.strip_suffix(" closes") {
-            let at = self.client(name);
-            let client = &mut self.clients[at];
-            client.known_closed = true;
-            client.wire.close();
-            self.server.run();
-            return self.received(None);
+        for (does, what) in CONNECTION {
+            if let Some(name) = line.strip_suffix(does) {
+                let at = self.client(name);
+                let client = &mut self.clients[at];
+                client.known_closed = does != " stops reading";
+                what(&client.wire);
+                self.server.run();
+                return self.received(None);
+            }
         }
         let Some((who, what)) = line.split_once('>') else {
             self.fail("a script line is none of these: == # % @ 'a> ' 'a closes'")

@@ -17,7 +17,7 @@ const RUN_MAX: usize = 40;
 const LINES_MAX: usize = 4;
 
 /// Elements share a line up to so many characters.
-const WIDTH: usize = 118;
+const WIDTH: usize = 124;
 
 /// INFO's lines that say something about the machine and the loop, and nothing that users rely on.
 const MACHINE_FIELDS: [&str; 13] = [

@@ -71,9 +71,13 @@ impl FarEnd {
 
     /// Hangs up.
     pub fn close(&self) {
-        let mut pipes = lock(&self.pipes);
-        pipes.client_is_there = false;
-        pipes.wake();
+        self.vanish();
+        lock(&self.pipes).wake();
+    }
+
+    /// Hangs up, and nothing tells the server until it looks.
+    pub fn vanish(&self) {
+        lock(&self.pipes).client_is_there = false;
     }
 
     /// Whether the server has closed the connection.
