@@ -25,12 +25,13 @@ pub struct CommandCounts {
 ///
 /// A command is found by where its row of the table stands in memory. Pipelines repeat a command
 /// many times, so the one counted last is tried first: the usual count is a few additions.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CommandTotals {
     rows: Vec<(&'static CommandSpec, CommandCounts)>,
     /// How long each took, ns, in the order of the rows.
     times: Vec<Histogram>,
-    places: HashMap<*const CommandSpec, usize>,
+    /// By that place, an address.
+    places: HashMap<usize, usize>,
     last: usize,
 }
 
@@ -68,7 +69,7 @@ impl CommandTotals {
     fn row(&mut self, spec: &'static CommandSpec) -> &mut CommandCounts {
         let known = self.rows.get(self.last).is_some_and(|(last, _)| ptr::eq(*last, spec));
         if !known {
-            self.last = *self.places.entry(ptr::from_ref(spec)).or_insert_with(|| {
+            self.last = *self.places.entry(ptr::from_ref(spec).addr()).or_insert_with(|| {
                 self.rows.push((spec, CommandCounts::default()));
                 self.times.push(Histogram::default());
                 self.rows.len() - 1

@@ -1,80 +1,32 @@
 //! INFO: sections of `name:value` lines, the names Redis's where they mean the same.
 
-use super::Counters;
-use super::commands::CommandTotals;
-use super::errors::ErrorCounts;
-use super::persistence::Persistence;
-use super::rates;
-use crate::engine::watch::tally::Tally;
+use super::snapshot::Snapshot;
 use std::fmt::Write;
 
-/// Everything INFO tells, gathered when it is asked for.
-#[derive(Debug)]
+/// What INFO tells of the process beside the counts.
+#[derive(Debug, Default)]
 #[allow(missing_docs, reason = "each is the INFO field of its name")]
-pub struct Facts<'a> {
+pub struct About<'a> {
     pub os: String,
     pub process_id: u32,
     pub run_id: &'a str,
     pub tcp_port: u16,
-    pub server_time_us: u64,
     pub uptime_s: u64,
     pub executable: String,
     pub config_file: String,
-    pub clients_count: usize,
-    pub clients_max: u64,
-    pub clients_bytes: usize,
-    pub clients_bytes_max: u64,
-    pub waiters_count: usize,
-    /// Clients that watch queues.
-    pub watching_count: usize,
-    /// Clients whose commands CLIENT PAUSE keeps back.
-    pub postponed_count: usize,
-    /// Of them, those that have a deadline.
-    pub deadlines_count: usize,
-    /// Queue names that are waited for.
-    pub awaited_count: usize,
-    /// Clients that wait for the journal.
-    pub journal_waiters_count: usize,
-    pub engine_bytes: u64,
-    /// Bytes that jobs take more once all have been delivered.
-    pub lease_bytes: u64,
-    pub memory_bytes_peak: u64,
-    pub memory_bytes_resident: u64,
-    pub memory_bytes_max: u64,
     pub memory_bytes_machine: u64,
-    pub journal: &'a Persistence,
     /// `appendfsync`.
     pub fsync: &'a str,
-    pub counters: &'a Counters,
-    pub rates: rates::Totals,
-    pub errors: &'a ErrorCounts,
-    /// Clients that have subscribed to something.
-    pub subscribers_count: usize,
-    /// Channels and patterns that somebody has subscribed to.
-    pub topics: [usize; 2],
-    pub commands: &'a CommandTotals,
-    pub processor_s: (f64, f64),
-    /// Of the thread that runs the turns.
-    pub thread_processor_s: (f64, f64),
     /// A service manager started it and waits to hear from it.
     pub supervised: bool,
-    pub lateness_ever_us: [u64; 4],
-    pub lateness_minute_us: [u64; 4],
-    pub tally: &'a Tally,
-    pub oldest_ready_age_ms: Option<u64>,
-    pub oldest_lease_age_ms: Option<u64>,
-    /// Delayed, ready, leased, dead.
-    pub jobs: [u64; 4],
-    pub queues: [u64; 16],
-    pub clock_ahead_us: u64,
-    pub clock_steps: u64,
-    pub clock_doubted_us: u64,
-    pub standstills: u64,
-    pub standstill_us: u64,
-    pub next_wakeup_ms: Option<u64>,
-    pub turns: u64,
-    /// What users were denied: passwords, commands, keys, channels.
-    pub denials: [u64; 4],
+    /// Of the thread that runs the turns.
+    pub thread_processor_s: (f64, f64),
+}
+
+/// What there is to write.
+struct Facts<'a> {
+    about: &'a About<'a>,
+    all: &'a Snapshot,
 }
 
 struct Section {
@@ -102,7 +54,8 @@ const SECTIONS: [Section; 14] = [
 ];
 
 /// The sections asked for, in the table's order; without any, the default ones.
-pub fn render(facts: &Facts<'_>, asked: &[&[u8]]) -> String {
+pub fn render(about: &About<'_>, all: &Snapshot, asked: &[&[u8]]) -> String {
+    let facts = Facts { about, all };
     let is = |word: &str| asked.iter().any(|a| a.eq_ignore_ascii_case(word.as_bytes()));
     let all = is("all") || is("everything");
     let default = asked.is_empty() || is("default");
@@ -113,7 +66,7 @@ pub fn render(facts: &Facts<'_>, asked: &[&[u8]]) -> String {
                 text.0.push_str("\r\n");
             }
             text.0.push_str(&format!("# {}\r\n", section.name));
-            (section.write)(facts, &mut text);
+            (section.write)(&facts, &mut text);
         }
     }
     text.0
@@ -143,75 +96,78 @@ fn server(facts: &Facts<'_>, text: &mut Text) {
         ("redis_git_dirty", &0),
         ("redis_build_id", &"0"),
         ("redis_mode", &"standalone"),
-        ("os", &facts.os),
+        ("os", &facts.about.os),
         ("arch_bits", &usize::BITS),
         ("monotonic_clock", &"POSIX clock_gettime"),
         ("multiplexing_api", &"epoll"),
-        ("process_id", &facts.process_id),
-        ("process_supervised", &if facts.supervised { "systemd" } else { "no" }),
-        ("run_id", &facts.run_id),
-        ("tcp_port", &facts.tcp_port),
-        ("server_time_usec", &facts.server_time_us),
-        ("uptime_in_seconds", &facts.uptime_s),
-        ("uptime_in_days", &(facts.uptime_s / 86_400)),
+        ("process_id", &facts.about.process_id),
+        ("process_supervised", &if facts.about.supervised { "systemd" } else { "no" }),
+        ("run_id", &facts.about.run_id),
+        ("tcp_port", &facts.about.tcp_port),
+        ("server_time_usec", &facts.all.now_us),
+        ("uptime_in_seconds", &facts.about.uptime_s),
+        ("uptime_in_days", &(facts.about.uptime_s / 86_400)),
         ("hz", &10),
         ("configured_hz", &10),
-        ("executable", &facts.executable),
-        ("config_file", &facts.config_file),
+        ("executable", &facts.about.executable),
+        ("config_file", &facts.about.config_file),
         ("io_threads_active", &0),
     ]);
 }
 
 fn clients(facts: &Facts<'_>, text: &mut Text) {
-    let blocked = facts.waiters_count + facts.journal_waiters_count + facts.postponed_count;
+    let blocked = facts.all.waiters + facts.all.journal_waiters + facts.all.postponed;
     text.lines(&[
-        ("connected_clients", &facts.clients_count),
+        ("connected_clients", &facts.all.clients),
         ("cluster_connections", &0),
-        ("maxclients", &facts.clients_max),
-        ("client_recent_max_input_buffer", &facts.counters.input_bytes_largest),
-        ("client_recent_max_output_buffer", &facts.counters.output_bytes_largest),
+        ("maxclients", &facts.all.clients_max),
+        ("client_recent_max_input_buffer", &facts.all.counters.input_bytes_largest),
+        ("client_recent_max_output_buffer", &facts.all.counters.output_bytes_largest),
         ("blocked_clients", &blocked),
         ("tracking_clients", &0),
-        ("pubsub_clients", &facts.subscribers_count),
-        ("watching_clients", &facts.watching_count),
-        ("clients_in_timeout_table", &facts.deadlines_count),
-        ("total_blocking_keys", &facts.awaited_count),
+        ("pubsub_clients", &facts.all.subscribers),
+        ("watching_clients", &facts.all.watching),
+        ("clients_in_timeout_table", &facts.all.deadlines),
+        ("total_blocking_keys", &facts.all.awaited),
         ("total_watched_keys", &0),
     ]);
 }
 
 fn memory(facts: &Facts<'_>, text: &mut Text) {
-    let used = facts.engine_bytes + facts.clients_bytes as u64;
-    let peak = facts.memory_bytes_peak.max(used);
-    let fragmentation = facts.memory_bytes_resident as f64 / used.max(1) as f64;
+    let used = facts.all.engine_bytes + facts.all.clients_bytes;
+    let peak = facts.all.memory_bytes_peak.max(used);
+    let fragmentation = facts.all.memory_bytes_resident as f64 / used.max(1) as f64;
     text.lines(&[
         ("used_memory", &used),
         ("used_memory_human", &Human(used)),
-        ("used_memory_rss", &facts.memory_bytes_resident),
-        ("used_memory_rss_human", &Human(facts.memory_bytes_resident)),
+        ("used_memory_rss", &facts.all.memory_bytes_resident),
+        ("used_memory_rss_human", &Human(facts.all.memory_bytes_resident)),
         ("used_memory_peak", &peak),
         ("used_memory_peak_human", &Human(peak)),
         ("used_memory_peak_perc", &format_args!("{:.2}%", percent(used, peak))),
-        ("used_memory_overhead", &facts.clients_bytes),
+        ("used_memory_overhead", &facts.all.clients_bytes),
         ("used_memory_startup", &0),
-        ("used_memory_dataset", &facts.engine_bytes),
-        ("used_memory_dataset_perc", &format_args!("{:.2}%", percent(facts.engine_bytes, used))),
-        ("total_system_memory", &facts.memory_bytes_machine),
-        ("total_system_memory_human", &Human(facts.memory_bytes_machine)),
+        ("used_memory_dataset", &facts.all.engine_bytes),
+        (
+            "used_memory_dataset_perc",
+            &format_args!("{:.2}%", percent(facts.all.engine_bytes, used)),
+        ),
+        ("total_system_memory", &facts.about.memory_bytes_machine),
+        ("total_system_memory_human", &Human(facts.about.memory_bytes_machine)),
         ("used_memory_lua", &0),
         ("used_memory_scripts", &0),
         ("number_of_cached_scripts", &0),
         ("number_of_functions", &0),
         ("number_of_libraries", &0),
-        ("maxmemory", &facts.memory_bytes_max),
-        ("maxmemory_human", &Human(facts.memory_bytes_max)),
+        ("maxmemory", &facts.all.memory_bytes_max),
+        ("maxmemory_human", &Human(facts.all.memory_bytes_max)),
         ("maxmemory_policy", &"noeviction"),
         ("mem_fragmentation_ratio", &format_args!("{fragmentation:.2}")),
         ("mem_not_counted_for_evict", &0),
         ("mem_clients_slaves", &0),
-        ("mem_clients_normal", &facts.clients_bytes),
-        ("mem_kept_for_leases", &facts.lease_bytes),
-        ("mem_aof_buffer", &facts.journal.buffer_bytes),
+        ("mem_clients_normal", &facts.all.clients_bytes),
+        ("mem_kept_for_leases", &facts.all.lease_bytes),
+        ("mem_aof_buffer", &facts.all.journal.buffer_bytes),
         ("mem_allocator", &"jemalloc-5.3.1"),
         ("active_defrag_running", &0),
         ("lazyfree_pending_objects", &0),
@@ -224,11 +180,11 @@ fn percent(part: u64, whole: u64) -> f64 {
 }
 
 fn persistence(facts: &Facts<'_>, text: &mut Text) {
-    facts.journal.write(facts.fsync, facts.server_time_us / 1_000_000, text);
+    facts.all.journal.write(facts.about.fsync, facts.all.now_us / 1_000_000, text);
 }
 
 fn stats(facts: &Facts<'_>, text: &mut Text) {
-    let (counters, rates) = (facts.counters, facts.rates);
+    let (counters, rates) = (&facts.all.counters, &facts.all.rates);
     let kbps = |bytes: u64| bytes as f64 / 1024.0;
     text.lines(&[
         ("total_connections_received", &counters.connections),
@@ -247,19 +203,19 @@ fn stats(facts: &Facts<'_>, text: &mut Text) {
         ("evicted_clients", &counters.closed_for_memory),
         ("keyspace_hits", &0),
         ("keyspace_misses", &0),
-        ("pubsub_channels", &facts.topics[0]),
-        ("pubsub_patterns", &facts.topics[1]),
+        ("pubsub_channels", &facts.all.topics[0]),
+        ("pubsub_patterns", &facts.all.topics[1]),
         ("pubsubshard_channels", &0),
         ("latest_fork_usec", &0),
         ("total_forks", &0),
-        ("total_error_replies", &facts.errors.total()),
+        ("total_error_replies", &facts.all.errors.total()),
         ("unexpected_error_replies", &0),
         ("client_query_buffer_limit_disconnections", &counters.closed_for_input),
         ("client_output_buffer_limit_disconnections", &counters.closed_for_output),
-        ("acl_access_denied_auth", &facts.denials[0]),
-        ("acl_access_denied_cmd", &facts.denials[1]),
-        ("acl_access_denied_key", &facts.denials[2]),
-        ("acl_access_denied_channel", &facts.denials[3]),
+        ("acl_access_denied_auth", &facts.all.denials[0]),
+        ("acl_access_denied_cmd", &facts.all.denials[1]),
+        ("acl_access_denied_key", &facts.all.denials[2]),
+        ("acl_access_denied_channel", &facts.all.denials[3]),
     ]);
 }
 
@@ -268,7 +224,7 @@ fn replication(facts: &Facts<'_>, text: &mut Text) {
         ("role", &"master"),
         ("connected_slaves", &0),
         ("master_failover_state", &"no-failover"),
-        ("master_replid", &facts.run_id),
+        ("master_replid", &facts.about.run_id),
         ("master_replid2", &"0".repeat(40)),
         ("master_repl_offset", &0),
         ("second_repl_offset", &-1),
@@ -280,8 +236,8 @@ fn replication(facts: &Facts<'_>, text: &mut Text) {
 }
 
 fn processor(facts: &Facts<'_>, text: &mut Text) {
-    let (system_s, user_s) = facts.processor_s;
-    let (main_system_s, main_user_s) = facts.thread_processor_s;
+    let (system_s, user_s) = facts.all.processor_s;
+    let (main_system_s, main_user_s) = facts.about.thread_processor_s;
     text.lines(&[
         ("used_cpu_sys", &format_args!("{system_s:.6}")),
         ("used_cpu_user", &format_args!("{user_s:.6}")),
@@ -293,7 +249,7 @@ fn processor(facts: &Facts<'_>, text: &mut Text) {
 }
 
 fn commandstats(facts: &Facts<'_>, text: &mut Text) {
-    for (name, counts) in facts.commands.sorted() {
+    for (name, counts) in facts.all.commands.sorted() {
         let took_us = counts.took_ns / 1_000;
         let each_us = counts.took_ns as f64 / 1_000.0 / counts.calls.max(1) as f64;
         let value = format!(
@@ -305,7 +261,7 @@ fn commandstats(facts: &Facts<'_>, text: &mut Text) {
 }
 
 fn latencystats(facts: &Facts<'_>, text: &mut Text) {
-    for (name, times) in facts.commands.times() {
+    for (name, times) in facts.all.commands.times() {
         let us = |permille| times.percentile(permille) as f64 / 1_000.0;
         let value = format!("p50={:.3},p99={:.3},p99.9={:.3}", us(500), us(990), us(999));
         text.line(&format!("latency_percentiles_usec_{name}"), value);
@@ -313,34 +269,34 @@ fn latencystats(facts: &Facts<'_>, text: &mut Text) {
 }
 
 fn errorstats(facts: &Facts<'_>, text: &mut Text) {
-    for (class, count) in facts.errors.iter() {
+    for (class, count) in facts.all.errors.iter() {
         text.line(&format!("errorstat_{class}"), format_args!("count={count}"));
     }
 }
 
 fn keyspace(facts: &Facts<'_>, text: &mut Text) {
-    for (db, count) in facts.queues.iter().enumerate().filter(|(_, count)| **count > 0) {
+    for (db, count) in facts.all.queues.iter().enumerate().filter(|(_, count)| **count > 0) {
         let value = format!("keys={count},expires=0,avg_ttl=0,subexpiry=0");
         text.line(&format!("db{db}"), value);
     }
 }
 
 fn delay(facts: &Facts<'_>, text: &mut Text) {
-    let [delayed, ready, leased, dead] = facts.jobs;
-    let next = facts.next_wakeup_ms.map_or(-1, |ms| i64::try_from(ms).unwrap_or(i64::MAX));
-    let [ever_p50, ever_p99, ever_p999, ever_max] = facts.lateness_ever_us;
-    let [p50, p99, p999, max] = facts.lateness_minute_us;
-    let (tally, rates) = (facts.tally, facts.rates);
+    let [delayed, ready, leased, dead] = facts.all.jobs;
+    let next = facts.all.next_wakeup_ms.map_or(-1, |ms| i64::try_from(ms).unwrap_or(i64::MAX));
+    let [ever_p50, ever_p99, ever_p999, ever_max] = facts.all.lateness_ever_us;
+    let [p50, p99, p999, max] = facts.all.lateness_minute_us;
+    let (tally, rates) = (&facts.all.tally, &facts.all.rates);
     text.lines(&[
-        ("queues", &facts.queues.iter().sum::<u64>()),
+        ("queues", &facts.all.queues.iter().sum::<u64>()),
         ("jobs_delayed", &delayed),
         ("jobs_ready", &ready),
         ("jobs_leased", &leased),
         ("jobs_dead", &dead),
-        ("job_bytes", &facts.engine_bytes),
-        ("waiters", &facts.waiters_count),
-        ("oldest_ready_age_ms", &facts.oldest_ready_age_ms.unwrap_or(0)),
-        ("oldest_lease_age_ms", &facts.oldest_lease_age_ms.unwrap_or(0)),
+        ("job_bytes", &facts.all.engine_bytes),
+        ("waiters", &facts.all.waiters),
+        ("oldest_ready_age_ms", &facts.all.oldest_ready_age_ms.unwrap_or(0)),
+        ("oldest_lease_age_ms", &(facts.all.oldest_lease_age_us.unwrap_or(0) / 1_000)),
         ("lateness_minute_p50_us", &p50),
         ("lateness_minute_p99_us", &p99),
         ("lateness_minute_p999_us", &p999),
@@ -367,14 +323,14 @@ fn delay(facts: &Facts<'_>, text: &mut Text) {
         ("total_dropped", &tally.dropped),
         ("total_redriven", &tally.redriven),
         ("next_wakeup_ms", &next),
-        ("clock_steps", &facts.clock_steps),
-        ("clock_ahead_us", &facts.clock_ahead_us),
-        ("clock_doubted_us", &facts.clock_doubted_us),
-        ("standstills", &facts.standstills),
-        ("standstill_us", &facts.standstill_us),
-        ("client_bytes", &facts.clients_bytes),
-        ("client_bytes_max", &facts.clients_bytes_max),
-        ("turns", &facts.turns),
+        ("clock_steps", &facts.all.clock_steps),
+        ("clock_ahead_us", &facts.all.clock_ahead_us),
+        ("clock_doubted_us", &facts.all.clock_doubted_us),
+        ("standstills", &facts.all.standstills),
+        ("standstill_us", &facts.all.standstill_us),
+        ("client_bytes", &facts.all.clients_bytes),
+        ("client_bytes_max", &facts.all.clients_bytes_max),
+        ("turns", &facts.all.turns),
     ]);
 }
 
@@ -396,62 +352,12 @@ mod tests {
     use super::*;
 
     fn rendered(asked: &[&[u8]]) -> String {
-        let (counters, errors, commands) = Default::default();
-        let journal = Persistence::default();
-        let tally = Tally::default();
-        let facts = Facts {
-            deadlines_count: 0,
-            awaited_count: 0,
-            thread_processor_s: (0.0, 0.0),
-            supervised: false,
-            lateness_ever_us: [0; 4],
-            lateness_minute_us: [0; 4],
-            tally: &tally,
-            oldest_ready_age_ms: None,
-            oldest_lease_age_ms: None,
-            os: "Linux".to_owned(),
-            process_id: 1,
-            run_id: "0123",
-            tcp_port: 9248,
-            server_time_us: 5,
-            uptime_s: 90_000,
-            executable: String::new(),
-            config_file: String::new(),
-            clients_count: 1,
-            clients_max: 10_000,
-            clients_bytes: 0,
-            clients_bytes_max: 1,
-            watching_count: 0,
-            waiters_count: 0,
-            journal_waiters_count: 0,
-            engine_bytes: 3 << 19,
-            lease_bytes: 0,
-            memory_bytes_peak: 0,
-            memory_bytes_resident: 3 << 20,
-            memory_bytes_max: 0,
-            memory_bytes_machine: 0,
-            journal: &journal,
-            fsync: "always",
-            counters: &counters,
-            rates: rates::Totals::default(),
-            errors: &errors,
-            commands: &commands,
-            processor_s: (0.5, 0.25),
-            jobs: [1, 2, 3, 4],
-            queues: [0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            clock_ahead_us: 0,
-            subscribers_count: 0,
-            postponed_count: 0,
-            topics: [0; 2],
-            clock_steps: 0,
-            clock_doubted_us: 0,
-            standstills: 0,
-            standstill_us: 0,
-            next_wakeup_ms: None,
-            turns: 0,
-            denials: [0; 4],
-        };
-        render(&facts, asked)
+        let about = About { os: "Linux".to_owned(), uptime_s: 90_000, ..About::default() };
+        let mut all = Snapshot::default();
+        (all.clients, all.processor_s) = (1, (0.5, 0.25));
+        (all.jobs, all.queues[1]) = ([1, 2, 3, 4], 7);
+        (all.engine_bytes, all.memory_bytes_resident) = (3 << 19, 3 << 20);
+        render(&about, &all, asked)
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod monitor;
 pub mod persistence;
 pub mod rates;
 pub mod slowlog;
+pub mod snapshot;
 pub mod window;
 
 /// Counts since the start or the last CONFIG RESETSTAT.

@@ -1,7 +1,7 @@
 //! The table of metrics: all there is to know about each, stated once. It feeds the text of a scrape
 //! and the written reference.
 
-use super::Snapshot;
+use super::Scrape;
 use super::text::{Page, Value};
 use super::top::{Row, sides};
 use crate::observe::persistence::Trouble;
@@ -56,7 +56,7 @@ pub struct Family {
     pub labels: &'static str,
     /// What it tells.
     pub help: &'static str,
-    pub(super) write: fn(&Snapshot, &mut Page<'_>),
+    pub(super) write: fn(&Scrape, &mut Page<'_>),
 }
 
 const STATE_LABELS: [&str; 4] =
@@ -67,7 +67,7 @@ const fn gauge(
     name: &'static str,
     labels: &'static str,
     help: &'static str,
-    write: fn(&Snapshot, &mut Page<'_>),
+    write: fn(&Scrape, &mut Page<'_>),
 ) -> Family {
     Family { part, name, kind: Kind::Gauge, labels, help, write }
 }
@@ -77,7 +77,7 @@ const fn counter(
     name: &'static str,
     labels: &'static str,
     help: &'static str,
-    write: fn(&Snapshot, &mut Page<'_>),
+    write: fn(&Scrape, &mut Page<'_>),
 ) -> Family {
     Family { part, name, kind: Kind::Counter, labels, help, write }
 }
@@ -86,7 +86,7 @@ const fn histogram(
     part: Part,
     name: &'static str,
     help: &'static str,
-    write: fn(&Snapshot, &mut Page<'_>),
+    write: fn(&Scrape, &mut Page<'_>),
 ) -> Family {
     Family { part, name, kind: Kind::Histogram, labels: "", help, write }
 }
@@ -106,7 +106,7 @@ pub static FAMILIES: [Family; 89] = [
     gauge(Part::Jobs, "delayd_oldest_lease_age_seconds", "", "How long ago the oldest running lease began, to the second, up to a day; 0 when none runs. For a lease from before the last start: at least so long.",
         |s, page| page.value(Us(s.oldest_lease_age_us.unwrap_or(0)))),
     gauge(Part::Jobs, "delayd_next_wakeup_timestamp_seconds", "", "When the server has something to do next, unix time; a lower bound. Absent when nothing is planned.",
-        |s, page| s.next_wakeup_ms.into_iter().for_each(|ms| page.value(Us(ms.saturating_mul(1_000))))),
+        |s, page| s.next_wakeup_ms.into_iter().filter(|ms| *ms > 0).for_each(|ms| page.value(Us(ms.saturating_mul(1_000))))),
     histogram(Part::Jobs, "delayd_lateness_seconds", "From the due time to the release of the reply, for jobs for which a consumer was waiting when they fell due.",
         |s, page| page.spread(&s.lateness)),
     gauge(Part::Jobs, "delayd_lateness_last_minute_max_seconds", "", "The greatest lateness of the last minute.",
@@ -216,18 +216,18 @@ pub static FAMILIES: [Family; 89] = [
     counter(Part::Clients, "delayd_network_received_bytes_total", "", "Bytes read from clients.", |s, page| page.value(Count(s.counters.input_bytes))),
     counter(Part::Clients, "delayd_network_sent_bytes_total", "", "Bytes written to clients.", |s, page| page.value(Count(s.counters.output_bytes))),
     counter(Part::Clients, "delayd_commands_total", "command", "Commands that ran.",
-        |s, page| s.commands.iter().for_each(|(name, counts)| page.of("command", name, Count(counts.calls)))),
+        |s, page| s.commands.sorted().iter().for_each(|(name, counts)| page.of("command", name, Count(counts.calls)))),
     counter(Part::Clients, "delayd_command_seconds_total", "command", "Time that commands ran.",
-        |s, page| s.commands.iter().for_each(|(name, counts)| page.of("command", name, Us(counts.took_ns / 1_000)))),
+        |s, page| s.commands.sorted().iter().for_each(|(name, counts)| page.of("command", name, Us(counts.took_ns / 1_000)))),
     counter(Part::Clients, "delayd_commands_failed_total", "command", "Commands that ran and were answered with an error.",
-        |s, page| s.commands.iter().for_each(|(name, counts)| page.of("command", name, Count(counts.failed)))),
+        |s, page| s.commands.sorted().iter().for_each(|(name, counts)| page.of("command", name, Count(counts.failed)))),
     counter(Part::Clients, "delayd_commands_rejected_total", "command", "Commands refused before they ran.",
-        |s, page| s.commands.iter().for_each(|(name, counts)| page.of("command", name, Count(counts.rejected)))),
+        |s, page| s.commands.sorted().iter().for_each(|(name, counts)| page.of("command", name, Count(counts.rejected)))),
     counter(Part::Clients, "delayd_errors_total", "class", "Error replies by the first word of their text.",
-        |s, page| s.errors.iter().for_each(|(class, count)| page.of("class", class, Count(*count)))),
+        |s, page| s.errors.iter().for_each(|(class, count)| page.of("class", class, Count(count)))),
 
     gauge(Part::Server, "delayd_build_info", "version, redis_version", "1; the labels tell the versions of delayd and of the Redis that it stands for.",
-        |s, page| page.labelled(&format!("version=\"{}\",redis_version=\"{}\"", s.version, s.redis_version), Count(1))),
+        |_, page| page.labelled(&format!("version=\"{}\",redis_version=\"{}\"", crate::VERSION, crate::REDIS_VERSION), Count(1))),
     gauge(Part::Server, "delayd_ready", "", "1 when /readyz says so: the journal is loaded and has not failed, and no stop was asked for.", |s, page| page.value(Count(s.ready.into()))),
     gauge(Part::Server, "delayd_start_time_seconds", "", "When the server started, unix time.", |s, page| page.value(Us(s.start_us))),
     gauge(Part::Server, "delayd_memory_jobs_bytes", "", "Memory held for jobs and queues.", |s, page| page.value(Count(s.engine_bytes))),
@@ -249,22 +249,22 @@ pub static FAMILIES: [Family; 89] = [
 ];
 
 /// A sample for each row that has a value.
-fn each(snapshot: &Snapshot, page: &mut Page<'_>, value: impl Fn(&Row) -> Option<Value>) {
-    for (at, row) in snapshot.rows.iter().enumerate() {
+fn each(scrape: &Scrape, page: &mut Page<'_>, value: impl Fn(&Row) -> Option<Value>) {
+    for (at, row) in scrape.rows.iter().enumerate() {
         value(row).into_iter().for_each(|value| page.row(at, "", value));
     }
 }
 
 /// A sample that there is only with a journal.
-fn journal(snapshot: &Snapshot, page: &mut Page<'_>, value: Value) {
-    if snapshot.journal.enabled {
+fn journal(scrape: &Scrape, page: &mut Page<'_>, value: Value) {
+    if scrape.journal.enabled {
         page.value(value);
     }
 }
 
-fn journal_state(snapshot: &Snapshot) -> &'static str {
-    match snapshot.journal.trouble {
-        _ if snapshot.journal.loading.is_some() => "loading",
+fn journal_state(scrape: &Scrape) -> &'static str {
+    match scrape.journal.trouble {
+        _ if scrape.journal.loading.is_some() => "loading",
         Trouble::None => "ok",
         Trouble::Full(_) => "full",
         Trouble::Failed(_) => "failed",

@@ -1,6 +1,6 @@
 //! The text that Prometheus reads: the text format 0.0.4, and OpenMetrics 1.0 for those who ask for it.
 
-use super::Snapshot;
+use super::Scrape;
 use super::families::{Family, Kind};
 use super::label::escape_into;
 use crate::engine::watch::histogram::Spread;
@@ -38,7 +38,7 @@ pub(super) enum Value {
 
 /// The text as it grows.
 pub(super) struct Page<'a> {
-    snapshot: &'a Snapshot,
+    scrape: &'a Scrape,
     format: Format,
     text: String,
     /// The family whose samples are written.
@@ -51,17 +51,17 @@ pub(super) struct Page<'a> {
 const REST: &str = r#"db="",queue="""#;
 
 impl<'a> Page<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, format: Format) -> Page<'a> {
+    pub(super) fn new(scrape: &'a Scrape, format: Format) -> Page<'a> {
         let labels = |row: &super::Row| {
             let mut labels = format!("db=\"{}\",queue=\"", row.db);
             escape_into(&mut labels, &row.name);
             labels.push('"');
             labels
         };
-        let rows: Vec<String> = snapshot.rows.iter().map(labels).collect();
+        let rows: Vec<String> = scrape.rows.iter().map(labels).collect();
         // About 25 lines a queue.
         let bytes = 16_384 + rows.iter().map(|row| 25 * (row.len() + 48)).sum::<usize>();
-        Page { snapshot, format, text: String::with_capacity(bytes), name: "", rows }
+        Page { scrape, format, text: String::with_capacity(bytes), name: "", rows }
     }
 
     /// A family with its samples; nothing if it has none.
@@ -78,7 +78,7 @@ impl<'a> Page<'a> {
             .expect("a String takes all");
         let samples = self.text.len();
         self.name = name;
-        (family.write)(self.snapshot, self);
+        (family.write)(self.scrape, self);
         if self.text.len() == samples {
             self.text.truncate(begin);
         }
@@ -118,7 +118,7 @@ impl<'a> Page<'a> {
 
     /// A sample of the queues without lines of their own; nothing if there are none.
     pub(super) fn rest(&mut self, more: &str, value: Value) {
-        if self.snapshot.rest.queues > 0 {
+        if self.scrape.rest.queues > 0 {
             self.joined(REST, more, value);
         }
     }

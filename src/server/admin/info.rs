@@ -1,85 +1,89 @@
-//! INFO's facts, gathered from all over the server.
+//! All counts, gathered from all over the server, and INFO's text.
 
 use crate::config::options::Name;
 use crate::engine::watch::survey::Oldest;
-use crate::observe::info::{self, Facts};
+use crate::observe::info::{self, About};
+use crate::observe::snapshot::Snapshot;
 use crate::server::core::Core;
 use crate::server::watch::machine;
+use std::path::PathBuf;
 
-/// INFO's text.
-pub fn info(core: &Core, clients_count: usize, sections: &[&[u8]]) -> String {
-    let display = |path: std::io::Result<std::path::PathBuf>| {
-        path.map_or(String::new(), |path| path.display().to_string())
-    };
-    let denials = core.users.acl.denials;
-    let facts = Facts {
+/// INFO's text. `clients` is how many there are.
+pub fn info(core: &Core, clients: usize, sections: &[&[u8]]) -> String {
+    let config = &core.options.config;
+    let shown = |path: &PathBuf| path.display().to_string();
+    let about = About {
         os: machine::os(),
         process_id: std::process::id(),
         run_id: &core.process.run_id,
         tcp_port: core.process.port,
-        server_time_us: core.clock.now.0,
         uptime_s: core.clock.uptime_s(),
-        executable: display(std::env::current_exe()),
-        config_file: core
-            .options
-            .config
-            .file
-            .as_ref()
-            .map_or(String::new(), |f| f.display().to_string()),
-        clients_count,
-        clients_max: core.options.limits.clients_max,
-        clients_bytes: core.common.bytes,
-        clients_bytes_max: core.options.config.number(Name::MaxClientsMemory),
-        watching_count: core.common.watching.len(),
-        waiters_count: core.engine.waiter_count(),
-        postponed_count: core.common.pauses.postponed_count,
-        deadlines_count: core.engine.deadline_count(),
-        awaited_count: core.engine.awaited_count(),
-        journal_waiters_count: core.durability.waits.count(),
-        engine_bytes: core.engine.held_bytes(),
-        lease_bytes: core.engine.lease_bytes_to_come(),
-        memory_bytes_peak: core.watch.memory_bytes_peak,
-        memory_bytes_resident: machine::resident_bytes(),
-        memory_bytes_max: core.options.config.number(Name::MaxMemory),
-        memory_bytes_machine: core.options.config.machine_bytes,
-        journal: &core.durability.shown,
-        fsync: core.options.config.text(Name::AppendFsync),
-        counters: &core.watch.counters,
-        rates: core.watch.rates.per_second(),
-        errors: &core.outputs.errors,
-        subscribers_count: core.messages.pubsub.client_count(),
-        topics: core.messages.pubsub.topic_counts(),
-        commands: &core.watch.commands,
-        processor_s: machine::processor_s(),
-        thread_processor_s: machine::thread_processor_s(),
+        executable: std::env::current_exe().as_ref().map_or(String::new(), shown),
+        config_file: config.file.as_ref().map_or(String::new(), shown),
+        memory_bytes_machine: config.machine_bytes,
+        fsync: config.text(Name::AppendFsync),
         supervised: core.process.supervised,
-        lateness_ever_us: core.watch.lateness.ever_us(),
-        lateness_minute_us: core.watch.lateness.minute_us(core.clock.mono_us),
-        tally: core.engine.tally(),
-        oldest_ready_age_ms: oldest_ready_age_ms(core),
-        oldest_lease_age_ms: oldest_lease_age_us(core).map(|us| us / 1_000),
-        jobs: core.engine.job_counts(),
-        queues: core.engine.queue_counts(),
-        clock_ahead_us: core.clock.anchored.ahead_us(core.clock.mono_us),
-        clock_steps: core.clock.anchored.step_count(),
-        clock_doubted_us: core.clock.anchored.doubted_us(core.clock.mono_us),
-        standstills: core.clock.standstills.count,
-        standstill_us: core.clock.standstills.total_us,
-        next_wakeup_ms: core.next_wakeup().map(|at| at.0),
-        turns: core.watch.turns,
-        denials: [denials.auth, denials.commands, denials.keys, denials.channels],
+        thread_processor_s: machine::thread_processor_s(),
     };
-    info::render(&facts, sections)
+    info::render(&about, &snapshot(core, clients), sections)
+}
+
+/// All counts as of now. `clients` is how many there are.
+pub fn snapshot(core: &Core, clients: usize) -> Snapshot {
+    let Core { engine, clock, messages, durability, common, options, watch, .. } = core;
+    let denials = core.users.acl.denials;
+    Snapshot {
+        now_us: clock.now.0,
+        start_us: clock.start.0,
+        queues: engine.queue_counts(),
+        jobs: engine.job_counts(),
+        waiters: engine.waiter_count() as u64,
+        deadlines: engine.deadline_count() as u64,
+        awaited: engine.awaited_count() as u64,
+        journal_waiters: durability.waits.count() as u64,
+        oldest_ready_age_ms: oldest_ready_age_ms(core),
+        oldest_lease_age_us: oldest_lease_age_us(core),
+        next_wakeup_ms: core.next_wakeup().map(|at| at.0),
+        tally: engine.tally().clone(),
+        lateness_ever_us: watch.lateness.ever_us(),
+        lateness_minute_us: watch.lateness.minute_us(clock.mono_us),
+        clients: clients as u64,
+        clients_max: options.limits.clients_max,
+        watching: common.watching.len() as u64,
+        postponed: common.pauses.postponed_count as u64,
+        subscribers: messages.pubsub.client_count() as u64,
+        topics: messages.pubsub.topic_counts(),
+        counters: watch.counters,
+        rates: watch.rates.per_second(),
+        commands: watch.commands.clone(),
+        errors: core.outputs.errors.clone(),
+        denials: [denials.auth, denials.commands, denials.keys, denials.channels],
+        engine_bytes: engine.held_bytes(),
+        lease_bytes: engine.lease_bytes_to_come(),
+        clients_bytes: common.bytes as u64,
+        memory_bytes_max: options.config.number(Name::MaxMemory),
+        clients_bytes_max: options.config.number(Name::MaxClientsMemory),
+        memory_bytes_peak: watch.memory_bytes_peak,
+        memory_bytes_resident: machine::resident_bytes(),
+        processor_s: machine::processor_s(),
+        journal: durability.shown.clone(),
+        turns: watch.turns,
+        clock_steps: clock.anchored.step_count(),
+        clock_ahead_us: clock.anchored.ahead_us(clock.mono_us),
+        clock_doubted_us: clock.anchored.doubted_us(clock.mono_us),
+        standstills: clock.standstills.count,
+        standstill_us: clock.standstills.total_us,
+    }
 }
 
 /// How long ago the oldest ready job fell due.
-pub fn oldest_ready_age_ms(core: &Core) -> Option<u64> {
+fn oldest_ready_age_ms(core: &Core) -> Option<u64> {
     let due = core.watch.oldest_ready.due(&core.engine)?;
     Some(core.clock.now.floor().0.saturating_sub(due.0))
 }
 
 /// How long ago the oldest lease began. Of one whose beginning is not known: at least so long.
-pub fn oldest_lease_age_us(core: &Core) -> Option<u64> {
+fn oldest_lease_age_us(core: &Core) -> Option<u64> {
     let since_us = match core.engine.oldest_lease() {
         Oldest::None => return None,
         Oldest::Since(second) => second * 1_000_000,

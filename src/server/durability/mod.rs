@@ -12,12 +12,14 @@ mod room;
 
 use crate::config::Config;
 use crate::engine::room::Flow;
+use crate::engine::watch::histogram::Spread;
 use crate::engine::{Engine, Facts, Settings};
 use crate::error::Misconf;
 use crate::ids::{ClientId, Index};
 use crate::journal::commit_log::{Batch, CommitLog};
 use crate::journal::recovery::Recovered;
 use crate::journal::{Disk, Lock};
+use crate::observe::metrics::SYNC_US;
 use crate::observe::persistence::{Persistence, Trouble};
 use crate::server::clock::turn_clock::TurnClock;
 use crate::server::connection::wake::Bell;
@@ -304,6 +306,14 @@ impl Durability {
                 running.show(&mut self.shown, clock.now, clock.mono_us);
                 self.waits.end_durable(self.shown.durable, outputs);
             }
+        }
+    }
+
+    /// How long syncs took.
+    pub fn syncs(&self) -> Spread {
+        match &self.journaling {
+            Journaling::Running(running) => running.journal.shared().syncs(),
+            _ => Spread::new(&SYNC_US),
         }
     }
 

@@ -6,12 +6,10 @@ use crate::engine::watch::histogram::Spread;
 use crate::engine::watch::survey::Walk;
 use crate::limits::SCRAPED_PER_TURN;
 use crate::observe::metrics::top::Top;
-use crate::observe::metrics::{SYNC_US, Snapshot, TURN_US};
+use crate::observe::metrics::{Scrape, TURN_US};
 use crate::server::admin::info;
-use crate::server::durability::Journaling;
 use crate::server::turn::Turns;
 use crate::server::watch::board::{Board, Standing};
-use crate::server::watch::machine;
 use crate::server::watch::supervisor::Supervisor;
 use std::sync::Arc;
 use tokio::sync::oneshot::Sender;
@@ -31,7 +29,7 @@ pub struct Observers {
 struct Collecting {
     walk: Walk,
     top: Top,
-    waiting: Vec<Sender<Arc<Snapshot>>>,
+    waiting: Vec<Sender<Arc<Scrape>>>,
 }
 
 impl Observers {
@@ -116,11 +114,10 @@ impl Turns {
                 observers.collecting = Some(collecting);
             }
             None => {
-                let snapshot = self.snapshot(collecting.top, &observers.turns);
-                let snapshot = Arc::new(snapshot);
+                let scrape = Arc::new(self.scrape(collecting.top, &observers.turns));
                 for waiting in collecting.waiting {
                     // Who gave up meanwhile is not told.
-                    let _ = waiting.send(Arc::clone(&snapshot));
+                    let _ = waiting.send(Arc::clone(&scrape));
                 }
             }
         }
@@ -134,49 +131,14 @@ impl Turns {
         self.core.durability.standing()
     }
 
-    fn snapshot(&self, top: Top, turns: &Spread) -> Snapshot {
+    fn scrape(&self, top: Top, turns: &Spread) -> Scrape {
         let (rows, rest) = top.finish();
-        let errors = self.core.outputs.errors.iter();
-        let syncs = match &self.core.durability.journaling {
-            Journaling::Running(running) => running.journal.shared().syncs(),
-            _ => Spread::new(&SYNC_US),
-        };
-        Snapshot {
-            version: crate::VERSION,
-            redis_version: crate::REDIS_VERSION,
-            now_us: self.core.clock.now.0,
-            start_us: self.core.clock.start.0,
+        Scrape {
+            all: info::snapshot(&self.core, self.clients.count()),
             ready: self.standing(false) == Standing::Serving,
-            queues: self.core.engine.queue_counts(),
-            jobs: self.core.engine.job_counts(),
-            waiters: self.core.engine.waiter_count() as u64,
-            journal_waiters: self.core.durability.waits.count() as u64,
-            oldest_lease_age_us: info::oldest_lease_age_us(&self.core),
-            next_wakeup_ms: self.core.next_wakeup().map(|at| at.0).filter(|ms| *ms > 0),
-            tally: self.core.engine.tally().clone(),
             lateness: self.core.watch.lateness.spread().clone(),
-            lateness_minute_us: self.core.watch.lateness.minute_us(self.core.clock.mono_us),
-            clients: self.clients.count() as u64,
-            clients_max: self.core.options.limits.clients_max,
-            counters: self.core.watch.counters,
-            commands: self.core.watch.commands.sorted(),
-            errors: errors.map(|(class, count)| (class.to_owned(), count)).collect(),
-            engine_bytes: self.core.engine.held_bytes(),
-            lease_bytes: self.core.engine.lease_bytes_to_come(),
-            clients_bytes: self.core.common.bytes as u64,
-            memory_bytes_max: self.core.options.config.number(Name::MaxMemory),
-            clients_bytes_max: self.core.options.config.number(Name::MaxClientsMemory),
-            memory_bytes_peak: self.core.watch.memory_bytes_peak,
-            memory_bytes_resident: machine::resident_bytes(),
-            processor_s: machine::processor_s(),
-            journal: self.core.durability.shown.clone(),
-            syncs,
+            syncs: self.core.durability.syncs(),
             turns: turns.clone(),
-            clock_steps: self.core.clock.anchored.step_count(),
-            clock_doubted_us: self.core.clock.anchored.doubted_us(self.core.clock.mono_us),
-            standstills: self.core.clock.standstills.count,
-            standstill_us: self.core.clock.standstills.total_us,
-            clock_ahead_us: self.core.clock.anchored.ahead_us(self.core.clock.mono_us),
             rows,
             rest,
         }

@@ -2,7 +2,7 @@
 //! all that metrics tell. Nobody who looks here makes the loop wait.
 
 use crate::limits::HUNG_US;
-use crate::observe::metrics::Snapshot;
+use crate::observe::metrics::Scrape;
 use crate::server::connection::wake::Bell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,9 +41,9 @@ pub struct Board {
     /// When the last turn ended; monotonic, µs.
     turned_us: AtomicU64,
     standing: Mutex<Standing>,
-    /// Somebody waits for a snapshot.
+    /// Somebody waits for a scrape.
     asked: AtomicBool,
-    waiting: Mutex<Vec<Sender<Arc<Snapshot>>>>,
+    waiting: Mutex<Vec<Sender<Arc<Scrape>>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,8 +83,8 @@ impl Board {
         lock(&self.standing).clone()
     }
 
-    /// Asks the loop for a snapshot and wakes it.
-    pub fn ask(&self) -> Receiver<Arc<Snapshot>> {
+    /// Asks the loop for a scrape and wakes it.
+    pub fn ask(&self) -> Receiver<Arc<Scrape>> {
         let (sender, receiver) = channel();
         let mut waiting = lock(&self.waiting);
         // Those who gave up while the loop hung.
@@ -96,8 +96,8 @@ impl Board {
         receiver
     }
 
-    /// Who waits for a snapshot; empty for nobody.
-    pub fn take_asked(&self) -> Vec<Sender<Arc<Snapshot>>> {
+    /// Who waits for a scrape; empty for nobody.
+    pub fn take_asked(&self) -> Vec<Sender<Arc<Scrape>>> {
         match self.asked.load(Ordering::Relaxed) && self.asked.swap(false, Ordering::Acquire) {
             true => std::mem::take(&mut lock(&self.waiting)),
             false => Vec::new(),

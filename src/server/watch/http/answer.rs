@@ -92,10 +92,10 @@ impl Site {
             return said(false, "too many scrapes at a time; 8 are answered");
         };
         match tokio::time::timeout(SCRAPE_TIME, self.board.ask()).await {
-            Ok(Ok(snapshot)) => {
+            Ok(Ok(scrape)) => {
                 // On a thread of its own, one at a time: some 100,000 lines take longer than a probe waits.
                 let _turn = self.rendering.acquire().await;
-                match tokio::task::spawn_blocking(move || render(&snapshot, format)).await {
+                match tokio::task::spawn_blocking(move || render(&scrape, format)).await {
                     Ok(text) => answer(StatusCode::OK, format.content_type(), text),
                     // It panicked, which has been logged, or the runtime ends.
                     Err(_) => said(false, "the metrics could not be written"),

@@ -1,0 +1,73 @@
+//! All counts as of one instant, which INFO and `/metrics` write each in its own
+//! words.
+
+use super::Counters;
+use super::commands::CommandTotals;
+use super::errors::ErrorCounts;
+use super::persistence::Persistence;
+use super::rates;
+use crate::engine::watch::tally::Tally;
+
+/// See the module. Plain data: it may be sent to another thread.
+#[derive(Clone, Debug, Default)]
+#[allow(
+    missing_docs,
+    reason = "what has no words here is the INFO field or the metric of its name"
+)]
+pub struct Snapshot {
+    pub now_us: u64,
+    pub start_us: u64,
+    /// By database.
+    pub queues: [u64; 16],
+    /// Delayed, ready, leased, dead.
+    pub jobs: [u64; 4],
+    pub waiters: u64,
+    /// Of them, those that have a deadline.
+    pub deadlines: u64,
+    /// Queue names that are waited for.
+    pub awaited: u64,
+    /// Clients that wait for the journal.
+    pub journal_waiters: u64,
+    /// As far as is known without looking at all queues.
+    pub oldest_ready_age_ms: Option<u64>,
+    pub oldest_lease_age_us: Option<u64>,
+    pub next_wakeup_ms: Option<u64>,
+    pub tally: Tally,
+    /// p50, p99, p99.9, greatest.
+    pub lateness_ever_us: [u64; 4],
+    /// The same of the last minute.
+    pub lateness_minute_us: [u64; 4],
+    pub clients: u64,
+    pub clients_max: u64,
+    /// Clients that watch queues.
+    pub watching: u64,
+    /// Clients whose commands CLIENT PAUSE keeps back.
+    pub postponed: u64,
+    /// Clients that have subscribed to something.
+    pub subscribers: u64,
+    /// Channels and patterns that somebody has subscribed to.
+    pub topics: [usize; 2],
+    pub counters: Counters,
+    pub rates: rates::Totals,
+    pub commands: CommandTotals,
+    pub errors: ErrorCounts,
+    /// What users were denied: passwords, commands, keys, channels.
+    pub denials: [u64; 4],
+    pub engine_bytes: u64,
+    /// Bytes that jobs take more once all have been delivered.
+    pub lease_bytes: u64,
+    pub clients_bytes: u64,
+    pub memory_bytes_max: u64,
+    pub clients_bytes_max: u64,
+    pub memory_bytes_peak: u64,
+    pub memory_bytes_resident: u64,
+    /// In the system, in the program.
+    pub processor_s: (f64, f64),
+    pub journal: Persistence,
+    pub turns: u64,
+    pub clock_steps: u64,
+    pub clock_ahead_us: u64,
+    pub clock_doubted_us: u64,
+    pub standstills: u64,
+    pub standstill_us: u64,
+}
