@@ -8,18 +8,13 @@ const SAMPLES: usize = 16;
 
 /// Totals at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Totals {
-    /// Commands.
     pub commands: u64,
-    /// Bytes read.
     pub input_bytes: u64,
-    /// Bytes written.
     pub output_bytes: u64,
-    /// Jobs that fell due.
     pub due: u64,
-    /// Jobs handed over.
     pub delivered: u64,
-    /// Jobs acknowledged.
     pub acked: u64,
 }
 

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 /// One slow command.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Entry {
     /// Its number, never used twice.
     pub id: u64,
@@ -16,9 +17,7 @@ pub struct Entry {
     pub took_us: u64,
     /// The command, as [`cut`] leaves it.
     pub args: Vec<Vec<u8>>,
-    /// The client's address.
     pub addr: String,
-    /// The client's name.
     pub name: Vec<u8>,
 }
 

@@ -38,13 +38,11 @@ pub struct Core {
     pub engine: Engine,
     /// What this turn decided, for the journal.
     pub facts: Facts,
-    /// The instant of the turn.
     pub clock: TurnClock,
     /// What the clients are still to be sent.
     pub outputs: Outputs,
     /// Channels, and what is to be told on them.
     pub messages: Messages,
-    /// The journal.
     pub durability: Durability,
     /// What the connections have in common.
     pub common: Common,
@@ -54,14 +52,12 @@ pub struct Core {
     pub users: Users,
     /// What is counted and kept for those who look.
     pub watch: Watch,
-    /// The process.
     pub process: Process,
 }
 
 /// How the server is to be.
 #[derive(Debug)]
 pub struct Options {
-    /// All options.
     pub config: Config,
     /// Those that are looked at often.
     pub limits: Limits,

@@ -45,12 +45,10 @@ pub enum Part {
 }
 
 /// A metric with all its samples.
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Family {
-    /// Its part of the reference.
     pub part: Part,
-    /// Its name.
     pub name: &'static str,
-    /// What it is.
     pub kind: Kind,
     /// Its labels; empty for none.
     pub labels: &'static str,

@@ -64,11 +64,8 @@ pub struct ClientWorld<'a> {
 /// The running client, without its session.
 #[derive(Clone, Copy, Debug)]
 pub struct Running<'a> {
-    /// Its number.
     pub id: ClientId,
-    /// Its slot.
     pub slot: u32,
-    /// Its connection.
     pub socket: &'a Socket,
     /// Bytes of requests it has sent, the running one included.
     pub input_bytes: usize,

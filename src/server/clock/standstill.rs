@@ -5,7 +5,6 @@ use crate::limits::{STANDSTILL_TELL_US, STANDSTILL_US};
 /// Notices standstills, and counts them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standstills {
-    /// How many.
     pub count: u64,
     /// How long they were together, µs.
     pub total_us: u64,

@@ -8,7 +8,6 @@ use crate::time::{Micros, Millis};
 /// The instant of the turn, on the engine's clock and on the monotonic one.
 #[derive(Debug)]
 pub struct TurnClock {
-    /// Where the time is read.
     pub timer: Timer,
     /// The engine's clock, from which the turn's time is read.
     pub anchored: Clock,
@@ -20,7 +19,6 @@ pub struct TurnClock {
     pub start: Micros,
     /// The same instant on the monotonic clock.
     pub start_mono_us: u64,
-    /// Spans in which the process did nothing.
     pub standstills: Standstills,
 }
 

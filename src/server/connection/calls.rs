@@ -57,13 +57,10 @@ impl Call {
 /// A command that waited and is over.
 #[derive(Debug)]
 pub struct Over {
-    /// Whose it was.
     pub client: ClientId,
     /// Where that client is, or was.
     pub slot: u32,
-    /// What it was.
     pub call: Box<Call>,
-    /// How it ended.
     pub end: Ending,
     /// How long its reply took to be written, ns.
     pub reply_ns: u64,

@@ -14,7 +14,6 @@ use std::task::{Context, Poll, Waker};
 /// A connected client.
 #[derive(Debug)]
 pub struct Client {
-    /// Its number.
     pub id: ClientId,
     /// What it chose, and its transaction.
     pub session: Session,
@@ -22,7 +21,6 @@ pub struct Client {
     pub framer: Framer,
     /// Requests, or parts of them, that have not run.
     pub input: Input,
-    /// Its connection.
     pub socket: Socket,
 }
 

@@ -9,7 +9,6 @@ use std::collections::HashSet;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Common {
-    /// Buffers for reading.
     pub buffers: Buffers,
     /// Everything the clients hold, bytes.
     pub bytes: usize,
@@ -17,7 +16,6 @@ pub struct Common {
     pub spared: u32,
     /// Clients that watch queues.
     pub watching: HashSet<ClientId>,
-    /// CLIENT PAUSE.
     pub pauses: Pauses,
     /// Bounds the lines that clients can cause before they have said who they are.
     pub lines: LineRate,

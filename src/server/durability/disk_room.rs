@@ -29,7 +29,6 @@ pub struct DiskRoom {
     pub journal_max: u64,
     /// What they take now.
     pub used_bytes: u64,
-    /// The size of a segment.
     pub segment_bytes: u64,
 }
 

@@ -12,7 +12,6 @@ use std::sync::Arc;
 /// The folder of the journal, locked for this process.
 #[derive(Debug)]
 pub struct Home {
-    /// The folder.
     pub disk: Arc<Disk>,
     /// Ends with this.
     pub lock: Lock,

@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Running {
     /// Where batches go.
     pub journal: Journal,
-    /// Its bases.
     pub compaction: Compaction,
     pub(super) segment_bytes: u64,
     /// Why there is no room for another segment, while none is left.
@@ -41,7 +40,6 @@ pub struct Running {
     pub(super) crowded_told_us: u64,
     /// The sequence of the first fact behind the newest base, or the running one.
     pub(super) base_first: u64,
-    /// A spare is being made.
     pub(super) making_spare: bool,
     pub(super) retry_at_us: u64,
     /// The journal failed, and the replies that waited for it have been told.

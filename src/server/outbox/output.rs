@@ -34,7 +34,6 @@ pub struct Output {
     pub(super) protocol: Protocol,
     /// Replies are thrown away.
     pub(super) muted: bool,
-    /// It is on the schedule.
     pub(super) scheduled: bool,
 }
 

@@ -29,7 +29,6 @@ use std::sync::Arc;
 pub struct Turns {
     /// Everything but the clients.
     pub core: Core,
-    /// The connections.
     pub clients: Clients,
     /// Connections accepted since the last turn.
     pub accepted: Vec<Accepted>,

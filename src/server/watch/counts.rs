@@ -18,14 +18,10 @@ use crate::server::watch::resident::Resident;
 #[derive(Debug, Default)]
 #[allow(missing_docs, reason = "a field that has none is what its type says")]
 pub struct Watch {
-    /// What INFO counts.
     pub counters: Counters,
-    /// Counts per command.
     pub commands: CommandTotals,
     pub slow_log: SlowLog,
-    /// Recent rates.
     pub rates: Rates,
-    /// How late jobs are.
     pub lateness: Lateness,
     /// Since when the oldest ready job is ready, as far as is known.
     pub oldest_ready: Eldest,
@@ -33,7 +29,6 @@ pub struct Watch {
     pub resident: Option<Resident>,
     /// The most memory ever used, bytes.
     pub memory_bytes_peak: u64,
-    /// Turns since the start.
     pub turns: u64,
 }
 

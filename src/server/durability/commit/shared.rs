@@ -29,11 +29,8 @@ pub struct Proposal {
     pub index: Index,
     /// The sequence of its first fact.
     pub first: u64,
-    /// The turn's time.
     pub now: Micros,
-    /// How many facts.
     pub count: u32,
-    /// The encoded facts.
     pub facts: Vec<u8>,
 }
 
@@ -58,7 +55,6 @@ pub struct Work {
     pub fsync: Option<Fsync>,
     /// What is before this may go: a base holds it.
     pub drop_before: Option<Index>,
-    /// New spares.
     pub spares: Vec<Spare<Disk>>,
     /// Write and sync everything, then end.
     pub stop: bool,
@@ -83,7 +79,6 @@ pub struct Shared {
     pub sync_began_us: AtomicU64,
     /// Syncs that took longer than a second.
     pub slow_syncs: AtomicU64,
-    /// How long syncs took.
     syncs: Mutex<Spread>,
     /// When the last one was over; monotonic, µs.
     pub synced_us: AtomicU64,
@@ -93,9 +88,8 @@ pub struct Shared {
     pub synced_bytes: AtomicU64,
     /// All bytes ever written to the log, and those for which there is room behind them.
     pub capacity_bytes: AtomicU64,
-    /// Number of spares.
     pub spares: AtomicU64,
-    /// Number of other segments.
+    /// Number of segments that are no spares.
     pub segments: AtomicU64,
     /// Bytes of the log's files, spares included.
     pub disk_bytes: AtomicU64,
