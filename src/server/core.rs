@@ -243,6 +243,7 @@ impl Core {
         if quiet {
             self.common.buffers = Buffers::default();
             self.outputs.forget_buffers();
+            self.durability.forget_buffers();
         }
         settings.memory_bytes_over = resident.over_bytes();
     }

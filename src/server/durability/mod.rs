@@ -199,6 +199,13 @@ impl Durability {
         running.compaction.is_heavy(engine, &running.journal) || running.is_flooded()
     }
 
+    /// Gives the buffers back that are kept for the next batches.
+    pub fn forget_buffers(&self) {
+        if let Journaling::Running(running) = &self.journaling {
+            running.journal.forget_buffers();
+        }
+    }
+
     /// Whether there is work for the journal that nothing will wake the loop for.
     pub fn is_behind(&self, facts: &Facts) -> bool {
         let Journaling::Running(running) = &self.journaling else { return false };

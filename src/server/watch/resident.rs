@@ -9,7 +9,7 @@
 //! ```
 //!
 //! And while hardly anything comes or goes, all that the allocator keeps is given back now and then, and the buffers
-//! that are kept for the next requests and replies.
+//! that are kept for the next requests, replies and batches of the journal.
 //!
 //! What is left between is for what a turn takes, and for what comes while memory is given back. Worked, for 64 MiB:
 //! C is 102 MiB, given back from 80, refused from 89; a server that is full of jobs has about 75. Below, the allocator

@@ -67,6 +67,11 @@ struct Uncommitted {
 }
 
 impl Journal {
+    /// Gives the buffers back that are kept for the next batches.
+    pub fn forget_buffers(&self) {
+        self.shared.work().buffers.clear();
+    }
+
     /// Starts the threads behind a log that goes on at `position`.
     pub fn start(
         log: Log<Disk>,
