@@ -1,7 +1,7 @@
 //! What the journal allows: room, hand-offs held back, a full stop.
 
 use delayd::engine::model::request::{Add, Push, Request, Side, State, Wait, When};
-use delayd::engine::room::{Flow, PASSING_BYTES_MAX, Room, TAKING_BYTES_MAX};
+use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
 use delayd::ids::Token;
@@ -361,13 +361,13 @@ fn time_passes_as_far_as_there_is_room_and_does_not_spin() {
     bench.at_ms = 15;
     // An expiry each, and each needs room for the largest step.
     let expired = 5 + 4 + 1 + 8;
-    bench.flow(room(PASSING_BYTES_MAX + expired, 1 << 20));
+    bench.flow(room(SIZES.passing + expired, 1 << 20));
     let (_, before) = bench.made();
     let advanced = bench.advance(1_000);
     assert_eq!((advanced.more, advanced.next_wakeup), (false, None));
     assert_eq!(bench.made().1 - before, 2 * expired);
     assert!(bench.engine.is_stalled());
-    bench.flow(room(PASSING_BYTES_MAX, 0));
+    bench.flow(room(SIZES.passing, 0));
     assert_eq!(bench.engine.next_wakeup().map(|at| at.0), Some(0), "there is more to do");
     bench.at(15);
     assert_eq!(bench.stats("q").totals.expired, 3);
@@ -383,20 +383,20 @@ fn jobs_are_handed_over_as_far_as_there_is_room_first_to_those_who_wait() {
         bench.add(job("q", id, 0));
     }
     let leased = 5 + 4 + 1 + 8 + 8 + 1;
-    bench.flow(room(TAKING_BYTES_MAX + leased - 1, 0));
+    bench.flow(room(SIZES.taking + leased - 1, 0));
     bench.advance(100);
     bench.told(&["1:a#1"]);
     // Room for one, and that is not for who comes last.
-    bench.flow(room(TAKING_BYTES_MAX, 0));
+    bench.flow(room(SIZES.taking, 0));
     bench.check(3, pop(Q, Wait::No), &["2:b#1", "3:MISCONF"]);
-    bench.flow(room(TAKING_BYTES_MAX, 0));
+    bench.flow(room(SIZES.taking, 0));
     bench.check(3, pop(Q, Wait::No), &["3:c"]);
     // A COUNT takes what fits.
     for id in ["d", "e", "f"] {
         bench.flow(Flow::default());
         bench.add(job("q", id, 0));
     }
-    bench.flow(room(TAKING_BYTES_MAX + leased, 0));
+    bench.flow(room(SIZES.taking + leased, 0));
     bench.check(3, Request::Reserve(reserve(Q, Wait::No, 3)), &["3:d#1 e#1"]);
 }
 
@@ -412,7 +412,7 @@ fn who_asks_while_there_is_no_room_for_those_who_wait_does_not_overtake_them() {
     bench.at_ms = 10;
     // The request finds them due, and all of them are swept. With its own job promised there is
     // room for some of the waiters.
-    bench.flow(room(PASSING_BYTES_MAX + TAKING_BYTES_MAX + 100, 0));
+    bench.flow(room(SIZES.passing + SIZES.taking + 100, 0));
     bench.ask(9, pop(Q, Wait::No));
     // What was promised goes to the next in line instead.
     let told: Vec<String> = bench.take_told().iter().map(|said| said[..3].to_owned()).collect();

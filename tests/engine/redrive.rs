@@ -2,7 +2,7 @@
 
 use delayd::engine::Outcome;
 use delayd::engine::model::request::{Nack, Redrive, Request, State, Wait, When, Which};
-use delayd::engine::room::{Flow, PASSING_BYTES_MAX, REDRIVEN_BYTES_MAX, Room};
+use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::ids::ClientId;
 
 use crate::bench::*;
@@ -173,10 +173,10 @@ fn without_room_it_tells_how_many_were_moved() {
     bury_many(&mut bench, 2_000);
     let room = |bytes| Flow::Running { room: Room::of(bytes, 0) };
     assert_eq!(bench.ask(1, Request::Redrive(redrive("q", ALL))), Outcome::Again);
-    bench.flow(room(REDRIVEN_BYTES_MAX - 1));
+    bench.flow(room(SIZES.redriven - 1));
     bench.check(1, Request::Redrive(redrive("q", ALL)), &["1:1024"]);
     bench.check(1, Request::Redrive(redrive("q", ALL)), &["1:MISCONF"]);
-    bench.flow(room(PASSING_BYTES_MAX + REDRIVEN_BYTES_MAX));
+    bench.flow(room(SIZES.passing + SIZES.redriven));
     bench.ask(1, Request::Redrive(redrive("q", ALL)));
     let told = bench.take_told();
     let moved: u64 = told[0][2..].parse().expect("a number");

@@ -2,7 +2,7 @@
 
 use delayd::engine::model::queue_settings::{QueueSettings, Side};
 use delayd::engine::model::request::{Direction, Push, Request, State, Taken, Wait, When, Which};
-use delayd::engine::room::{Flow, Room, TAKING_BYTES_MAX};
+use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::limits::{TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX};
 
 use crate::bench::*;
@@ -233,12 +233,12 @@ fn without_room_in_the_journal_nothing_is_done() {
     // Jobs are ended first, and use up what is there for all; the reserve is left for the other.
     let ids: &[&[u8]] = &[&[b'i'; 500]];
     let ids = delete("q", ids);
-    bench.flow(room(TAKING_BYTES_MAX, 509));
+    bench.flow(room(SIZES.taking, 509));
     bench.transact(1, &[ids.clone(), pop_q()]);
     bench.told(&["1:0", "1:a"]);
-    bench.flow(room(TAKING_BYTES_MAX, 508));
+    bench.flow(room(SIZES.taking, 508));
     assert!(bench.refusal(1, &[ids, pop_q()]).starts_with("MISCONF"));
-    bench.flow(room(TAKING_BYTES_MAX + 1, 0));
+    bench.flow(room(SIZES.taking + 1, 0));
     assert!(bench.refusal(1, &[pop_q(), pop_q()]).starts_with("MISCONF"));
     bench.take_told();
     // Nobody is to be told that there is no room for jobs that are not there.
@@ -356,7 +356,7 @@ fn jobs_past_their_ttl_use_no_room_of_later_commands() {
     }
     bench.add(job("q", "live", 0));
     bench.at_ms = 20;
-    let bytes = 3_200 + TAKING_BYTES_MAX;
+    let bytes = 3_200 + SIZES.taking;
     bench.flow(Flow::Running { room: Room::of(bytes, 0) });
     // Binding a policy is among what an ADD is counted with.
     let begun = bench.transact(1, &[pop_q(), push("r", RIGHT, &[&[b'x'; 1_000]])]);

@@ -3,7 +3,7 @@
 
 use delayd::engine::model::fact::{Fact, Facts};
 use delayd::engine::model::request::{Redrive, Request, Which};
-use delayd::engine::room::{Flow, PASSING_BYTES_MAX, Room};
+use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
 use delayd::time::{Micros, Millis};
@@ -48,13 +48,13 @@ impl Journal {
         self.base_bytes_max = room.base_bytes_max;
         (self.flow, self.set_at) = (flow.clone(), now);
         self.note_stall(now);
-        if let Some((_, to)) = self.stalls.last_mut().filter(|_| self.bytes >= PASSING_BYTES_MAX) {
+        if let Some((_, to)) = self.stalls.last_mut().filter(|_| self.bytes >= SIZES.passing) {
             to.get_or_insert(now);
         }
     }
 
     fn note_stall(&mut self, from: u64) {
-        if self.bytes < PASSING_BYTES_MAX && self.stalls.last().is_none_or(|(_, to)| to.is_some()) {
+        if self.bytes < SIZES.passing && self.stalls.last().is_none_or(|(_, to)| to.is_some()) {
             self.stalls.push((from, None));
         }
     }

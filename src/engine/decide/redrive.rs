@@ -7,7 +7,7 @@ use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Redrive, Side, When, Which};
 use crate::engine::model::turn::Outcome;
-use crate::engine::room::REDRIVEN_BYTES_MAX;
+use crate::engine::room::SIZES;
 use crate::engine::step::unfinished::{Redriven, Unfinished};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Located;
@@ -89,7 +89,7 @@ impl Step<'_, '_> {
                 return Outcome::Again;
             }
             // The first was promised its room.
-            if steps > 0 && !self.live.gate.lets_spend(REDRIVEN_BYTES_MAX) {
+            if steps > 0 && !self.live.gate.lets_spend(SIZES.redriven) {
                 break;
             }
             let (id, at) = (self.store.id_of(index), self.store.located(index));

@@ -12,7 +12,7 @@ mod unsent;
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::{Delivered, Reply};
 use crate::engine::model::request::State;
-use crate::engine::room::TAKING_BYTES_MAX;
+use crate::engine::room::SIZES;
 use crate::engine::step::leases::Bound;
 use crate::engine::step::unsent::{Gone, Taken};
 use crate::engine::step::waiters::{Taking, Terms};
@@ -166,7 +166,7 @@ impl Step<'_, '_> {
             if self.store.expiry(index).is_some_and(|expiry| expiry <= self.now.floor()) {
                 // A million jobs may expire at once: the sweep does the rest.
                 let Some(left) = self.live.slack.checked_sub(1) else { return false };
-                if !self.live.gate.lets_spare(TAKING_BYTES_MAX) {
+                if !self.live.gate.lets_spare(SIZES.taking) {
                     return false;
                 }
                 self.live.slack = left;

@@ -1,6 +1,8 @@
 //! What the engine answers. Values borrow from the engine, so that a body is copied once: from the
 //! job into the connection's output. How a reply looks on the wire is not known here.
 
+#![allow(missing_docs, reason = "a field whose name says what it is has none")]
+
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::request::{QueueName, Shape, State};
 use crate::engine::model::stats::StatsView;
@@ -24,7 +26,6 @@ pub trait Outbox {
 pub struct Delivered<'a> {
     /// The queue it was taken from.
     pub queue: QueueName<'a>,
-    /// The job's id.
     pub id: &'a [u8],
     /// The job's body.
     pub body: &'a [u8],
@@ -41,13 +42,9 @@ pub struct Delivered<'a> {
 /// A job as PEEK and SCAN show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Glimpse<'a> {
-    /// The job's id.
     pub id: &'a [u8],
-    /// Its state.
     pub state: State,
-    /// Its due time.
     pub due: Millis,
-    /// Its body.
     pub body: &'a [u8],
 }
 
@@ -85,15 +82,10 @@ impl Reason {
 /// All of a job, as `DELAY.GET` shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobView<'a> {
-    /// The job's id.
     pub id: &'a [u8],
-    /// Its state.
     pub state: State,
-    /// Its body.
     pub body: &'a [u8],
-    /// Its due time.
     pub due: Millis,
-    /// When it was added.
     pub added: Millis,
     /// 0 (first) to 9.
     pub priority: u8,

@@ -1,6 +1,8 @@
 //! What a client asks of the engine, already parsed: no text of the protocol is left in it, and
 //! nothing in it depends on the state. Slices borrow from the connection's read buffer.
 
+#![allow(missing_docs, reason = "a field whose name says what it is has none")]
+
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
@@ -9,7 +11,6 @@ use crate::ids::{Db, Token};
 /// A queue as a client names it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct QueueName<'a> {
-    /// The connection's database.
     pub db: Db,
     /// 1 to 512 bytes.
     pub name: &'a [u8],
@@ -49,7 +50,6 @@ pub enum Taken {
 /// `DELAY.ADD`.
 #[derive(Clone, Debug)]
 pub struct Add<'a> {
-    /// The queue.
     pub queue: QueueName<'a>,
     /// When the job falls due.
     pub when: When,
@@ -95,7 +95,6 @@ impl<'a> Add<'a> {
 /// `DELAY.RESERVE`.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserve<'a> {
-    /// The connection's database.
     pub db: Db,
     /// Queues in the order in which they are looked at.
     pub queues: &'a [&'a [u8]],
@@ -123,9 +122,7 @@ pub enum Which<'a> {
 /// `DELAY.REDRIVE`.
 #[derive(Clone, Copy, Debug)]
 pub struct Redrive<'a> {
-    /// The queue.
     pub queue: QueueName<'a>,
-    /// Which ones.
     pub which: Which<'a>,
     /// When they are to fall due.
     pub when: When,
@@ -136,7 +133,6 @@ pub struct Redrive<'a> {
 /// `LPUSH` and its kin: new jobs, ready at once, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Push<'a> {
-    /// The queue.
     pub queue: QueueName<'a>,
     /// At least one.
     pub bodies: &'a [&'a [u8]],
@@ -162,7 +158,6 @@ pub enum Shape {
 /// `LPOP` and its kin: jobs of the first queue that has any, at most once.
 #[derive(Clone, Copy, Debug)]
 pub struct ListPop<'a> {
-    /// The connection's database.
     pub db: Db,
     /// Queues in the order in which they are looked at.
     pub queues: &'a [&'a [u8]],
@@ -179,7 +174,6 @@ pub struct ListPop<'a> {
 /// `LMOVE` and its kin: a job is taken from one queue, and its body added to another, in one step.
 #[derive(Clone, Copy, Debug)]
 pub struct Move<'a> {
-    /// The connection's database.
     pub db: Db,
     /// The queue it is taken from.
     pub from: &'a [u8],
@@ -196,7 +190,6 @@ pub struct Move<'a> {
 /// `LPOS`.
 #[derive(Clone, Copy, Debug)]
 pub struct Find<'a> {
-    /// The queue.
     pub queue: QueueName<'a>,
     /// What is looked for.
     pub body: &'a [u8],
@@ -213,11 +206,8 @@ pub struct Find<'a> {
 /// `DELAY.NACK`.
 #[derive(Clone, Copy, Debug)]
 pub struct Nack<'a> {
-    /// The queue.
     pub queue: QueueName<'a>,
-    /// The job.
     pub id: &'a [u8],
-    /// The lease's token.
     pub token: Token,
     /// When it is to be tried again; without it the backoff decides.
     pub when: Option<When>,
@@ -302,7 +292,6 @@ pub enum Request<'a> {
     Add(Add<'a>),
     /// `DELAY.POP` → one popped job or a nil array.
     Pop {
-        /// The connection's database.
         db: Db,
         /// Queues in the order in which they are looked at.
         queues: &'a [&'a [u8]],
@@ -313,7 +302,6 @@ pub enum Request<'a> {
     Reserve(Reserve<'a>),
     /// `DELAY.ACK` → count.
     Ack {
-        /// The queue.
         queue: QueueName<'a>,
         /// Ids with their tokens.
         jobs: Vec<(&'a [u8], Token)>,
@@ -322,36 +310,28 @@ pub enum Request<'a> {
     Nack(Nack<'a>),
     /// `DELAY.EXTEND` → the new lease end or nil.
     Extend {
-        /// The queue.
         queue: QueueName<'a>,
-        /// The job.
         id: &'a [u8],
-        /// The lease's token.
         token: Token,
         /// From now, 1 ms to `max-lease`.
         lease_ms: u64,
     },
     /// `DELAY.DEL` → count.
     Delete {
-        /// The queue.
         queue: QueueName<'a>,
         /// The jobs.
         ids: &'a [&'a [u8]],
     },
     /// `DELAY.CANCEL` → the state it was in, or nil.
     Cancel {
-        /// The queue.
         queue: QueueName<'a>,
-        /// The job.
         id: &'a [u8],
         /// Removes a leased job too.
         force: bool,
     },
     /// `DELAY.RESCHEDULE` → 1 or 0.
     Reschedule {
-        /// The queue.
         queue: QueueName<'a>,
-        /// The job.
         id: &'a [u8],
         /// The new due time.
         when: When,
@@ -361,27 +341,13 @@ pub enum Request<'a> {
     /// `DELAY.REDRIVE` → count.
     Redrive(Redrive<'a>),
     /// `DELAY.PURGE` → count.
-    Purge {
-        /// The queue.
-        queue: QueueName<'a>,
-        /// Which jobs.
-        purge: Purge,
-    },
+    Purge { queue: QueueName<'a>, purge: Purge },
     /// `DELAY.GET` → a job's view or a nil array.
-    Get {
-        /// The queue.
-        queue: QueueName<'a>,
-        /// The job.
-        id: &'a [u8],
-    },
+    Get { queue: QueueName<'a>, id: &'a [u8] },
     /// `DELAY.STATS` → statistics or a nil array.
-    Stats {
-        /// The queue.
-        queue: QueueName<'a>,
-    },
+    Stats { queue: QueueName<'a> },
     /// `DELAY.FORECAST` → how many jobs fall due in each of the next spans.
     Forecast {
-        /// The queue.
         queue: QueueName<'a>,
         /// The length of a span, ms, at least 1.
         span_ms: u64,
@@ -390,26 +356,20 @@ pub enum Request<'a> {
     },
     /// `DELAY.CONFIG GET` → settings.
     Settings {
-        /// The queue.
         queue: QueueName<'a>,
         /// One of them, or all.
         only: Option<Setting>,
     },
     /// `DELAY.CONFIG SET` → ok.
     Configure {
-        /// The queue.
         queue: QueueName<'a>,
         /// What is set; the rest stays.
         changes: Box<QueueSettings>,
     },
     /// `DELAY.CONFIG RESET` → ok.
-    Unconfigure {
-        /// The queue.
-        queue: QueueName<'a>,
-    },
+    Unconfigure { queue: QueueName<'a> },
     /// `DELAY.PAUSE` → ok.
     Pause {
-        /// The queue.
         queue: QueueName<'a>,
         /// What is closed.
         direction: Direction,
@@ -418,21 +378,18 @@ pub enum Request<'a> {
     },
     /// `DELAY.RESUME` → ok.
     Resume {
-        /// The queue.
         queue: QueueName<'a>,
         /// What is opened.
         direction: Direction,
     },
     /// `DELAY.LEN` → count.
     Len {
-        /// The queue.
         queue: QueueName<'a>,
         /// One state, or all together.
         state: Option<State>,
     },
     /// `DELAY.PEEK` → jobs in order.
     Peek {
-        /// The queue.
         queue: QueueName<'a>,
         /// One state; without it ready, then delayed.
         state: Option<State>,
@@ -441,7 +398,6 @@ pub enum Request<'a> {
     },
     /// `DELAY.SCAN` → a cursor and jobs.
     Scan {
-        /// The queue.
         queue: QueueName<'a>,
         /// 0 to begin; then what the last reply named.
         cursor: u64,
@@ -460,7 +416,6 @@ pub enum Request<'a> {
     Move(Move<'a>),
     /// `LRANGE` → bodies.
     Range {
-        /// The queue.
         queue: QueueName<'a>,
         /// The first place, from 0; negative ones count from the right, −1 being the last.
         start: i64,
@@ -469,7 +424,6 @@ pub enum Request<'a> {
     },
     /// `LINDEX` → a body, or nil.
     At {
-        /// The queue.
         queue: QueueName<'a>,
         /// The place, from 0; negative ones count from the right.
         place: i64,
@@ -478,9 +432,7 @@ pub enum Request<'a> {
     Find(Find<'a>),
     /// `LREM` → how many jobs were removed.
     DeleteEqual {
-        /// The queue.
         queue: QueueName<'a>,
-        /// The body.
         body: &'a [u8],
         /// The side from which they are looked for.
         from: Side,
@@ -488,17 +440,10 @@ pub enum Request<'a> {
         count: u64,
     },
     /// `DEL`, `UNLINK` → how many queues were removed.
-    Remove {
-        /// The connection's database.
-        db: Db,
-        /// Queues.
-        queues: &'a [&'a [u8]],
-    },
+    Remove { db: Db, queues: &'a [&'a [u8]] },
     /// `RENAME` → ok; `RENAMENX` → 1 or 0.
     Rename {
-        /// The connection's database.
         db: Db,
-        /// The queue.
         queue: &'a [u8],
         /// Its new name.
         to: &'a [u8],
@@ -506,12 +451,7 @@ pub enum Request<'a> {
         only_new: bool,
     },
     /// `EXISTS`, `TOUCH` → how many exist, repeated ones counted again.
-    Exists {
-        /// The connection's database.
-        db: Db,
-        /// Queues.
-        queues: &'a [&'a [u8]],
-    },
+    Exists { db: Db, queues: &'a [&'a [u8]] },
     /// `FLUSHDB`, `FLUSHALL` → ok.
     Flush {
         /// One database, or all.
@@ -519,14 +459,12 @@ pub enum Request<'a> {
     },
     /// `KEYS` → names.
     Keys {
-        /// The connection's database.
         db: Db,
         /// A glob.
         pattern: &'a [u8],
     },
     /// `SCAN` → a cursor and names.
     ScanQueues {
-        /// The connection's database.
         db: Db,
         /// 0 to begin; then what the last reply named.
         cursor: u64,
@@ -537,21 +475,14 @@ pub enum Request<'a> {
     },
     /// `RANDOMKEY` → a name or nil. The caller brings the randomness.
     RandomQueue {
-        /// The connection's database.
         db: Db,
         /// Any number.
         draw: u64,
     },
     /// `DBSIZE` → how many queues exist.
-    QueueCount {
-        /// The connection's database.
-        db: Db,
-    },
+    QueueCount { db: Db },
     /// `MEMORY USAGE` → bytes held for the queue or nil.
-    Memory {
-        /// The queue.
-        queue: QueueName<'a>,
-    },
+    Memory { queue: QueueName<'a> },
 }
 
 impl<'a> Request<'a> {

@@ -7,7 +7,7 @@ use ahash::RandomState;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::reply::Delivered;
 use crate::engine::model::request::QueueName;
-use crate::engine::room::{TAKING_BYTES_MAX, returning_bytes_max};
+use crate::engine::room::{SIZES, returning_bytes_max};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{Departed, JobIndex};
 use crate::ids::{ClientId, QueueNo, Token};
@@ -107,7 +107,7 @@ impl Taken {
     /// The most that putting it back makes.
     pub fn returning_bytes_max(&self) -> u64 {
         match self {
-            Taken::Leased { .. } => TAKING_BYTES_MAX,
+            Taken::Leased { .. } => SIZES.taking,
             Taken::Gone(gone) => {
                 returning_bytes_max(gone.departed.job.body_bytes(), &gone.policy.backoff)
             }

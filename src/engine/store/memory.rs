@@ -37,7 +37,7 @@ impl Weight {
 
     /// What a job takes more once it has a history.
     pub fn of_history() -> Weight {
-        Weight { bytes: HISTORY_BYTES as u64, image_bytes: record::HISTORY_IMAGE_BYTES }
+        Weight { bytes: HISTORY_BYTES as u64, image_bytes: record::history_bytes() }
     }
 }
 

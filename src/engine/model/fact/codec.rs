@@ -1,24 +1,12 @@
 //! The bytes of facts: little-endian, one fact after the other, each a tag byte and then its fields in
-//! the order of their declaration. Byte strings carry a u32 length.
+//! the order of their declaration.
 //!
 //! A tag is never given another layout: a changed fact gets a new tag beside the old one, which stays
 //! readable for ever.
 
-use crate::engine::model::fact::{Destination, Fact, FactId, Image};
-use crate::engine::model::policy::{Backoff, Policy, Steps};
-use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting, Side};
-use crate::engine::model::reply::Reason;
+use crate::engine::model::fact::{Counted, Fact, FactId, Malformed, Reader, Sink, Writer};
 use crate::engine::model::request::Purge;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
-use crate::time::Millis;
-
-/// Bytes that are no fact, or no image of a base file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("malformed at byte {at}")]
-pub struct Malformed {
-    /// Offset at which reading stopped.
-    pub at: usize,
-}
 
 macro_rules! tags {
     ($($name:ident = $value:literal),* $(,)?) => { $(const $name: u8 = $value;)* };
@@ -51,8 +39,13 @@ fn flags(absolute: bool, ready: bool, left: bool) -> u8 {
 }
 
 impl<'a> Fact<'a> {
+    /// Bytes of the encoded fact.
+    pub fn encoded_bytes(&self) -> u64 {
+        Counted::of(|out| self.encode(out))
+    }
+
     /// Appends the encoded fact. Cost: one copy of id and body.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut impl Sink) {
         let w = &mut Writer(out);
         match *self {
             Fact::QueueBound { queue, db, name } => w.head(QUEUE_BOUND, queue).u8(db.0).bytes(name),
@@ -224,275 +217,15 @@ impl<'a> Fact<'a> {
     }
 }
 
-/// Appends fields.
-pub(in crate::engine) struct Writer<'w>(pub(in crate::engine) &'w mut Vec<u8>);
-
-impl Writer<'_> {
-    pub(in crate::engine) fn head(&mut self, tag: u8, queue: QueueNo) -> &mut Self {
-        let mut head = [tag, 0, 0, 0, 0];
-        head[1..].copy_from_slice(&queue.0.to_le_bytes());
-        self.0.extend_from_slice(&head);
-        self
-    }
-
-    pub(in crate::engine) fn u8(&mut self, value: u8) -> &mut Self {
-        self.0.push(value);
-        self
-    }
-
-    fn u16(&mut self, value: u16) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    pub(in crate::engine) fn u32(&mut self, value: u32) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    pub(in crate::engine) fn u64(&mut self, value: u64) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    pub(in crate::engine) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        // Ids are at most 512 bytes and bodies at most 512 MiB, so the length fits.
-        self.u32(bytes.len() as u32);
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn destination(&mut self, to: Destination) -> &mut Self {
-        match to {
-            Destination::Ready => self.u8(0),
-            Destination::Delayed { due } => self.u8(1).u64(due.0),
-            Destination::Dead { reason, kept_until } => {
-                self.u8(2).u8(reason as u8).u64(kept_until.0)
-            }
-        }
-    }
-
-    fn image(&mut self, image: &Image<'_>) -> &mut Self {
-        self.bytes(image.id).bytes(image.body).u32(image.policy.0).u8(image.priority);
-        self.u64(image.added.0).u64(image.due.0).u64(image.place as u64);
-        self.u8(image.history.is_some().into());
-        for count in image.history.unwrap_or_default() {
-            self.u32(count);
-        }
-        self.u8(image.error.is_some().into()).bytes(image.error.unwrap_or_default())
-    }
-
-    pub(in crate::engine) fn policy(&mut self, policy: &Policy) -> &mut Self {
-        self.u32(policy.attempts).u64(policy.lease_ms).u64(policy.ttl_ms).u64(policy.unique_ms);
-        self.backoff(&policy.backoff)
-    }
-
-    /// A bit for each setting that is there, then those settings in the order of their bits. A later
-    /// version gives its settings the next bits.
-    pub(in crate::engine) fn settings(&mut self, settings: &QueueSettings) -> &mut Self {
-        let bits = Setting::ALL.into_iter().enumerate();
-        self.u16(bits.map(|(bit, setting)| u16::from(setting.is_set(settings)) << bit).sum());
-        let QueueSettings { attempts, backoff, lease_ms, priority, ttl_ms, .. } = settings;
-        let QueueSettings { max_jobs, max_leased, rate, dead_retention_ms, dead_max, .. } =
-            settings;
-        self.optional(*attempts, Self::u32).optional(backoff.as_ref(), Self::backoff);
-        self.optional(*lease_ms, Self::u64).optional(*priority, Self::u8);
-        self.optional(*ttl_ms, Self::u64).optional(*max_jobs, Self::u64);
-        self.optional(*max_leased, Self::u64).optional(*rate, Self::u32);
-        self.optional(*dead_retention_ms, Self::u64).optional(*dead_max, Self::u64);
-        self.optional(settings.due_enters.map(|side| side as u8), Self::u8)
-    }
-
-    fn optional<T>(
-        &mut self,
-        value: Option<T>,
-        write: impl for<'s> FnOnce(&'s mut Self, T) -> &'s mut Self,
-    ) -> &mut Self {
-        match value {
-            Some(value) => write(self, value),
-            None => self,
-        }
-    }
-
-    pub(in crate::engine) fn pauses(&mut self, pauses: Pauses) -> &mut Self {
-        self.u64(pauses.into.number()).u64(pauses.out.number())
-    }
-
-    fn backoff(&mut self, backoff: &Backoff) -> &mut Self {
-        self.u8(backoff.jitter.into());
-        match &backoff.steps {
-            Steps::Ladder(steps) => {
-                self.u8(0).u32(steps.len() as u32);
-                for step in steps {
-                    self.u64(*step);
-                }
-                self
-            }
-            Steps::Exponential { first, max, factor } => {
-                self.u8(1).u64(*first).u64(*max).u32(*factor)
-            }
-        }
-    }
-}
-
-/// Reads encoded facts.
-#[derive(Debug)]
-pub struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    /// Begins at the first byte.
-    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { bytes, at: 0 }
-    }
-
-    /// Whether all was read.
-    pub fn is_done(&self) -> bool {
-        self.at == self.bytes.len()
-    }
-
-    /// The offset of the next byte.
-    pub(in crate::engine) fn at(&self) -> usize {
-        self.at
-    }
-
-    pub(in crate::engine) fn malformed(&mut self) -> Malformed {
-        // Nothing after a malformed fact can be trusted: an iterator over the facts ends here.
-        let at = std::mem::replace(&mut self.at, self.bytes.len());
-        Malformed { at }
-    }
-
-    pub(in crate::engine) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        match self.bytes[self.at..].get(..length) {
-            Some(taken) => {
-                self.at += length;
-                Ok(taken)
-            }
-            None => Err(self.malformed()),
-        }
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    pub(in crate::engine) fn u8(&mut self) -> Result<u8, Malformed> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    pub(in crate::engine) fn flag(&mut self) -> Result<bool, Malformed> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(self.malformed()),
-        }
-    }
-
-    pub(in crate::engine) fn u32(&mut self) -> Result<u32, Malformed> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    pub(in crate::engine) fn u64(&mut self) -> Result<u64, Malformed> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    pub(in crate::engine) fn millis(&mut self) -> Result<Millis, Malformed> {
-        Ok(Millis(self.u64()?))
-    }
-
-    pub(in crate::engine) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
-        let length = self.u32()? as usize;
-        self.take(length)
-    }
-
-    fn destination(&mut self) -> Result<Destination, Malformed> {
-        Ok(match self.u8()? {
-            0 => Destination::Ready,
-            1 => Destination::Delayed { due: self.millis()? },
-            2 => {
-                let reason = Reason::from_byte(self.u8()?).ok_or_else(|| self.malformed())?;
-                Destination::Dead { reason, kept_until: self.millis()? }
-            }
-            _ => return Err(self.malformed()),
-        })
-    }
-
-    fn image(&mut self) -> Result<Image<'a>, Malformed> {
-        let (id, body, policy) = (self.bytes()?, self.bytes()?, PolicyNo(self.u32()?));
-        let (priority, added, due) = (self.u8()?, self.millis()?, self.millis()?);
-        let (place, present) = (self.u64()? as i64, self.flag()?);
-        let mut counts = [0; 6];
-        for count in &mut counts {
-            *count = self.u32()?;
-        }
-        let history = present.then_some(counts);
-        let (present, error) = (self.flag()?, self.bytes()?);
-        let error = present.then_some(error);
-        Ok(Image { id, body, policy, priority, added, due, place, history, error })
-    }
-
-    pub(in crate::engine) fn policy(&mut self) -> Result<Policy, Malformed> {
-        let (attempts, lease_ms, ttl_ms) = (self.u32()?, self.u64()?, self.u64()?);
-        let (unique_ms, backoff) = (self.u64()?, self.backoff()?);
-        Ok(Policy { attempts, backoff, lease_ms, ttl_ms, unique_ms })
-    }
-
-    pub(in crate::engine) fn settings(&mut self) -> Result<QueueSettings, Malformed> {
-        let mask = u16::from_le_bytes(self.array()?);
-        if mask >> Setting::ALL.len() != 0 {
-            return Err(self.malformed());
-        }
-        let has = |bit: u32| mask & (1 << bit) != 0;
-        let settings = QueueSettings {
-            attempts: has(0).then(|| self.u32()).transpose()?,
-            backoff: has(1).then(|| self.backoff()).transpose()?,
-            lease_ms: has(2).then(|| self.u64()).transpose()?,
-            priority: has(3).then(|| self.u8()).transpose()?,
-            ttl_ms: has(4).then(|| self.u64()).transpose()?,
-            max_jobs: has(5).then(|| self.u64()).transpose()?,
-            max_leased: has(6).then(|| self.u64()).transpose()?,
-            rate: has(7).then(|| self.u32()).transpose()?,
-            dead_retention_ms: has(8).then(|| self.u64()).transpose()?,
-            dead_max: has(9).then(|| self.u64()).transpose()?,
-            due_enters: has(10)
-                .then(|| self.flag())
-                .transpose()?
-                .map(|left| if left { Side::Left } else { Side::Right }),
-        };
-        Ok(settings)
-    }
-
-    pub(in crate::engine) fn pauses(&mut self) -> Result<Pauses, Malformed> {
-        let (into, out) = (Pause::of_number(self.u64()?), Pause::of_number(self.u64()?));
-        Ok(Pauses { into, out })
-    }
-
-    fn backoff(&mut self) -> Result<Backoff, Malformed> {
-        let jitter = self.flag()?;
-        let steps = match self.u8()? {
-            0 => {
-                let length = self.u32()? as usize;
-                if length == 0 || length > crate::limits::LADDER_STEPS_MAX {
-                    return Err(self.malformed());
-                }
-                let steps: Result<Vec<u64>, Malformed> = (0..length).map(|_| self.u64()).collect();
-                Steps::Ladder(steps?.into())
-            }
-            1 => Steps::Exponential { first: self.u64()?, max: self.u64()?, factor: self.u32()? },
-            _ => return Err(self.malformed()),
-        };
-        Ok(Backoff { steps, jitter })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::Facts;
+    use crate::engine::model::fact::{Destination, Image};
+    use crate::engine::model::policy::{Backoff, Policy, Steps};
+    use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Side};
+    use crate::engine::model::reply::Reason;
+    use crate::time::Millis;
     use rand::{Rng, SeedableRng, rngs::SmallRng};
 
     /// All that can be set.

@@ -2,6 +2,9 @@
 //! reads: no clock, setting or client stands behind them, so that replaying them gives the same state
 //! in every later version.
 
+#![allow(missing_docs, reason = "a field whose name says what it is has none")]
+
+mod bytes;
 mod codec;
 
 use crate::engine::model::policy::Policy;
@@ -10,8 +13,8 @@ use crate::engine::model::reply::Reason;
 use crate::engine::model::request::Purge;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
 use crate::time::Millis;
-pub(in crate::engine) use codec::Writer;
-pub use codec::{Malformed, Reader};
+pub(in crate::engine) use bytes::{Counted, Writer};
+pub use bytes::{Malformed, Reader, Sink};
 
 /// A job's id as a fact carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +37,6 @@ pub enum Destination {
     },
     /// Dead.
     Dead {
-        /// Why.
         reason: Reason,
         /// When it is dropped.
         kept_until: Millis,
@@ -44,17 +46,12 @@ pub enum Destination {
 /// All of a job that had been taken at most once, to put it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Image<'a> {
-    /// The job.
     pub id: &'a [u8],
-    /// Its body.
     pub body: &'a [u8],
-    /// Its policy.
     pub policy: PolicyNo,
     /// 0 to 9.
     pub priority: u8,
-    /// When it was added.
     pub added: Millis,
-    /// Its due time.
     pub due: Millis,
     /// Its place among the ready jobs.
     pub place: i64,
@@ -69,36 +66,15 @@ pub struct Image<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fact<'a> {
     /// Binds a number to a name; later facts use the number.
-    QueueBound {
-        /// The number.
-        queue: QueueNo,
-        /// The database.
-        db: Db,
-        /// The name.
-        name: &'a [u8],
-    },
+    QueueBound { queue: QueueNo, db: Db, name: &'a [u8] },
     /// The queue is gone with all jobs, windows and totals.
-    QueueRemoved {
-        /// The queue.
-        queue: QueueNo,
-    },
+    QueueRemoved { queue: QueueNo },
     /// Nothing of the queue was used for so long that its totals go.
-    QueueForgotten {
-        /// The queue.
-        queue: QueueNo,
-    },
+    QueueForgotten { queue: QueueNo },
     /// Binds a number to a policy; later facts use the number.
-    PolicyBound {
-        /// The number.
-        number: PolicyNo,
-        /// The policy.
-        policy: Policy,
-    },
+    PolicyBound { number: PolicyNo, policy: Policy },
     /// No job uses the policy; its number is free.
-    PolicyForgotten {
-        /// The number.
-        number: PolicyNo,
-    },
+    PolicyForgotten { number: PolicyNo },
     /// All queues of a database, or of all databases, are gone.
     Flushed {
         /// The database; all if absent.
@@ -106,11 +82,8 @@ pub enum Fact<'a> {
     },
     /// A new job.
     Added {
-        /// The queue.
         queue: QueueNo,
-        /// The job.
         id: FactId<'a>,
-        /// Its policy.
         policy: PolicyNo,
         /// 0 to 9.
         priority: u8,
@@ -122,29 +95,22 @@ pub enum Fact<'a> {
         left: bool,
         /// When it falls due.
         due: Millis,
-        /// The body.
         body: &'a [u8],
     },
     /// The next `count` delayed jobs in (due, sequence) order became ready.
     Due {
-        /// The queue.
         queue: QueueNo,
         /// The place of the first; the others follow, each one more or, at the head, one less.
         place: i64,
-        /// How many.
         count: u32,
         /// At the head of their priorities, not at the tail.
         left: bool,
     },
     /// Delivered with a lease.
     Leased {
-        /// The queue.
         queue: QueueNo,
-        /// The job.
         id: &'a [u8],
-        /// The lease's token.
         token: Token,
-        /// The lease's end.
         lease_end: Millis,
         /// It ends with its connection.
         bound: bool,
@@ -153,9 +119,7 @@ pub enum Fact<'a> {
     },
     /// Delivered at most once: the job is gone.
     Popped {
-        /// The queue.
         queue: QueueNo,
-        /// The job.
         id: &'a [u8],
         /// The id stays taken until then; 0 not at all.
         window_end: Millis,
@@ -163,33 +127,19 @@ pub enum Fact<'a> {
         prompt: bool,
     },
     /// A lease that never left the server: back to its old place, uncounted.
-    Unleased {
-        /// The queue.
-        queue: QueueNo,
-        /// The job.
-        id: &'a [u8],
-    },
+    Unleased { queue: QueueNo, id: &'a [u8] },
     /// A popped job that never left the server: back to its old place.
-    Unpopped {
-        /// The queue.
-        queue: QueueNo,
-        /// The job.
-        image: Image<'a>,
-    },
+    Unpopped { queue: QueueNo, image: Image<'a> },
     /// Acknowledged.
     Acked {
-        /// The queue.
         queue: QueueNo,
-        /// The job.
         id: &'a [u8],
         /// The id stays taken until then; 0 not at all.
         window_end: Millis,
     },
     /// Given back by its consumer.
     Nacked {
-        /// The queue.
         queue: QueueNo,
-        /// The job.
         id: &'a [u8],
         /// The attempt counts.
         counted: bool,
@@ -202,18 +152,14 @@ pub enum Fact<'a> {
     },
     /// The lease ends later (or earlier).
     Extended {
-        /// The queue.
         queue: QueueNo,
-        /// The job.
         id: &'a [u8],
         /// The new end.
         lease_end: Millis,
     },
     /// The lease ran out, or its connection closed, or the server shut down.
     LeaseOver {
-        /// The queue.
         queue: QueueNo,
-        /// The job.
         id: &'a [u8],
         /// The connection closed.
         lost: bool,
@@ -223,33 +169,19 @@ pub enum Fact<'a> {
         to: Destination,
     },
     /// Removed by a client; a window on the id goes too.
-    Deleted {
-        /// The queue.
-        queue: QueueNo,
-        /// The job.
-        id: &'a [u8],
-    },
+    Deleted { queue: QueueNo, id: &'a [u8] },
     /// Its TTL passed.
     Expired {
-        /// The queue.
         queue: QueueNo,
-        /// The job.
         id: &'a [u8],
         /// The id stays taken until then; 0 not at all.
         window_end: Millis,
     },
     /// A dead letter left by age or number.
-    Dropped {
-        /// The queue.
-        queue: QueueNo,
-        /// The job.
-        id: &'a [u8],
-    },
+    Dropped { queue: QueueNo, id: &'a [u8] },
     /// A delayed or ready job has a new due time and a new place.
     Rescheduled {
-        /// The queue.
         queue: QueueNo,
-        /// The job.
         id: &'a [u8],
         /// The client named an absolute time.
         absolute: bool,
@@ -262,9 +194,7 @@ pub enum Fact<'a> {
     },
     /// A dead job is delayed or ready again, with a new place and a void token.
     Redriven {
-        /// The queue.
         queue: QueueNo,
-        /// The job.
         id: &'a [u8],
         /// The client named an absolute time.
         absolute: bool,
@@ -279,16 +209,13 @@ pub enum Fact<'a> {
     },
     /// All jobs of some states are gone.
     Purged {
-        /// The queue.
         queue: QueueNo,
-        /// Which ones.
         purge: Purge,
         /// How many there were, windows not counted.
         count: u64,
     },
     /// The queue has another name.
     Renamed {
-        /// The queue.
         queue: QueueNo,
         /// The new name.
         name: &'a [u8],
@@ -296,15 +223,9 @@ pub enum Fact<'a> {
         over: Option<QueueNo>,
     },
     /// An id is free again.
-    WindowOver {
-        /// The queue.
-        queue: QueueNo,
-        /// The id.
-        id: &'a [u8],
-    },
+    WindowOver { queue: QueueNo, id: &'a [u8] },
     /// What is set for the queue from now on, all of it. Jobs keep what they were added with.
     Configured {
-        /// The queue.
         queue: QueueNo,
         /// All that is set.
         settings: Box<QueueSettings>,
@@ -312,7 +233,6 @@ pub enum Fact<'a> {
     /// Which directions of the queue are closed from now on: it was paused or resumed, or a pause
     /// ended by itself.
     Paused {
-        /// The queue.
         queue: QueueNo,
         /// Both directions.
         pauses: Pauses,
@@ -324,7 +244,6 @@ pub enum Fact<'a> {
 pub struct Facts {
     /// The encoded facts.
     pub bytes: Vec<u8>,
-    /// How many.
     pub count: u64,
 }
 

@@ -202,7 +202,10 @@ impl Store {
             Stage::Ready => self.due(index),
             _ => self.timers.due(index),
         };
-        record::write_job(&mut self.bases.output, queue, &self.jobs, index, timer);
+        let jobs = &self.jobs;
+        let (job, data) = (jobs.get(index), (jobs.id(index), jobs.body(index)));
+        let of = (job, policy, jobs.history(index));
+        record::write_job(&mut self.bases.output, queue, of, timer, data);
     }
 
     /// Writes all that is kept of removed queues.
@@ -379,6 +382,6 @@ impl Store {
     /// How many bytes of images a base file would have if it were written now. O(16).
     pub fn base_bytes(&self) -> u64 {
         let queues: u64 = self.databases.iter().map(|database| database.image_bytes).sum();
-        record::FRAME_BYTES + self.policy_image_bytes + queues
+        record::frame_bytes() + self.policy_image_bytes + queues
     }
 }

@@ -4,13 +4,13 @@
 //!
 //! A job takes 43 bytes beside id and body, 61 more and its error text once it was delivered.
 
-use crate::engine::model::fact::{Malformed, Reader, Writer};
+use crate::engine::model::fact::{Counted, Malformed, Reader, Sink, Writer};
 use crate::engine::model::lateness::Histogram;
-use crate::engine::model::policy::{Backoff, Policy, Steps};
+use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::stats::Totals;
-use crate::engine::store::jobs::{History, Job, JobIndex, Jobs, Stage};
+use crate::engine::store::jobs::{History, Job, Stage};
 use crate::engine::store::queue::Queue;
 use crate::ids::{Db, PolicyNo, QueueNo};
 use crate::time::Millis;
@@ -32,61 +32,38 @@ const HAS_ERROR: u8 = 32;
 /// The byte of a job that is not dead.
 const ALIVE: u8 = u8::MAX;
 
-/// Bytes that a history adds to the image of a job, without the text of an error.
-pub const HISTORY_IMAGE_BYTES: u64 = 61;
-
 /// Bytes of the first and the last image.
-pub const FRAME_BYTES: u64 = 9 + 25;
+pub fn frame_bytes() -> u64 {
+    Counted::of(|out| write_begin(out, 0)) + Counted::of(|out| write_end(out, Counts::default()))
+}
 
 /// Bytes of a job's or window's image.
 pub fn job_bytes(job: &Job, history: Option<&History>) -> u64 {
-    if job.stage == Stage::Window {
-        return 21 + job.id_bytes() as u64;
-    }
-    let history = history.map_or(0, |history| {
-        HISTORY_IMAGE_BYTES + history.error.as_ref().map_or(0, |error| error.len() as u64)
+    let beside = Counted::of(|out| {
+        write_job(out, QueueNo(0), (job, PolicyNo(0), history), Millis(0), (&[], &[]));
     });
-    43 + job.data_bytes() as u64 + history
+    beside + job.data_bytes() as u64
+}
+
+/// Bytes that a history adds to the image of a job, without the text of an error.
+pub fn history_bytes() -> u64 {
+    Counted::of(|out| write_history(out, &History::default()))
 }
 
 /// Bytes of a policy's image.
 pub fn policy_bytes(policy: &Policy) -> u64 {
-    33 + backoff_bytes(&policy.backoff)
+    Counted::of(|out| write_policy(out, PolicyNo(0), policy))
 }
 
-/// Bytes of the image of a queue without lateness, jobs and what [`more_bytes`] counts.
+/// Bytes of the image of a queue without jobs and what [`more_bytes`] counts.
 pub fn queue_bytes(queue: &Queue) -> u64 {
-    116 + queue.name.len() as u64
+    Counted::of(|out| write_counted(out, queue))
 }
 
 /// Bytes of what a queue has beside its jobs, in an image of its own behind the queue's; 0 if all of
 /// it is as it was in the beginning.
 pub fn more_bytes(queue: &Queue) -> u64 {
-    if !has_more(queue) {
-        return 0;
-    }
-    5 + queue.settings.as_deref().map_or(2, settings_bytes) + 16 + 8
-}
-
-fn has_more(queue: &Queue) -> bool {
-    queue.settings.is_some() || queue.pauses.any() || queue.first_place != 1
-}
-
-/// Bytes of encoded settings.
-fn settings_bytes(settings: &QueueSettings) -> u64 {
-    let QueueSettings { lease_ms, ttl_ms, max_jobs, max_leased, dead_retention_ms, .. } = settings;
-    let eights = [lease_ms, ttl_ms, max_jobs, max_leased, dead_retention_ms, &settings.dead_max];
-    let eights = eights.into_iter().flatten().count() as u64;
-    let fours = u64::from(settings.attempts.is_some()) + u64::from(settings.rate.is_some());
-    let ones = u64::from(settings.priority.is_some()) + u64::from(settings.due_enters.is_some());
-    2 + 8 * eights + 4 * fours + ones + settings.backoff.as_ref().map_or(0, backoff_bytes)
-}
-
-fn backoff_bytes(backoff: &Backoff) -> u64 {
-    2 + match &backoff.steps {
-        Steps::Ladder(steps) => 4 + 8 * steps.len() as u64,
-        Steps::Exponential { .. } => 20,
-    }
+    Counted::of(|out| write_more(out, queue))
 }
 
 /// By how much a value counted as lateness makes the image of its queue longer.
@@ -103,34 +80,36 @@ pub struct Counts {
 }
 
 /// Appends the first image: the greatest number used for a token or an id.
-pub fn write_begin(out: &mut Vec<u8>, number: u64) {
+pub fn write_begin(out: &mut impl Sink, number: u64) {
     Writer(out).u8(BEGIN).u64(number);
 }
 
 /// Appends the last image.
-pub fn write_end(out: &mut Vec<u8>, counts: Counts) {
+pub fn write_end(out: &mut impl Sink, counts: Counts) {
     Writer(out).u8(END).u64(counts.policies).u64(counts.queues).u64(counts.jobs);
 }
 
 /// Appends a policy.
-pub fn write_policy(out: &mut Vec<u8>, number: PolicyNo, policy: &Policy) {
+pub fn write_policy(out: &mut impl Sink, number: PolicyNo, policy: &Policy) {
     Writer(out).u8(POLICY).u32(number.0).policy(policy);
 }
 
 /// Appends a queue without its jobs.
 pub fn write_queue(out: &mut Vec<u8>, queue: &Queue) {
     write_counted(out, queue);
-    if has_more(queue) {
-        let w = &mut Writer(out);
-        match &queue.settings {
-            Some(settings) => w.head(QUEUE_MORE, queue.number).settings(settings),
-            None => w.head(QUEUE_MORE, queue.number).settings(&QueueSettings::default()),
-        };
-        w.pauses(queue.pauses).u64(queue.first_place as u64);
-    }
+    write_more(out, queue);
 }
 
-fn write_counted(out: &mut Vec<u8>, queue: &Queue) {
+fn write_more(out: &mut impl Sink, queue: &Queue) {
+    if queue.settings.is_none() && !queue.pauses.any() && queue.first_place == 1 {
+        return;
+    }
+    let (w, none) = (&mut Writer(out), QueueSettings::default());
+    w.head(QUEUE_MORE, queue.number).settings(queue.settings.as_deref().unwrap_or(&none));
+    w.pauses(queue.pauses).u64(queue.first_place as u64);
+}
+
+fn write_counted(out: &mut impl Sink, queue: &Queue) {
     let w = &mut Writer(out);
     w.head(QUEUE, queue.number).u8(queue.db.0).bytes(&queue.name);
     for total in totals(&queue.totals) {
@@ -150,12 +129,17 @@ fn write_counted(out: &mut Vec<u8>, queue: &Queue) {
     w.u64(lateness.max());
 }
 
-/// Appends a job: `timer` is what its timer says, or its due time if it is ready.
-pub fn write_job(out: &mut Vec<u8>, queue: QueueNo, jobs: &Jobs, index: JobIndex, timer: Millis) {
-    let w = &mut Writer(out);
-    let (job, policy, history) = (jobs.get(index), jobs.policy(index), jobs.history(index));
+/// Appends a job with its id and body: `timer` is what its timer says, or its due time if it is ready.
+pub fn write_job(
+    out: &mut impl Sink,
+    queue: QueueNo,
+    (job, policy, history): (&Job, PolicyNo, Option<&History>),
+    timer: Millis,
+    (id, body): (&[u8], &[u8]),
+) {
+    let w = &mut Writer(&mut *out);
     if job.stage == Stage::Window {
-        w.head(WINDOW, queue).bytes(jobs.id(index)).u32(policy.0).u64(timer.0);
+        w.head(WINDOW, queue).bytes(id).u32(policy.0).u64(timer.0);
         return;
     }
     let mut flags = job.stage as u8;
@@ -164,12 +148,14 @@ pub fn write_job(out: &mut Vec<u8>, queue: QueueNo, jobs: &Jobs, index: JobIndex
         flags |= u8::from(history.error.is_some()) * HAS_ERROR;
     }
     w.head(JOB, queue).u8(flags).u8(job.priority).u32(policy.0);
-    w.u64(job.added.0)
-        .u64(timer.0)
-        .u64(job.order as u64)
-        .bytes(jobs.id(index))
-        .bytes(jobs.body(index));
-    let Some(history) = history else { return };
+    w.u64(job.added.0).u64(timer.0).u64(job.order as u64).bytes(id).bytes(body);
+    if let Some(history) = history {
+        write_history(out, history);
+    }
+}
+
+fn write_history(out: &mut impl Sink, history: &History) {
+    let w = &mut Writer(out);
     w.u64(history.token).u64(history.due.0).u64(history.armed as u64);
     w.u32(history.attempt).u32(history.deliveries).u32(history.nacks);
     w.u32(history.timeouts).u32(history.lost).u32(history.unanswered);
