@@ -438,7 +438,7 @@ impl Engine {
 
     /// Bytes counted for jobs and queues: follows from what there is, not from how it came about.
     pub fn memory_bytes(&self) -> u64 {
-        self.store.bytes + self.live.unsent.returning_bytes() as u64
+        self.store.bytes() + self.live.unsent.returning_bytes() as u64
     }
 
     /// Bytes held for jobs and queues, with what freed jobs have left behind until it is given back. Never
@@ -519,6 +519,6 @@ impl Engine {
 
     /// Whether every job has an id, and no id or body is kept of a job that is gone. For tests.
     pub fn keeps_data_of_its_jobs(&self) -> bool {
-        self.store.jobs.has_data_of_each()
+        self.store.jobs().has_data_of_each()
     }
 }

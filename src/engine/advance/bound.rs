@@ -85,9 +85,9 @@ impl Live {
     /// After a restart, when all is loaded and replayed: the connections of bound leases are gone.
     pub fn recover(&mut self, store: &mut Store) {
         let of_queue = |queue: &Queue| {
-            let leased = queue.leases.iter(&store.timers);
+            let leased = queue.leases.iter(store.timers());
             let bound = leased.filter_map(|index| {
-                let history = store.jobs.history(index).filter(|history| history.bound)?;
+                let history = store.jobs().history(index).filter(|history| history.bound)?;
                 Some(Bound { queue: queue.number, index, token: Token(history.token) })
             });
             bound.collect::<Vec<_>>()

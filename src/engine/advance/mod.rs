@@ -62,7 +62,7 @@ impl Step<'_, '_> {
         });
         self.budget.spend(used);
         while let Some(number) = self.live.sweeping.pop_front() {
-            if self.store.bound_queue(number).is_none_or(|queue| !queue.sweeping) {
+            if self.store.bound_queue(number).is_none_or(|queue| !queue.marks.sweeping) {
                 continue;
             }
             let slice = self.budget.left().min(SLICE_STEPS);
@@ -113,7 +113,7 @@ impl Step<'_, '_> {
                 return true;
             }
             let Some(queue) = self.store.take_idle(idle) else { continue };
-            if queue.line.is_some() {
+            if queue.aside.line.is_some() {
                 self.store.note_idle(idle.queue, self.now.floor());
             } else {
                 self.commit(&Fact::QueueForgotten { queue: idle.queue }, Located::NOTHING);

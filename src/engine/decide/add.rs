@@ -17,7 +17,7 @@ impl Step<'_, '_> {
     pub fn add(&mut self, add: &Add<'_>) -> Outcome {
         match self.decide_add(add) {
             Ok(Some(index)) => {
-                let id = self.store.jobs.id(index);
+                let id = self.store.jobs().id(index);
                 self.turn.outbox.reply(self.client, Reply::Id(id));
                 Outcome::Replied
             }
@@ -48,7 +48,7 @@ impl Step<'_, '_> {
         }
         if let Some(queue) = queue {
             let counted = |index| {
-                let state = self.store.jobs.get(index).stage.state();
+                let state = self.store.jobs().get(index).stage.state();
                 state.is_some_and(|state| state != State::Dead)
             };
             let replaces = old.is_some_and(|(_, _, index)| counted(index));
@@ -102,8 +102,8 @@ impl Step<'_, '_> {
     fn taken(&self, queue: QueueNo, index: JobIndex, id: &[u8]) -> Error {
         let store = &*self.store;
         let (queue, id) = (Shown::new(&store.queue(queue).name), Shown::new(id));
-        if store.jobs.get(index).stage == Stage::Window {
-            let left_ms = store.timers.due(index).0.saturating_sub(self.now.floor().0);
+        if store.jobs().get(index).stage == Stage::Window {
+            let left_ms = store.timers().due(index).0.saturating_sub(self.now.floor().0);
             return Error::Window { queue, id, left_ms };
         }
         Error::Exists { queue, id }

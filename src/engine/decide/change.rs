@@ -14,7 +14,7 @@ impl Step<'_, '_> {
             for id in ids {
                 let at = self.store.locate(queue, id);
                 let Some(index) = at.index else { continue };
-                match self.store.jobs.get(index).stage {
+                match self.store.jobs().get(index).stage {
                     Stage::Leased => continue,
                     // Only the id was taken; it is free again, but no job was removed.
                     Stage::Window => {}
@@ -30,7 +30,7 @@ impl Step<'_, '_> {
         let Some((queue, at, index)) = self.find(name, id) else {
             return self.reply(Reply::Nil);
         };
-        let state = self.store.jobs.get(index).stage.state();
+        let state = self.store.jobs().get(index).stage.state();
         if state != Some(State::Leased) || force {
             self.commit(&Fact::Deleted { queue, id }, at);
             self.note_place_free(queue);
@@ -54,7 +54,7 @@ impl Step<'_, '_> {
         };
         let store = &self.store;
         let old = store.due(index);
-        let moves = matches!(store.jobs.get(index).stage, Stage::Delayed | Stage::Ready)
+        let moves = matches!(store.jobs().get(index).stage, Stage::Delayed | Stage::Ready)
             && match only {
                 Only::Any => true,
                 Only::Later => due > old,
@@ -67,7 +67,7 @@ impl Step<'_, '_> {
         let left = ready && self.store.queue(queue).due_enters() == Side::Left;
         self.commit(&Fact::Rescheduled { queue, id, absolute, ready, left, due }, at);
         if ready {
-            let place = self.store.jobs.get(index).order;
+            let place = self.store.jobs().get(index).order;
             self.touch(queue, Some(place));
         }
         self.reply(Reply::Integer(1))

@@ -114,7 +114,7 @@ impl Step<'_, '_> {
         self.commit(&Fact::Configured { queue, settings: Box::new(settings) }, Located::NOTHING);
         if rate(self) != before {
             // What the old rate has used up says nothing about the new one.
-            self.store.queue_mut(queue).pace = Default::default();
+            self.store.aside_mut(queue).pace = Default::default();
         }
         // A limit may have gone up: for whoever waits.
         self.touch(queue, None);

@@ -24,7 +24,7 @@ impl Step<'_, '_> {
 
     pub fn get(&mut self, name: QueueName<'_>, id: &[u8]) -> Outcome {
         let found = self.find(name, id).and_then(|(_, _, index)| {
-            let state = self.store.jobs.get(index).stage.state()?;
+            let state = self.store.jobs().get(index).stage.state()?;
             Some((index, state))
         });
         let Some((index, state)) = found else { return self.reply(Reply::NilArray) };
@@ -70,19 +70,19 @@ impl Step<'_, '_> {
                 if glimpses.len() == count || bytes >= limits::REPLY_BYTES_MAX {
                     return;
                 }
-                bytes += store.jobs.get(index).data_bytes();
+                bytes += store.jobs().get(index).data_bytes();
                 glimpses.push(store.glimpse(index, state));
             }
         };
         for state in state.map_or(vec![State::Ready, State::Delayed], |state| vec![state]) {
             match state {
                 State::Ready => {
-                    let (from, jobs) = (queue.next_side(), &store.jobs);
-                    show(state, &mut queue.ready.iter(from, jobs, &store.chunks));
+                    let (from, jobs) = (queue.next_side(), store.jobs());
+                    show(state, &mut queue.ready.iter(from, jobs, store.chunks()));
                 }
-                State::Dead => show(state, &mut queue.dead.iter(&store.chunks)),
-                State::Delayed => show(state, &mut queue.delayed.iter_front(&store.timers)),
-                State::Leased => show(state, &mut queue.leases.iter_front(&store.timers)),
+                State::Dead => show(state, &mut queue.dead.iter(store.chunks())),
+                State::Delayed => show(state, &mut queue.delayed.iter_front(store.timers())),
+                State::Leased => show(state, &mut queue.leases.iter_front(store.timers())),
             }
         }
         self.turn.outbox.reply(self.client, Reply::Peeked(&glimpses));
@@ -99,19 +99,17 @@ impl Step<'_, '_> {
     ) -> Outcome {
         let Some(number) = self.queue(name) else { return self.reply(Reply::Scanned(0, &[])) };
         let (store, mut glimpses) = (&*self.store, Vec::new());
-        let (queue, jobs) = (store.queue(number), &store.jobs);
+        let (queue, jobs) = (store.queue(number), store.jobs());
         let mut slice = Slice::new(cursor, count as usize, pattern);
-        while let Some(count) = slice.next() {
-            let mut steps = 0;
-            let cursor = store.scan_jobs(queue, slice.cursor(), count, |index| {
+        slice.go(|cursor, count, steps| {
+            store.scan_jobs(queue, cursor, count, |index| {
                 let Some(is) = jobs.get(index).stage.state() else { return };
-                let mut fits = |pattern| glob::matches_counted(pattern, jobs.id(index), &mut steps);
+                let mut fits = |pattern| glob::matches_counted(pattern, jobs.id(index), steps);
                 if state.is_none_or(|state| state == is) && pattern.is_none_or(&mut fits) {
                     glimpses.push(store.glimpse(index, is));
                 }
-            });
-            slice.looked(cursor, count, steps);
-        }
+            })
+        });
         self.turn.outbox.reply(self.client, Reply::Scanned(slice.cursor(), &glimpses));
         Outcome::Replied
     }

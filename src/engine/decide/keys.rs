@@ -64,11 +64,10 @@ impl Step<'_, '_> {
         }
         self.commit(&Fact::Renamed { queue, name, over }, Located::NOTHING);
         let line = self.live.waiters.line(db, name);
-        let queue_ref = self.store.queue_mut(queue);
-        queue_ref.line = line;
+        let aside = self.store.aside_mut(queue);
         // Nobody waited under this name when they became ready.
-        queue_ref.stale = Stale::ALL;
-        if queue_ref.count(State::Ready) > 0 {
+        (aside.line, aside.stale) = (line, Stale::ALL);
+        if self.store.queue(queue).count(State::Ready) > 0 {
             self.touch(queue, None);
         }
         self.reply(renamed)
@@ -89,16 +88,14 @@ impl Step<'_, '_> {
             true => Slice::new(walk.cursor, limits::KEYS_PER_TURN, Some(pattern)),
             false => Slice::whole(walk.cursor),
         };
-        while let Some(count) = slice.next() {
-            let mut steps = 0;
-            let cursor = self.store.scan_queues(db, slice.cursor(), count, |queue| {
-                if queue.exists() && glob::matches_counted(pattern, &queue.name, &mut steps) {
+        slice.go(|cursor, count, steps| {
+            self.store.scan_queues(db, cursor, count, |queue| {
+                if queue.exists() && glob::matches_counted(pattern, &queue.name, steps) {
                     walk.bytes += queue.name.len() + NAME_COST;
                     walk.names.push(queue.name.clone());
                 }
-            });
-            slice.looked(cursor, count, steps);
-        }
+            })
+        });
         walk.cursor = slice.cursor();
         if walk.bytes > limits::REPLY_BYTES_MAX * 4 {
             return self.refuse(&Error::text(format!(
@@ -124,23 +121,21 @@ impl Step<'_, '_> {
         let (store, mut names) = (&self.store, Vec::new());
         // COUNT is a hint: who asks for more gets the rest with the next cursor.
         let mut slice = Slice::new(cursor, count.min(limits::COUNT_MAX) as usize, pattern);
-        while let Some(count) = slice.next() {
-            let mut steps = 0;
-            let cursor = store.scan_queues(db, slice.cursor(), count, |queue| {
-                let mut fits = |pattern| glob::matches_counted(pattern, &queue.name, &mut steps);
+        slice.go(|cursor, count, steps| {
+            store.scan_queues(db, cursor, count, |queue| {
+                let mut fits = |pattern| glob::matches_counted(pattern, &queue.name, steps);
                 if queue.exists() && pattern.is_none_or(&mut fits) {
                     names.push(&*queue.name);
                 }
-            });
-            slice.looked(cursor, count, steps);
-        }
+            })
+        });
         self.turn.outbox.reply(self.client, Reply::ScannedNames(slice.cursor(), &names));
         Outcome::Replied
     }
 
     pub fn random_queue(&mut self, db: Db, draw: u64) -> Outcome {
         let store = &self.store;
-        if store.database(db).existing == 0 {
+        if store.existing_in(db) == 0 {
             return self.reply(Reply::Nil);
         }
         // From a random point of the hash order on, and from its beginning if nothing follows.

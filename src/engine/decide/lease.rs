@@ -40,7 +40,7 @@ impl Step<'_, '_> {
         let counted = !nack.uncounted;
         let failure = Failure::Nacked { counted, bury: nack.bury, next };
         let to = destination(self.store, queue, index, failure, self.now.ceil(), self.now);
-        let priority = nack.priority.unwrap_or(self.store.jobs.get(index).priority);
+        let priority = nack.priority.unwrap_or(self.store.jobs().get(index).priority);
         let id = nack.id;
         // Where disk or memory is full the job goes back all the same, and nothing larger is kept of it.
         let error = nack.error.filter(|text| {
@@ -79,16 +79,16 @@ impl Step<'_, '_> {
     ) -> Option<(QueueNo, Located, JobIndex)> {
         let (queue, at, index) = self.find(name, id)?;
         let store = &self.store;
-        let end = store.timers.due(index);
+        let end = store.timers().due(index);
         // A lease whose end has come but was not swept yet is over all the same, unless it will be
         // extended.
-        let running = store.jobs.get(index).stage == Stage::Leased
+        let running = store.jobs().get(index).stage == Stage::Leased
             && (end > self.now.floor() || self.live.gate.extension(end, self.now).is_some());
         (running && self.token_is(index, token)).then_some((queue, at, index))
     }
 
     fn token_is(&self, index: JobIndex, token: Token) -> bool {
-        let history = self.store.jobs.history(index);
+        let history = self.store.jobs().history(index);
         history.is_some_and(|history| history.token == token.0 && token.0 != 0)
     }
 }

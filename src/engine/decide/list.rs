@@ -43,7 +43,7 @@ impl Step<'_, '_> {
             Err(outcome) => return outcome,
         };
         let store = &*self.store;
-        let last = last.iter().map(|index| store.jobs.body(*index));
+        let last = last.iter().map(|index| store.jobs().body(*index));
         let mut bodies: Vec<&[u8]> = search.bodies.iter().map(|body| &**body).chain(last).collect();
         if search.from == Side::Right {
             bodies.reverse();
@@ -61,7 +61,7 @@ impl Step<'_, '_> {
             Err(outcome) => return outcome,
         };
         let store = &*self.store;
-        let last = last.first().map(|index| store.jobs.body(*index));
+        let last = last.first().map(|index| store.jobs().body(*index));
         let body = search.bodies.first().map(|body| &**body).or(last);
         self.turn.outbox.reply(self.client, body.map_or(Reply::Nil, Reply::Body));
         Outcome::Replied
@@ -114,8 +114,7 @@ impl Step<'_, '_> {
 
     fn collect(&mut self, search: &mut Search) -> Sliced {
         let (client, mut steps) = (self.client, self.search_steps());
-        let (queue, jobs, _, chunks) = self.store.parts(search.queue);
-        let ready = &mut queue.ready;
+        let (ready, jobs, chunks) = self.store.walked(search.queue);
         let mut fresh: Vec<JobIndex> = Vec::new();
         loop {
             let passed = ready.passed(client);
@@ -172,8 +171,8 @@ impl Step<'_, '_> {
             if search.equal <= find.skipped {
                 continue;
             }
-            let queue = self.store.queue_mut(search.queue);
-            let passed = queue.ready.passed(client);
+            let passed = self.store.walked(search.queue).0.passed(client);
+            let queue = self.store.queue(search.queue);
             let place = match find.from {
                 Side::Left => passed - 1,
                 Side::Right => queue.count(State::Ready) - passed,
@@ -213,7 +212,7 @@ impl Step<'_, '_> {
             }
             let Some(index) = self.step_of(&search, body, &mut steps) else { break };
             let Some(index) = index else { continue };
-            let place = self.store.jobs.get(index).order;
+            let place = self.store.jobs().get(index).order;
             search.found.push(Found { index, place });
             if search.found.len() as u64 > COUNT_MAX {
                 self.end_walk(&search);
@@ -228,7 +227,7 @@ impl Step<'_, '_> {
 
     fn delete_found(&mut self, search: &Search) -> Outcome {
         let store = &*self.store;
-        let bytes = |found: &Found| deleting_bytes(store.jobs.get(found.index).id_bytes());
+        let bytes = |found: &Found| deleting_bytes(store.jobs().get(found.index).id_bytes());
         if !self.live.gate.lets_end(search.found.iter().map(bytes).sum()) {
             return self.refuse(&self.live.gate.shortage().into());
         }
@@ -247,8 +246,8 @@ impl Step<'_, '_> {
         body: &[u8],
         steps: &mut u64,
     ) -> Option<Option<JobIndex>> {
-        let (queue, jobs, _, chunks) = self.store.parts(search.queue);
-        let index = queue.ready.step(self.client, jobs, chunks)?;
+        let (ready, jobs, chunks) = self.store.walked(search.queue);
+        let index = ready.step(self.client, jobs, chunks)?;
         *steps -= 1;
         if jobs.get(index).body_bytes() != body.len() {
             return Some(None);
@@ -263,9 +262,8 @@ impl Step<'_, '_> {
     }
 
     fn begin(&mut self, queue: QueueNo, from: Side) -> Box<Search> {
-        let at = self.store.queue_mut(queue);
-        at.ready.begin_walk(self.client, from);
-        Box::new(Search::new(queue, at.born, from))
+        self.store.walked(queue).0.begin_walk(self.client, from);
+        Box::new(Search::new(queue, self.store.queue(queue).born, from))
     }
 
     /// The client's search, if it is one of this queue. What became of another is of no use.
@@ -294,7 +292,7 @@ impl Step<'_, '_> {
     fn forget_gone(&self, search: &mut Search) {
         let queue = self.store.queue(search.queue);
         search.found.retain(|found| {
-            let job = self.store.jobs.find(found.index);
+            let job = self.store.jobs().find(found.index);
             let same = |job: &&Job| job.stage == Stage::Ready && job.order == found.place;
             job.as_ref().is_some_and(same) && self.store.is_indexed(queue, found.index)
         });

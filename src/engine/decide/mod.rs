@@ -80,8 +80,7 @@ impl Step<'_, '_> {
             }
             Request::RandomQueue { db, draw } => self.random_queue(db, draw),
             Request::QueueCount { db } => {
-                let count = self.store.database(db).existing;
-                self.reply(Reply::Integer(count as i64))
+                self.reply(Reply::Integer(self.store.existing_in(db) as i64))
             }
             Request::Memory { queue } => self.memory(queue),
         }

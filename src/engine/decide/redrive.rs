@@ -63,7 +63,7 @@ impl Step<'_, '_> {
         for id in ids {
             let at = self.store.locate(queue, id);
             let Some(index) = at.index else { continue };
-            if self.store.jobs.get(index).stage == Stage::Dead {
+            if self.store.jobs().get(index).stage == Stage::Dead {
                 self.redrive_job(redrive, queue, id, at, due);
                 moved += 1;
             }
@@ -80,7 +80,7 @@ impl Step<'_, '_> {
         let mut steps = 0;
         while progress.moved < count {
             let Some(index) = self.store.oldest_dead(progress.queue) else { break };
-            if self.store.jobs.get(index).order >= progress.before {
+            if self.store.jobs().get(index).order >= progress.before {
                 break;
             }
             // A transaction cannot be interrupted; what it may move is bounded before.
@@ -116,7 +116,7 @@ impl Step<'_, '_> {
         let fact = Fact::Redriven { queue, id, absolute, ready, left, keep_attempts: keep, due };
         self.commit(&fact, at);
         if let Some(index) = at.index.filter(|_| ready) {
-            let place = self.store.jobs.get(index).order;
+            let place = self.store.jobs().get(index).order;
             self.touch(queue, Some(place));
         }
     }

@@ -88,9 +88,8 @@ impl Step<'_, '_> {
         for name in queues {
             let line = self.live.waiters.line(db, name);
             if let Some(number) = self.store.queue_no(db, name) {
-                let queue = self.store.queue_mut(number);
-                queue.line = line;
-                if queue.count(State::Ready) > 0 {
+                self.store.aside_mut(number).line = line;
+                if self.store.queue(number).count(State::Ready) > 0 {
                     // Held: it is served when that is over.
                     self.touch(number, None);
                 }

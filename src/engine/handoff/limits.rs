@@ -15,28 +15,27 @@ impl Step<'_, '_> {
 
     /// A job was handed over.
     pub fn note_taken(&mut self, number: QueueNo) {
-        let queue = self.store.queue_mut(number);
+        let queue = self.store.queue(number);
         if queue.holds_back
             && let Some(rate) = queue.rate()
         {
-            queue.pace.take(rate, self.now);
+            self.store.aside_mut(number).pace.take(rate, self.now);
         }
     }
 
     /// What was handed over at `at` never left the server.
     pub fn note_untaken(&mut self, number: QueueNo, at: Micros) {
-        let queue = self.store.queue_mut(number);
-        if let Some(rate) = queue.rate() {
-            queue.pace.give_back(rate, at);
+        if let Some(rate) = self.store.queue(number).rate() {
+            self.store.aside_mut(number).pace.give_back(rate, at);
         }
     }
 
     /// Sees to it that the queue's line is served when the rate allows the next delivery.
     pub fn wake_for_rate(&mut self, number: QueueNo) {
         let queue = self.store.queue(number);
-        let waits = queue.holds_back && queue.line.is_some() && queue.count(State::Ready) > 0;
-        if waits && queue.rate().is_some() && queue.pace.allowed() > self.now {
-            self.store.wake_by(number, queue.pace.allowed().ceil());
+        let waits = queue.holds_back && queue.aside.line.is_some() && queue.count(State::Ready) > 0;
+        if waits && queue.rate().is_some() && queue.aside.pace.allowed() > self.now {
+            self.store.wake_by(number, queue.aside.pace.allowed().ceil());
         }
     }
 
@@ -44,7 +43,7 @@ impl Step<'_, '_> {
     /// before the queue wakes for it.
     pub fn serve_line_first(&mut self, number: QueueNo) {
         let queue = self.store.queue(number);
-        if queue.holds_back && queue.line.is_some() && queue.count(State::Ready) > 0 {
+        if queue.holds_back && queue.aside.line.is_some() && queue.count(State::Ready) > 0 {
             self.touch(number, None);
             self.hand_off();
         }

@@ -93,9 +93,8 @@ impl Step<'_, '_> {
                 if !self.serve(number) {
                     break;
                 }
-                let queue = self.store.queue_mut(number);
-                queue.touched = false;
-                queue.stale = Stale::ALL;
+                self.store.marks_mut(number).touched = false;
+                self.store.aside_mut(number).stale = Stale::ALL;
             }
             next += 1;
         }
@@ -106,14 +105,14 @@ impl Step<'_, '_> {
     /// enough bytes. False if the journal does not let it go on.
     fn serve(&mut self, number: QueueNo) -> bool {
         let queue = self.store.queue(number);
-        if queue.line.is_some() && !queue.sweeping {
+        if queue.aside.line.is_some() && !queue.marks.sweeping {
             // What the step made due (a NACK for now) is ready before the place that it freed is
             // handed on. A queue that is being swept has its turns for that.
             self.catch_up(number);
         }
-        while let Some(line) = self.store.queue(number).line {
+        while let Some(line) = self.store.queue(number).aside.line {
             let Some((client, taking)) = self.live.waiters.first(line) else { return true };
-            let stale = self.store.queue(number).stale;
+            let stale = self.store.queue(number).aside.stale;
             let mut haul = Haul::new(taking, client, Some(stale));
             let full = self.live.handed_bytes >= HANDED_BYTES_PER_TURN;
             let complete = !full && self.take(number, &mut haul);
@@ -140,7 +139,9 @@ impl Step<'_, '_> {
     /// asks now must not overtake them.
     pub fn is_behind_its_line(&self, number: QueueNo) -> bool {
         let queue = self.store.queue(number);
-        (queue.sweeping || queue.touched) && queue.line.is_some() && queue.count(State::Ready) > 0
+        (queue.marks.sweeping || queue.marks.touched)
+            && queue.aside.line.is_some()
+            && queue.count(State::Ready) > 0
     }
 
     /// Takes ready jobs of one queue until the haul is full; false if it gave up before the end, for
@@ -150,7 +151,7 @@ impl Step<'_, '_> {
             let store = &self.store;
             let from = store.queue(queue);
             let side = haul.taking.side().unwrap_or_else(|| from.next_side());
-            let next = from.ready.at(side, &store.jobs, &store.chunks);
+            let next = from.ready.at(side, store.jobs(), store.chunks());
             let Some(index) = next else { return true };
             if !self.may_take(queue) {
                 return true;
@@ -173,7 +174,7 @@ impl Step<'_, '_> {
                 self.expire(queue, index);
                 continue;
             }
-            let job = self.store.jobs.get(index);
+            let job = self.store.jobs().get(index);
             haul.bytes += job.data_bytes();
             let moves = matches!(haul.taking, Taking::Move { .. });
             if haul.is_prompt(job.order) && !moves {
@@ -218,10 +219,10 @@ impl Step<'_, '_> {
         Terms { lease_ms, bound }: Terms,
         haul: &Haul,
     ) -> Taken {
-        let prompt = haul.is_prompt(self.store.jobs.get(index).order);
+        let prompt = haul.is_prompt(self.store.jobs().get(index).order);
         let lease_ms = lease_ms.unwrap_or_else(|| self.lease_ms_of(queue, index));
         let lease_end = self.now.ceil().plus(lease_ms);
-        let token = Token(self.store.number.max(self.live.settings.token_floor) + 1);
+        let token = Token(self.store.number().max(self.live.settings.token_floor) + 1);
         let (id, at) = (self.store.id_of(index), self.store.located(index));
         self.commit(&Fact::Leased { queue, id: &id, token, lease_end, bound, prompt }, at);
         if bound {
@@ -250,7 +251,7 @@ impl Step<'_, '_> {
         let store = &self.store;
         match moved {
             Some(Ok(index)) => {
-                let body = store.jobs.body(index);
+                let body = store.jobs().body(index);
                 return self.turn.outbox.reply(client, Reply::Body(body));
             }
             Some(Err(error)) => return self.turn.outbox.reply(client, Reply::Error(&error)),
@@ -275,10 +276,9 @@ impl Live {
     pub fn stop_waiting(&mut self, store: &mut Store, client: ClientId) -> bool {
         self.waiters.leave(client, |db, name| {
             if let Some(number) = store.queue_no(db, name) {
-                let queue = store.queue_mut(number);
-                queue.line = None;
+                let aside = store.aside_mut(number);
                 // Whoever comes next was not waiting when these became ready.
-                queue.stale = Stale::ALL;
+                (aside.line, aside.stale) = (None, Stale::ALL);
             }
         })
     }

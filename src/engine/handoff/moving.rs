@@ -24,7 +24,7 @@ impl Step<'_, '_> {
     ) -> Result<JobIndex, Error> {
         let name = QueueName { db: self.store.queue(queue).db, name: &to.name };
         let target = self.store.queue_no(name.db, name.name);
-        let job = self.store.jobs.get(index);
+        let job = self.store.jobs().get(index);
         let (body_bytes, prompt) = (job.body_bytes(), haul.is_prompt(job.order));
         if target == Some(queue) {
             // What goes round in one queue makes it no fuller.

@@ -49,7 +49,7 @@ impl Step<'_, '_> {
         }
         let (id, at) = (self.store.id_of(index), self.store.located(index));
         self.commit(&Fact::Unleased { queue, id: &id }, at);
-        self.store.queue_mut(queue).returned += 1;
+        self.store.aside_mut(queue).returned += 1;
         self.touch(queue, None);
         true
     }
@@ -63,7 +63,7 @@ impl Step<'_, '_> {
         }
         let at = self.store.locate(queue, departed.id());
         // Another client has used the id again since: the pop stands, as after a crash.
-        if at.index.is_some_and(|index| self.store.jobs.get(index).stage != Stage::Window) {
+        if at.index.is_some_and(|index| self.store.jobs().get(index).stage != Stage::Window) {
             return;
         }
         let policy = self.intern(policy);
@@ -84,7 +84,7 @@ impl Step<'_, '_> {
         };
         self.commit(&Fact::Unpopped { queue, image }, at);
         self.note_untaken(queue, taken_at);
-        self.store.queue_mut(queue).returned += 1;
+        self.store.aside_mut(queue).returned += 1;
         self.touch(queue, None);
     }
 }

@@ -25,7 +25,7 @@ impl Step<'_, '_> {
         let QueueName { db, name } = name;
         let queue = self.store.next_queue_no(db);
         self.commit(&Fact::QueueBound { queue, db, name }, Located::NOTHING);
-        self.store.queue_mut(queue).line = self.live.waiters.line(db, name);
+        self.store.aside_mut(queue).line = self.live.waiters.line(db, name);
         queue
     }
 
@@ -62,7 +62,7 @@ impl Step<'_, '_> {
         let applied = self.commit(&fact, Located { hash, index: None });
         let index = applied.index.expect("an added job has a number");
         if ready.is_some() {
-            let place = self.store.jobs.get(index).order;
+            let place = self.store.jobs().get(index).order;
             self.touch(queue, Some(place));
         }
         index
@@ -90,7 +90,7 @@ impl Step<'_, '_> {
     /// like ours.
     fn free_number(&self, queue: QueueNo) -> u64 {
         let store = &*self.store;
-        let floor = store.number.max(self.live.settings.token_floor);
+        let floor = store.number().max(self.live.settings.token_floor);
         if !store.queue(queue).lookalikes {
             return floor + 1;
         }
@@ -105,17 +105,17 @@ impl Step<'_, '_> {
 
     /// The number of a policy, bound now if it is new.
     pub fn intern(&mut self, policy: Policy) -> PolicyNo {
-        if let Some(number) = self.store.policies.number(&policy, self.live.likely_policy) {
+        if let Some(number) = self.store.policies().number(&policy, self.live.likely_policy) {
             self.live.likely_policy = number;
             return number;
         }
         // Two for one: the table of unused policies shrinks back however fast new ones come.
         for _ in 0..2 {
-            if let Some(number) = self.store.policies.forgettable() {
+            if let Some(number) = self.store.forgettable_policy() {
                 self.commit(&Fact::PolicyForgotten { number }, Located::NOTHING);
             }
         }
-        let number = self.store.policies.next_number();
+        let number = self.store.policies().next_number();
         self.commit(&Fact::PolicyBound { number, policy }, Located::NOTHING);
         number
     }

@@ -61,13 +61,14 @@ impl Step<'_, '_> {
         let bytes =
             sizes.clone().map(|bytes| stored_bytes(bytes) + JOB_BYTES).sum::<usize>() as u64;
         let new = if queue.is_none() { QUEUE_BYTES + name.name.len() as u64 } else { 0 };
-        let fits = || sizes.len() == 1 && sizes.clone().all(|size| self.store.jobs.has_room(size));
+        let fits =
+            || sizes.len() == 1 && sizes.clone().all(|size| self.store.jobs().has_room(size));
         self.live.check_memory_for(self.store, bytes + new, sizes.len() as u64, fits)
     }
 
     /// Whether there is memory for this text instead of the one that is kept with the job, if any.
     pub fn has_memory_for_text(&self, index: JobIndex, text: &[u8]) -> bool {
-        let kept = self.store.jobs.history(index).and_then(|history| history.error.as_deref());
+        let kept = self.store.jobs().history(index).and_then(|history| history.error.as_deref());
         let more = text_bytes(Some(text)).saturating_sub(text_bytes(kept));
         more == 0 || self.live.check_room_for(self.store, more as u64).is_ok()
     }
@@ -100,7 +101,7 @@ impl Live {
         if max == 0 {
             return Ok(());
         }
-        let used = store.bytes + bytes;
+        let used = store.bytes() + bytes;
         if used > max {
             return Err(Error::OutOfMemory { used, max });
         }
@@ -125,6 +126,6 @@ impl Live {
 
     /// Bytes held for jobs and queues, with what freed jobs have left behind until it is given back.
     pub fn held_bytes(&self, store: &Store) -> u64 {
-        store.held_bytes().max(store.bytes) + self.unsent.returning_bytes() as u64
+        store.held_bytes().max(store.bytes()) + self.unsent.returning_bytes() as u64
     }
 }

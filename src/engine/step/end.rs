@@ -29,7 +29,7 @@ impl Step<'_, '_> {
     /// a step of the clock or a stall that may be long past, and what follows counts from it all the same.
     pub fn end_lease(&mut self, queue: QueueNo, index: JobIndex, failure: Failure) {
         let (id, at) = (self.store.id_of(index), self.store.located(index));
-        let ended = self.store.timers.due(index).min(self.now.ceil());
+        let ended = self.store.timers().due(index).min(self.now.ceil());
         let to = destination(self.store, queue, index, failure, ended, self.now);
         let lost = failure == Failure::Lost;
         self.commit(&Fact::LeaseOver { queue, id: &id, lost, counted: true, to }, at);

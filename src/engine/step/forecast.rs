@@ -70,7 +70,7 @@ impl Forecast {
     }
 
     fn count(&mut self, store: &Store, index: JobIndex) {
-        let (job, due) = (store.jobs.get(index), store.timers.due(index));
+        let (job, due) = (store.jobs().get(index), store.timers().due(index));
         if job.stage != Stage::Delayed || job.order >= self.sequence || due <= self.now {
             return;
         }
@@ -102,7 +102,7 @@ pub fn pass_job(
     index: JobIndex,
 ) {
     let forecast = forecast.as_mut().filter(|forecast| forecast.queue == queue);
-    let cursor = cursor_of(wide(store.jobs.get(index).hash));
+    let cursor = cursor_of(wide(store.jobs().get(index).hash));
     if let Some(forecast) = forecast.filter(|forecast| cursor >= forecast.cursor) {
         forecast.count(store, index);
     }

@@ -110,8 +110,7 @@ impl Live {
     }
 
     pub fn list_sweeping(&mut self, store: &mut Store, number: QueueNo) {
-        let queue = store.queue_mut(number);
-        if !std::mem::replace(&mut queue.sweeping, true) {
+        if !std::mem::replace(&mut store.marks_mut(number).sweeping, true) {
             self.sweeping.push_back(number);
         }
     }
@@ -170,14 +169,14 @@ impl Step<'_, '_> {
 
     /// Notes that a job of the queue became ready in this step; `place` is its place if it is new.
     pub fn touch(&mut self, number: QueueNo, place: Option<i64>) {
-        let queue = self.store.queue_mut(number);
-        if queue.line.is_none() {
+        let aside = self.store.aside_mut(number);
+        if aside.line.is_none() {
             return;
         }
         if let Some(place) = place {
-            queue.stale.give(place);
+            aside.stale.give(place);
         }
-        if !std::mem::replace(&mut queue.touched, true) {
+        if !std::mem::replace(&mut self.store.marks_mut(number).touched, true) {
             self.live.touched.push(number);
         }
     }

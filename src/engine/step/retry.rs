@@ -38,10 +38,10 @@ pub fn destination(
     now: Micros,
 ) -> Destination {
     let policy = store.policy(index);
-    let history = store.jobs.history(index).expect("a leased job has a history");
+    let history = store.jobs().history(index).expect("a leased job has a history");
     let used_up = policy.attempts > 0 && history.attempt >= policy.attempts;
     let backoff = || {
-        let wait_ms = policy.backoff.wait_ms(store.jobs.id(index), history.attempt);
+        let wait_ms = policy.backoff.wait_ms(store.jobs().id(index), history.attempt);
         Destination::Delayed { due: ended.plus(wait_ms).max(now.floor()) }
     };
     let dead = |reason| {

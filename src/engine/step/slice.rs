@@ -30,8 +30,18 @@ impl Slice {
         Slice { cursor, left: usize::MAX, piece: usize::MAX, steps: 0, is_over: false }
     }
 
+    /// Goes through the share: `look` visits about so many entries from a cursor on, adds the bytes that it
+    /// compared, and tells where the next piece begins.
+    pub fn go(&mut self, mut look: impl FnMut(u64, usize, &mut u64) -> u64) {
+        while let Some(count) = self.next() {
+            let mut steps = 0;
+            let cursor = look(self.cursor, count, &mut steps);
+            self.looked(cursor, count, steps);
+        }
+    }
+
     /// How many entries to look at next; none when the share is used up or the walk is over.
-    pub fn next(&self) -> Option<usize> {
+    fn next(&self) -> Option<usize> {
         let goes_on = !self.is_over && self.steps < PATTERN_STEPS_PER_TURN;
         goes_on.then_some(self.piece.min(self.left))
     }
@@ -42,7 +52,7 @@ impl Slice {
     }
 
     /// A piece of `count` entries ended at `cursor` after so many bytes compared.
-    pub fn looked(&mut self, cursor: u64, count: usize, steps: u64) {
+    fn looked(&mut self, cursor: u64, count: usize, steps: u64) {
         self.cursor = cursor;
         self.left = self.left.saturating_sub(count);
         self.steps += steps;

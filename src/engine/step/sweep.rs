@@ -22,7 +22,7 @@ impl Step<'_, '_> {
                 && self.sweep_ends(number)
                 && self.sweep_dead(number);
             let queue = self.store.queue(number);
-            if queue.line.is_some() && queue.count(State::Ready) > 0 {
+            if queue.aside.line.is_some() && queue.count(State::Ready) > 0 {
                 // A hand-off that met too many expired jobs goes on behind them.
                 self.touch(number, None);
             }
@@ -34,7 +34,7 @@ impl Step<'_, '_> {
             self.store.rearm(number, opening);
             // A lease that ended with a backoff of 0 left a job that is due now.
             if self.store.queue(number).wake > self.now.floor() {
-                self.store.queue_mut(number).sweeping = false;
+                self.store.marks_mut(number).sweeping = false;
                 return true;
             }
         }
@@ -135,7 +135,7 @@ impl Step<'_, '_> {
                 Peek::Due(index) => index,
                 none => return none == Peek::Empty,
             };
-            match self.live.gate.extension(self.store.timers.due(index), self.now) {
+            match self.live.gate.extension(self.store.timers().due(index), self.now) {
                 Some(lease_end) => {
                     // Nobody could answer for the job when its lease would have ended.
                     let (id, at) = (self.store.id_of(index), self.store.located(index));
@@ -152,7 +152,7 @@ impl Step<'_, '_> {
                 Peek::Due(index) => index,
                 none => return none == Peek::Empty,
             };
-            if self.store.queue(number).has_purged(&self.store.jobs, index) {
+            if self.store.queue(number).has_purged(self.store.jobs(), index) {
                 self.store.pass_purged(number, index);
                 continue;
             }
@@ -162,7 +162,7 @@ impl Step<'_, '_> {
 
     fn end_job(&mut self, queue: QueueNo, index: JobIndex) {
         let (id, at) = (self.store.id_of(index), self.store.located(index));
-        match self.store.jobs.get(index).stage {
+        match self.store.jobs().get(index).stage {
             Stage::Ready => self.expire(queue, index),
             Stage::Dead => drop(self.commit(&Fact::Dropped { queue, id: &id }, at)),
             Stage::Window => drop(self.commit(&Fact::WindowOver { queue, id: &id }, at)),

@@ -91,7 +91,7 @@ impl Search {
     pub fn end_walk(&self, store: &mut Store, client: ClientId) {
         let queue = store.bound_queue(self.queue);
         if queue.is_some_and(|queue| queue.born == self.born) {
-            store.queue_mut(self.queue).ready.end_walk(client);
+            store.walked(self.queue).0.end_walk(client);
         }
     }
 }

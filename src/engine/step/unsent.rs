@@ -118,8 +118,8 @@ impl Taken {
     pub fn shown<'a>(&'a self, store: &'a Store) -> Delivered<'a> {
         let (queue, id, body, history, due, lease) = match *self {
             Taken::Leased { queue, index, token, lease_end, .. } => {
-                let (id, body) = (store.jobs.id(index), store.jobs.body(index));
-                let history = store.jobs.history(index);
+                let (id, body) = (store.jobs().id(index), store.jobs().body(index));
+                let history = store.jobs().history(index);
                 (queue, id, body, history, store.due(index), Some((token, lease_end)))
             }
             Taken::Gone(ref gone) => {

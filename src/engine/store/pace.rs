@@ -83,6 +83,6 @@ impl Queue {
     pub(in crate::engine) fn gives(&self, now: Micros) -> bool {
         !self.pauses.out.holds(now)
             && self.max_leased().is_none_or(|max| self.count(State::Leased) < max)
-            && (self.rate().is_none() || self.pace.allowed() <= now)
+            && (self.rate().is_none() || self.aside.pace.allowed() <= now)
     }
 }

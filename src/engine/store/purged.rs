@@ -87,18 +87,34 @@ impl Floors {
     }
 }
 
-impl Purging {
-    /// Frees up to `budget` jobs of a queue that was removed; true when none is left. Windows stand in
-    /// the queue's wheel of ends and are not told.
-    pub fn clear_slice(
+impl Queue {
+    /// Frees up to `budget` jobs of a queue that was removed; true when none is left. `free` is told each
+    /// job once.
+    pub(super) fn free_slice(
         &mut self,
         timers: &mut Timers,
         chunks: &mut Chunks,
         jobs: &mut Jobs,
         budget: &mut u32,
-        free: &mut impl FnMut(&mut Jobs, JobIndex),
+        mut free: impl FnMut(&mut Jobs, JobIndex),
     ) -> bool {
-        while let Some(part) = self.parts.front_mut() {
+        // Windows stand in this wheel alone; ready and dead jobs are freed where they stand in order.
+        let done = self.ends.clear_slice(timers, budget, |index| {
+            if jobs.get(index).stage == Stage::Window {
+                free(jobs, index);
+            }
+        });
+        if !done {
+            return false;
+        }
+        let purging = self.purging.get_or_insert_default();
+        // The rest goes as if it were purged now.
+        if std::mem::take(&mut self.jobs) > 0 {
+            let (delayed, leases) = (self.delayed.take_all(), self.leases.take_all());
+            let (ready, dead) = (self.ready.take_all(), std::mem::take(&mut self.dead));
+            purging.parts.push_back(Part { delayed, leases, ready, dead, ..Part::default() });
+        }
+        while let Some(part) = purging.parts.front_mut() {
             loop {
                 let batch = part.take_batch(timers, chunks, jobs, *budget);
                 if batch.is_empty() {
@@ -110,7 +126,7 @@ impl Purging {
             if *budget == 0 {
                 return false;
             }
-            self.parts.pop_front();
+            purging.parts.pop_front();
         }
         true
     }
@@ -153,7 +169,7 @@ impl Queue {
 
     /// Whether it was purged before the base file with number `base`, which is being written, was
     /// begun.
-    pub(in crate::engine) fn purged_before(&self, jobs: &Jobs, index: JobIndex, base: u32) -> bool {
+    pub(super) fn purged_before(&self, jobs: &Jobs, index: JobIndex, base: u32) -> bool {
         let Some(purging) = &self.purging else { return false };
         let floors = if purging.base == base { &purging.floors_before } else { &purging.floors };
         // One that came back after that purge may have been purged again by a later one.
@@ -171,7 +187,7 @@ impl Queue {
 
 impl Store {
     /// Removes all jobs of some states at once; tells how many.
-    pub(in crate::engine) fn purge(&mut self, number: QueueNo, purge: Purge) -> u64 {
+    pub(super) fn purge(&mut self, number: QueueNo, purge: Purge) -> u64 {
         let base = if self.bases.is_running() { self.bases.number() } else { 0 };
         let (queue, ..) = self.parts(number);
         // Windows that began at the last sequence are below the floor, too.
@@ -234,7 +250,7 @@ impl Store {
     }
 
     /// Frees about `budget` purged jobs; true when none is left.
-    pub(in crate::engine) fn free_purged(&mut self, budget: &mut u32) -> bool {
+    pub(super) fn free_purged(&mut self, budget: &mut u32) -> bool {
         while let Some(&(number, born)) = self.purging.front() {
             let found = self.bound_queue(number).filter(|queue| queue.born == born);
             // A queue that was removed meanwhile is freed with all it had.

@@ -4,8 +4,8 @@ use crate::engine::model::lateness::Histogram;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings, Side};
 use crate::engine::model::request::State;
 use crate::engine::model::stats::Totals;
+use crate::engine::store::jobs::Stage;
 use crate::engine::store::jobs::index::Table;
-use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
 use crate::engine::store::memory::Weights;
 use crate::engine::store::pace::Pace;
 use crate::engine::store::purged::Purging;
@@ -94,14 +94,28 @@ pub struct Queue {
     pub imaged: u32,
     /// The number of the base file that all its jobs' images have been written to.
     pub walked: u32,
-    /// Who waits for its jobs: the number of a line.
-    pub line: Option<u32>,
-    /// It is in the list of queues whose jobs became ready in this step.
-    pub touched: bool,
     /// It is in the list of queues without a job, and may have one again.
     pub idle: bool,
-    /// It is in the list of queues with due work.
+    /// What decisions note of it.
+    pub aside: Aside,
+    /// The lists of theirs that it is in. Apart from the others, where it takes no room.
+    pub marks: Marks,
+}
+
+/// Lists that a queue is in.
+#[derive(Default, Debug)]
+pub struct Marks {
+    /// Of queues whose jobs became ready in this step.
+    pub touched: bool,
+    /// Of queues with due work.
     pub sweeping: bool,
+}
+
+/// What decisions note of a queue, beside the state.
+#[derive(Default, Debug)]
+pub struct Aside {
+    /// Who waits for its jobs: the number of a line.
+    pub line: Option<u32>,
     /// The places that were given before this step.
     pub stale: Stale,
     /// What its deliveries have used up of its rate.
@@ -133,6 +147,12 @@ impl Stale {
     /// Whether a place was given in an earlier step.
     pub fn holds(self, place: i64) -> bool {
         (self.first..=self.last).contains(&place)
+    }
+}
+
+impl Default for Stale {
+    fn default() -> Stale {
+        Stale::ALL
     }
 }
 
@@ -176,13 +196,9 @@ impl Queue {
             image_bytes: 0,
             imaged: 0,
             walked: 0,
-            line: None,
-            touched: false,
             idle: false,
-            sweeping: false,
-            stale: Stale::ALL,
-            pace: Pace::default(),
-            returned: 0,
+            aside: Aside::default(),
+            marks: Marks::default(),
         }
     }
 
@@ -231,51 +247,5 @@ impl Queue {
             Stage::Ready | Stage::Dead | Stage::Window => &mut self.ends,
             Stage::Vacant => unreachable!("a vacant number has no timer"),
         }
-    }
-}
-
-/// A queue that was removed and whose jobs are still being freed, in slices.
-#[derive(Debug)]
-pub struct Grave(pub Box<Queue>);
-
-impl Grave {
-    /// Frees up to `budget` jobs; true when nothing is left. `free` is told each job once.
-    pub fn free_slice(
-        &mut self,
-        timers: &mut crate::wheel::Timers,
-        chunks: &mut crate::wheel::list::Chunks,
-        jobs: &mut Jobs,
-        budget: &mut u32,
-        mut free: impl FnMut(&mut Jobs, JobIndex),
-    ) -> bool {
-        let queue = &mut *self.0;
-        // Windows stand in this wheel alone; ready and dead jobs are freed where they stand in order.
-        let done = queue.ends.clear_slice(timers, budget, |index| {
-            if jobs.get(index).stage == Stage::Window {
-                free(jobs, index);
-            }
-        });
-        if !done
-            || !queue.delayed.clear_slice(timers, budget, |index| free(jobs, index))
-            || !queue.leases.clear_slice(timers, budget, |index| free(jobs, index))
-        {
-            return false;
-        }
-        while *budget > 0 {
-            if let Some(index) = queue.dead.pop_front(chunks) {
-                free(jobs, index);
-            } else if let Some(index) = queue.ready.at(Side::Left, jobs, chunks) {
-                queue.ready.remove(jobs, chunks, index);
-                free(jobs, index);
-            } else {
-                break;
-            }
-            *budget -= 1;
-        }
-        if *budget == 0 {
-            return false;
-        }
-        let Some(purging) = &mut queue.purging else { return true };
-        purging.clear_slice(timers, chunks, jobs, budget, &mut free)
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use crate::engine::store::jobs::slots::Numbered;
-use crate::engine::store::queue::{Grave, Queue};
+use crate::engine::store::queue::Queue;
 
 /// Removed queues. Putting any number of them here is O(1).
 #[derive(Default, Debug)]
 pub struct Graveyard {
-    graves: VecDeque<Grave>,
+    graves: VecDeque<Box<Queue>>,
     /// Whole databases.
     flushed: Vec<Numbered<Box<Queue>>>,
     /// Other graveyards.
@@ -18,12 +18,12 @@ pub struct Graveyard {
 impl Graveyard {
     /// Adds a queue.
     pub fn put(&mut self, queue: Box<Queue>) {
-        self.graves.push_back(Grave(queue));
+        self.graves.push_back(queue);
     }
 
     /// Adds one that comes first.
-    pub fn put_first(&mut self, grave: Grave) {
-        self.graves.push_front(grave);
+    pub fn put_first(&mut self, queue: Box<Queue>) {
+        self.graves.push_front(queue);
     }
 
     /// Adds all queues of a database.
@@ -46,7 +46,7 @@ impl Graveyard {
     }
 
     /// Takes one out.
-    pub fn next(&mut self) -> Option<Grave> {
+    pub fn next(&mut self) -> Option<Box<Queue>> {
         if let Some(grave) = self.graves.pop_front() {
             return Some(grave);
         }
@@ -55,7 +55,7 @@ impl Graveyard {
             if queues.len() == 0 {
                 self.flushed.pop();
             }
-            return queue.map(Grave);
+            return queue;
         }
         let other = self.others.last_mut()?;
         let grave = other.next();

@@ -65,10 +65,10 @@ pub fn tell(events: &mut Events, store: &Store, fact: &Fact<'_>, at: Located) {
 
 /// Notes that a job falls due.
 pub fn tell_due(events: &mut Events, store: &Store, queue: QueueNo, index: JobIndex) {
-    let (queue, id) = (store.queue(queue), store.jobs.id(index));
+    let (queue, id) = (store.queue(queue), store.jobs().id(index));
     events.push(Told { event: Event::Due, db: queue.db, queue: &queue.name, id });
 }
 
 fn is_job(store: &Store, at: Located) -> bool {
-    at.index.is_some_and(|index| store.jobs.get(index).stage != Stage::Window)
+    at.index.is_some_and(|index| store.jobs().get(index).stage != Stage::Window)
 }

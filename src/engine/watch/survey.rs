@@ -49,7 +49,7 @@ pub fn walk(
         let _ = store.open_ahead(number, None, 1, &mut OPEN_STEPS.clone());
         let queue = store.queue(number);
         let stats = store.stats_of(number, waiters(queue.db, &queue.name) as u64, now);
-        visit(QueueView { db: queue.db, name: &queue.name, stats, returned: queue.returned });
+        visit(QueueView { db: queue.db, name: &queue.name, stats, returned: queue.aside.returned });
         walk = next;
     }
     Some(walk)

@@ -102,7 +102,7 @@ impl Tally {
             Fact::Unleased { .. } | Fact::Unpopped { .. } => self.returned += 1,
             Fact::Acked { .. } => {
                 self.acked += 1;
-                let begun = at.index.and_then(|index| store.jobs.history(index)?.delivered());
+                let begun = at.index.and_then(|index| store.jobs().history(index)?.delivered());
                 begun.into_iter().for_each(|begun| self.held.record(now.0.saturating_sub(begun.0)));
             }
             Fact::Nacked { to, .. } => {
@@ -117,7 +117,7 @@ impl Tally {
             Fact::Expired { .. } => self.expired += 1,
             Fact::Deleted { .. } => {
                 // A window that REPLACE passes is no job.
-                let job = at.index.map(|index| store.jobs.get(index));
+                let job = at.index.map(|index| store.jobs().get(index));
                 self.deleted += u64::from(job.is_some_and(|job| job.stage != Stage::Window));
             }
             Fact::Purged { count, .. } => self.deleted += count,

@@ -263,7 +263,7 @@ impl<'e> Account<'e> {
         }
         let target = self.taken[at] + self.left;
         let walk = self.walks[at]
-            .get_or_insert_with(|| Box::new(queue.ready.iter(side, &store.jobs, &store.chunks)));
+            .get_or_insert_with(|| Box::new(queue.ready.iter(side, store.jobs(), store.chunks())));
         while self.walked[at] < target {
             let Some(index) = walk.next() else { return };
             let past = |expiry| expiry <= now.floor();
@@ -274,7 +274,7 @@ impl<'e> Account<'e> {
                 continue;
             }
             self.walked[at] += 1;
-            let data_bytes = store.jobs.get(index).data_bytes() as u64;
+            let data_bytes = store.jobs().get(index).data_bytes() as u64;
             let bytes = data_bytes + self.name_bytes + DELIVERED_BYTES;
             self.unread += bytes;
             self.largest = self.largest.max(bytes);
@@ -299,9 +299,9 @@ impl<'e> Account<'e> {
         }
         let behind = count - 1 - hi;
         let (from, skip) = if lo <= behind { (Side::Left, lo) } else { (Side::Right, behind) };
-        let jobs = queue.ready.iter(from, &store.jobs, &store.chunks);
+        let jobs = queue.ready.iter(from, store.jobs(), store.chunks());
         for index in jobs.skip(skip as usize).take((hi - lo + 1) as usize) {
-            if !visit(store.jobs.get(index)) {
+            if !visit(store.jobs().get(index)) {
                 break;
             }
         }

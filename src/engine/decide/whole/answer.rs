@@ -148,7 +148,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         let came = account.came > 0;
         let of = |queue: &&Queue| {
             let index = store.locate(queue.number, id).index?;
-            let error = store.jobs.history(index).and_then(|history| history.error.as_ref());
+            let error = store.jobs().history(index).and_then(|history| history.error.as_ref());
             let backoff = backoff_bytes(&store.policy(index).backoff);
             Some(backoff + error.map_or(0, |error| error.len() as u64))
         };
@@ -175,7 +175,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         };
         let mut show = |jobs: &mut dyn Iterator<Item = JobIndex>| {
             for index in jobs.take(most) {
-                let size = store.jobs.get(index).data_bytes() as u64 + DELIVERED_BYTES;
+                let size = store.jobs().get(index).data_bytes() as u64 + DELIVERED_BYTES;
                 (bytes, largest) = (bytes + size, largest.max(size));
             }
         };
@@ -183,12 +183,12 @@ impl<'e, 'r> Plan<'e, 'r> {
             match state {
                 State::Ready => {
                     for side in account.sides(None) {
-                        show(&mut queue.ready.iter(*side, &store.jobs, &store.chunks));
+                        show(&mut queue.ready.iter(*side, store.jobs(), store.chunks()));
                     }
                 }
-                State::Dead => show(&mut queue.dead.iter(&store.chunks)),
-                State::Delayed => show(&mut queue.delayed.iter_front(&store.timers)),
-                State::Leased => show(&mut queue.leases.iter_front(&store.timers)),
+                State::Dead => show(&mut queue.dead.iter(store.chunks())),
+                State::Delayed => show(&mut queue.delayed.iter_front(store.timers())),
+                State::Leased => show(&mut queue.leases.iter_front(store.timers())),
             }
         }
         let cap = REPLY_BYTES_MAX as u64 + largest + count * DELIVERED_BYTES;

@@ -12,6 +12,7 @@
 
 mod account;
 mod answer;
+mod needs;
 mod plan;
 
 use crate::engine::decide::inspect;
@@ -26,7 +27,7 @@ use crate::time::Micros;
 use plan::Plan;
 use std::borrow::Cow;
 
-pub use plan::Needs;
+pub use needs::Needs;
 
 /// What is to happen as one.
 #[derive(Debug)]

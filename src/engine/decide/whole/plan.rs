@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use ahash::RandomState;
 
 use crate::engine::decide::whole::account::{Account, DELIVERED_BYTES, EXPIRED_MAX};
+use crate::engine::decide::whole::needs::Needs;
 use crate::engine::model::queue_settings::{Pause, QueueSettings};
 use crate::engine::model::request::{
     Add, Direction, ListPop, Move, Push, QueueName, Redrive, Request, Reserve, Side, State, Taken,
@@ -20,58 +21,8 @@ use crate::engine::store::jobs::{JOB_BYTES, Stage};
 use crate::engine::store::queue::{QUEUE_BYTES, Queue};
 use crate::error::{Error, Shown};
 use crate::ids::{DATABASES, Db, QueueNo};
-use crate::limits::{
-    COUNT_MAX, DEAD_COUNT_DEFAULT, REPLY_BYTES_MAX, TRANSACTION_COST_MAX,
-    TRANSACTION_REPLY_BYTES_MAX,
-};
+use crate::limits::{COUNT_MAX, DEAD_COUNT_DEFAULT, REPLY_BYTES_MAX, TRANSACTION_COST_MAX};
 use crate::time::Micros;
-
-/// What a transaction needs, at the most.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Needs {
-    /// Entries looked at or taken.
-    pub entries: u64,
-    /// Bytes of all replies.
-    pub reply_bytes: u64,
-    /// Bytes of the largest of them.
-    pub largest_bytes: u64,
-    /// Bytes of the jobs that it pops: kept until their replies have begun to leave.
-    pub in_hand_bytes: u64,
-    /// Bytes of facts.
-    pub facts_bytes: u64,
-}
-
-impl Needs {
-    /// One command more.
-    pub fn add(&mut self, entries: u64, reply_bytes: u64) {
-        self.entries = self.entries.saturating_add(entries);
-        self.reply_bytes = self.reply_bytes.saturating_add(reply_bytes);
-        self.largest_bytes = self.largest_bytes.max(reply_bytes);
-    }
-
-    /// Whether its client may hold so much.
-    pub fn check_held(&self, max: u64) -> Result<(), Error> {
-        let held_bytes = self.reply_bytes.saturating_add(self.in_hand_bytes);
-        if held_bytes > max {
-            return Err(Error::TransactionHeld { held_bytes, max });
-        }
-        Ok(())
-    }
-
-    /// Whether that is not too much. What one command may answer by itself it may answer in a
-    /// transaction, too.
-    pub fn check(&self) -> Result<(), Error> {
-        let Needs { entries, reply_bytes, largest_bytes, .. } = *self;
-        if entries > TRANSACTION_COST_MAX {
-            return Err(Error::TransactionEntries { entries, max: TRANSACTION_COST_MAX });
-        }
-        let max = TRANSACTION_REPLY_BYTES_MAX;
-        if reply_bytes - largest_bytes > max {
-            return Err(Error::TransactionReplies { reply_bytes, largest_bytes, max });
-        }
-        Ok(())
-    }
-}
 
 /// See the module.
 pub(super) struct Plan<'e, 'r> {
@@ -212,7 +163,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         let account = self.account(name);
         let of = |queue: &&Queue| {
             let index = store.locate(queue.number, id).index?;
-            Some(store.jobs.get(index).data_bytes() as u64 + account.name_bytes + DELIVERED_BYTES)
+            Some(store.jobs().get(index).data_bytes() as u64 + account.name_bytes + DELIVERED_BYTES)
         };
         let there = account.queues.iter().filter_map(of).max().unwrap_or(0);
         there.max(account.came_largest)
@@ -257,7 +208,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         if let Some(id) = add.id {
             let only = account.only();
             let old = only.and_then(|queue| store.locate(queue.number, id).index);
-            let state = old.and_then(|index| store.jobs.get(index).stage.state());
+            let state = old.and_then(|index| store.jobs().get(index).stage.state());
             if old.is_some() && !account.touched {
                 if add.taken != Taken::Replace {
                     return Ok(());
@@ -405,8 +356,8 @@ impl<'e, 'r> Plan<'e, 'r> {
             count += 1;
             let Some(queue) = account.only() else { continue };
             let Some(index) = store.locate(queue.number, id).index else { continue };
-            let token_is = |token| store.jobs.history(index).is_some_and(|of| of.token == token);
-            let ends = match (store.jobs.get(index).stage, token) {
+            let token_is = |token| store.jobs().history(index).is_some_and(|of| of.token == token);
+            let ends = match (store.jobs().get(index).stage, token) {
                 (Stage::Leased, Some(token)) => token_is(token) && !account.cleared,
                 (Stage::Leased, None) => force && !account.cleared,
                 (Stage::Delayed, None) => !account.cleared,
@@ -448,9 +399,9 @@ impl<'e, 'r> Plan<'e, 'r> {
         match account.only() {
             Some(queue) if count <= TRANSACTION_COST_MAX => {
                 let (most, came) = (count + account.left, account.came_bytes);
-                let dead = queue.dead.iter(&store.chunks).take(most as usize);
+                let dead = queue.dead.iter(store.chunks()).take(most as usize);
                 let shown = account.name_bytes + DELIVERED_BYTES;
-                let sizes = dead.map(|index| store.jobs.get(index).data_bytes() as u64 + shown);
+                let sizes = dead.map(|index| store.jobs().get(index).data_bytes() as u64 + shown);
                 (bytes, largest) = sizes.fold((came, account.came_largest), |(sum, max), size| {
                     (sum + size, max.max(size))
                 });

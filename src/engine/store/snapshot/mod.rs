@@ -23,7 +23,7 @@ use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
 use crate::engine::store::jobs::policies::Policies;
 use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
-use crate::engine::store::queue::{Grave, Queue};
+use crate::engine::store::queue::Queue;
 use crate::engine::store::{Located, Store};
 use crate::ids::{DATABASES, PolicyNo, QueueNo};
 use record::Counts;
@@ -57,7 +57,7 @@ struct Running {
     pending: Vec<JobIndex>,
     pending_of: QueueNo,
     /// A removed queue that is being walked, and how far.
-    grave: Option<(Grave, Scan)>,
+    grave: Option<(Box<Queue>, Scan)>,
     walk: Walk,
 }
 
@@ -242,7 +242,7 @@ impl Store {
         self.bases.output = Vec::new();
         if let Some(running) = self.bases.running.take() {
             if let Some((grave, _)) = running.grave {
-                self.graveyard.put(grave.0);
+                self.graveyard.put(grave);
             }
             self.graveyard.put_graveyard(std::mem::take(&mut self.kept));
         }
@@ -265,15 +265,14 @@ impl Store {
         }
     }
 
-    fn walk_grave(&mut self, mut grave: Grave, scan: Scan) {
-        let queue = &mut *grave.0;
+    fn walk_grave(&mut self, mut queue: Box<Queue>, scan: Scan) {
         match scan {
-            Scan::From(cursor) if self.bases.needs(queue) => {
-                self.bases.image_queue(queue);
-                let scan = self.bases.scan(&self.jobs, queue, cursor);
-                self.bases.running().grave = Some((grave, scan));
+            Scan::From(cursor) if self.bases.needs(&queue) => {
+                self.bases.image_queue(&mut queue);
+                let scan = self.bases.scan(&self.jobs, &queue, cursor);
+                self.bases.running().grave = Some((queue, scan));
             }
-            _ => self.graveyard.put(grave.0),
+            _ => self.graveyard.put(queue),
         }
     }
 
