@@ -105,6 +105,9 @@ struct Stall {
 /// The flow of the turn and what is left of its room.
 #[derive(Debug)]
 pub struct Gate {
+    /// Of [`SIZES`], which are asked for with every job.
+    taking: u64,
+    passing: u64,
     bytes: u64,
     reserve_bytes: u64,
     base_bytes_max: u64,
@@ -139,6 +142,8 @@ impl Default for Gate {
     /// With room for whatever comes.
     fn default() -> Gate {
         Gate {
+            taking: SIZES.taking,
+            passing: SIZES.passing,
             bytes: u64::MAX,
             reserve_bytes: 0,
             base_bytes_max: u64::MAX,
@@ -308,12 +313,12 @@ impl Gate {
 
     /// Whether one more step of passing time fits.
     pub fn lets_time_pass(&self) -> bool {
-        !self.paused && self.has_room(SIZES.passing)
+        !self.paused && self.has_room(self.passing)
     }
 
     /// Whether a job may be handed to a client that waits.
     pub fn serves(&self) -> bool {
-        !self.held && !self.defers && self.has_room(SIZES.taking)
+        !self.held && !self.defers && self.has_room(self.taking)
     }
 
     /// Whether waiters are served later.
@@ -328,7 +333,7 @@ impl Gate {
 
     /// Whether the request being decided may take one more job.
     pub fn lets_take(&self) -> bool {
-        !self.held && self.bytes >= SIZES.taking
+        !self.held && self.bytes >= self.taking
     }
 
     /// Whether facts of so many bytes fit that the request being decided makes.

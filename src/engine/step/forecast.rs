@@ -14,7 +14,6 @@
 //! it, so every other job is met exactly once.
 
 use crate::engine::model::fact::Fact;
-use crate::engine::store::apply::queue_of;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::cursor_of;
 use crate::engine::store::jobs::{JobIndex, Stage};
@@ -85,7 +84,7 @@ impl Forecast {
 /// A fact is about to be applied: a delayed job that it names stops being so, or goes on with another
 /// sequence. What is purged is no more to be told of.
 pub fn pass(forecast: &mut Option<Box<Forecast>>, store: &Store, fact: &Fact<'_>, at: Located) {
-    match (queue_of(fact), at.index) {
+    match (fact.queue(), at.index) {
         (Some(queue), Some(index)) => pass_job(forecast, store, queue, index),
         (Some(queue), None) if matches!(fact, Fact::Purged { .. }) => {
             forecast.take_if(|forecast| forecast.queue == queue);

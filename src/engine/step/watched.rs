@@ -8,7 +8,6 @@ use ahash::RandomState;
 
 use crate::engine::model::fact::Fact;
 use crate::engine::store::Store;
-use crate::engine::store::apply::queue_of;
 use crate::engine::store::queue::Queue;
 use crate::ids::{ClientId, DATABASES, Db, QueueNo};
 
@@ -82,7 +81,7 @@ impl Watched {
 pub fn comes(store: &Store, fact: &Fact<'_>) -> Option<QueueNo> {
     let renamed = matches!(fact, Fact::Renamed { .. });
     let exists = |number: &QueueNo| store.bound_queue(*number).is_some_and(Queue::exists);
-    queue_of(fact).filter(|number| renamed || !exists(number))
+    fact.queue().filter(|number| renamed || !exists(number))
 }
 
 #[cfg(test)]

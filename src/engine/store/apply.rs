@@ -38,7 +38,7 @@ pub struct Swept {
 impl Store {
     /// Applies a fact of a turn that happened at `now`.
     pub fn apply(&mut self, now: Micros, fact: &Fact<'_>) {
-        let located = match subject(fact) {
+        let located = match fact.subject() {
             Some((queue, id)) => self.locate(queue, id),
             None => Located::NOTHING,
         };
@@ -407,49 +407,13 @@ impl Store {
 
     /// A queue without a job and a window lives on for its totals, from its last use on.
     fn note_use(&mut self, fact: &Fact<'_>, now: Millis) {
-        let Some(number) = queue_of(fact) else { return };
+        let Some(number) = fact.queue() else { return };
         let queue = self.queue_mut(number);
         queue.used = now;
         queue.version += 1;
         if !queue.exists() && queue.windows == 0 {
             self.note_idle(number, now);
         }
-    }
-}
-
-/// The job that a fact is about, where it is one by id.
-fn subject<'f>(fact: &'f Fact<'_>) -> Option<(QueueNo, &'f [u8])> {
-    Some(match *fact {
-        Fact::Added { queue, id: FactId::Given(id), .. } => (queue, id),
-        Fact::Unpopped { queue, ref image } => (queue, image.id),
-        Fact::Leased { queue, id, .. }
-        | Fact::Popped { queue, id, .. }
-        | Fact::Unleased { queue, id, .. }
-        | Fact::Acked { queue, id, .. }
-        | Fact::Nacked { queue, id, .. }
-        | Fact::Extended { queue, id, .. }
-        | Fact::LeaseOver { queue, id, .. }
-        | Fact::Deleted { queue, id, .. }
-        | Fact::Expired { queue, id, .. }
-        | Fact::Dropped { queue, id, .. }
-        | Fact::Rescheduled { queue, id, .. }
-        | Fact::Redriven { queue, id, .. }
-        | Fact::WindowOver { queue, id, .. } => (queue, id),
-        _ => return None,
-    })
-}
-
-/// The queue that a fact leaves bound.
-pub(in crate::engine) fn queue_of(fact: &Fact<'_>) -> Option<QueueNo> {
-    match *fact {
-        Fact::QueueBound { queue, .. }
-        | Fact::Due { queue, .. }
-        | Fact::Configured { queue, .. }
-        | Fact::Paused { queue, .. }
-        | Fact::Purged { queue, .. }
-        | Fact::Renamed { queue, .. }
-        | Fact::Added { queue, id: FactId::Made(_), .. } => Some(queue),
-        _ => subject(fact).map(|(queue, _)| queue),
     }
 }
 

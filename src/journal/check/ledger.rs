@@ -90,9 +90,6 @@ impl Ledger {
                 self.bind(queue, db);
                 self.tell_queue(queue);
             }
-            Fact::Due { queue, .. }
-            | Fact::Configured { queue, .. }
-            | Fact::Paused { queue, .. } => self.tell_queue(queue),
             Fact::Purged { queue, count, .. } => self.purge(queue, count),
             Fact::Renamed { queue, over, .. } => {
                 over.map(|over| self.queues.remove(&over));
@@ -113,19 +110,17 @@ impl Ledger {
                 self.begin(queue, &token::written(number));
             }
             Fact::Unpopped { queue, ref image } => self.begin(queue, image.id),
-            Fact::Leased { queue, id, .. }
-            | Fact::Unleased { queue, id }
-            | Fact::Nacked { queue, id, .. }
-            | Fact::Extended { queue, id, .. }
-            | Fact::LeaseOver { queue, id, .. }
-            | Fact::Rescheduled { queue, id, .. }
-            | Fact::Redriven { queue, id, .. } => self.tell(queue, id),
             Fact::Popped { queue, id, window_end, .. }
             | Fact::Acked { queue, id, window_end }
             | Fact::Expired { queue, id, window_end } => self.end(queue, id, window_end),
             Fact::Deleted { queue, id }
             | Fact::Dropped { queue, id }
             | Fact::WindowOver { queue, id } => self.end(queue, id, Millis(0)),
+            // A job goes on, or the queue is about to have something else beside its jobs.
+            _ => match (fact.subject(), fact.queue()) {
+                (Some((queue, id)), _) => self.tell(queue, id),
+                (None, queue) => queue.into_iter().for_each(|queue| self.tell_queue(queue)),
+            },
         }
     }
 

@@ -292,32 +292,7 @@ pub fn told<'f>(fact: &Fact<'f>) -> Option<(QueueNo, Cow<'f, [u8]>)> {
         Fact::Added { queue, id: FactId::Made(made), .. } => {
             Some((queue, token::written(made).to_vec().into()))
         }
-        Fact::Added { queue, id: FactId::Given(id), .. }
-        | Fact::Unpopped { queue, image: Popped { id, .. } }
-        | Fact::Leased { queue, id, .. }
-        | Fact::Popped { queue, id, .. }
-        | Fact::Unleased { queue, id }
-        | Fact::Acked { queue, id, .. }
-        | Fact::Nacked { queue, id, .. }
-        | Fact::Extended { queue, id, .. }
-        | Fact::LeaseOver { queue, id, .. }
-        | Fact::Deleted { queue, id }
-        | Fact::Expired { queue, id, .. }
-        | Fact::Dropped { queue, id }
-        | Fact::Rescheduled { queue, id, .. }
-        | Fact::Redriven { queue, id, .. }
-        | Fact::WindowOver { queue, id } => Some((queue, id.into())),
-        Fact::QueueBound { .. }
-        | Fact::Renamed { .. }
-        | Fact::Purged { .. }
-        | Fact::QueueRemoved { .. }
-        | Fact::QueueForgotten { .. }
-        | Fact::PolicyBound { .. }
-        | Fact::PolicyForgotten { .. }
-        | Fact::Flushed { .. }
-        | Fact::Due { .. }
-        | Fact::Configured { .. }
-        | Fact::Paused { .. } => None,
+        _ => fact.subject().map(|(queue, id)| (queue, id.into())),
     }
 }
 

@@ -239,6 +239,44 @@ pub enum Fact<'a> {
     },
 }
 
+impl<'a> Fact<'a> {
+    /// The job that it is about and the job's queue, unless the engine made the id.
+    pub fn subject(&self) -> Option<(QueueNo, &'a [u8])> {
+        Some(match *self {
+            Fact::Added { queue, id: FactId::Given(id), .. } => (queue, id),
+            Fact::Unpopped { queue, image } => (queue, image.id),
+            Fact::Leased { queue, id, .. }
+            | Fact::Popped { queue, id, .. }
+            | Fact::Unleased { queue, id, .. }
+            | Fact::Acked { queue, id, .. }
+            | Fact::Nacked { queue, id, .. }
+            | Fact::Extended { queue, id, .. }
+            | Fact::LeaseOver { queue, id, .. }
+            | Fact::Deleted { queue, id, .. }
+            | Fact::Expired { queue, id, .. }
+            | Fact::Dropped { queue, id, .. }
+            | Fact::Rescheduled { queue, id, .. }
+            | Fact::Redriven { queue, id, .. }
+            | Fact::WindowOver { queue, id, .. } => (queue, id),
+            _ => return None,
+        })
+    }
+
+    /// The queue that it is about and leaves bound.
+    pub fn queue(&self) -> Option<QueueNo> {
+        match *self {
+            Fact::QueueBound { queue, .. }
+            | Fact::Due { queue, .. }
+            | Fact::Configured { queue, .. }
+            | Fact::Paused { queue, .. }
+            | Fact::Purged { queue, .. }
+            | Fact::Renamed { queue, .. }
+            | Fact::Added { queue, id: FactId::Made(_), .. } => Some(queue),
+            _ => self.subject().map(|(queue, _)| queue),
+        }
+    }
+}
+
 /// The facts of a turn, encoded, in order.
 #[derive(Default, Debug)]
 pub struct Facts {

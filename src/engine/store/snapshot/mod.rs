@@ -18,7 +18,6 @@ pub mod load;
 pub mod record;
 
 use crate::engine::model::fact::Fact;
-use crate::engine::store::apply::queue_of;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
 use crate::engine::store::jobs::policies::Policies;
@@ -175,7 +174,7 @@ impl Store {
                 self.bases.image_policy(&mut self.policies, number);
             }
             _ => {
-                let Some(queue) = queue_of(fact) else { return };
+                let Some(queue) = fact.queue() else { return };
                 self.image_queue(queue);
                 if let Some(index) = at.index {
                     self.image_job(queue, index);
