@@ -133,7 +133,7 @@ impl Engine {
     /// A request of the client that was half done ([`Outcome::Again`]) is not asked again. What was done
     /// of it stays.
     pub fn abandon(&mut self, client: ClientId) {
-        self.live.abandon(&mut self.store, client);
+        self.live.abandon(client);
     }
 
     /// Begins a transaction. Cost: about that of running it.
@@ -340,7 +340,7 @@ impl Engine {
     /// for recovery, which lets no time pass.
     pub fn tidy_applied(&mut self, mut budget: u32) {
         if self.store.bury_slice(&mut budget) {
-            self.store.tidy(None, &mut budget, true, |_| false);
+            self.store.tidy(None, &mut budget, true);
         }
     }
 

@@ -178,23 +178,6 @@ impl Chunks {
         (chunk.prev != NONE).then(|| self.last_of(chunk.prev))
     }
 
-    /// The last key of the chunk that `place` is in, with its place, and how many keys lie from
-    /// `place` to it, both counted: what one look at a chunk can pass.
-    pub fn to_chunk_end(&self, place: Place) -> (Key, Place, u32) {
-        let chunk = self.pool.get(place.chunk());
-        let from = chunk.mask & (u32::MAX << place.position());
-        let (key, end) = self.last_of(place.chunk());
-        (key, end, from.count_ones())
-    }
-
-    /// As [`Chunks::to_chunk_end`], towards the first key of the chunk.
-    pub fn to_chunk_start(&self, place: Place) -> (Key, Place, u32) {
-        let chunk = self.pool.get(place.chunk());
-        let to = chunk.mask & (u32::MAX >> (31 - place.position()));
-        let (key, start) = self.first_of(place.chunk());
-        (key, start, to.count_ones())
-    }
-
     fn first_of(&self, at: u32) -> (Key, Place) {
         self.key_at(at, self.pool.get(at).mask.trailing_zeros())
     }

@@ -8,6 +8,7 @@ use delayd::engine::model::request::{
     Add, Find, ListPop, Move, Push, QueueName, Request, Shape, Side, State, Wait,
 };
 use delayd::ids::Db;
+use delayd::limits::LISTED_MAX;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -359,69 +360,69 @@ fn jobs_that_expired_are_passed_over() {
     assert_eq!(bench.stats("q").totals.expired, 1);
 }
 
-/// LPOS and LREM look at a job at a time: with many of them others come in between, and take what
-/// stands before and behind the search, and what it stands at.
+/// A list of any length holds nobody up: what is beyond the bound is refused, and nothing is removed then.
 #[test]
-fn a_long_search_goes_on_in_slices_while_the_list_changes() {
+fn there_is_an_end_to_what_one_command_looks_at() {
     let mut bench = Bench::new();
-    let bodies: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
-    let words: Vec<&[u8]> = bodies.iter().map(|body| body.as_bytes()).collect();
+    let words: Vec<&[u8]> = vec![b"x"; LISTED_MAX as usize - 1];
     bench.ask(9, push("q", RIGHT, &words));
-    let find = |body: &'static str, from| {
-        let (queue, body) = (queue("q"), body.as_bytes());
-        Request::Find(Find { queue, body, from, skipped: 0, count: None, looked_at_max: 0 })
-    };
-    for (body, from, place) in [("19990", LEFT, 19_990), ("10", RIGHT, 10)] {
-        bench.take_told();
-        let mut slices = 0;
-        while bench.ask(1, find(body, from)) == Outcome::Again {
-            slices += 1;
-            // Behind the search, from its side.
-            bench.ask(2, list_pop(Q, from, 1, Wait::No));
-            bench.ask(2, push("q", from, &[b"new", b"new"]));
-            if slices == 3 {
-                let (queue, from) = (queue("q"), LEFT);
-                let at = Request::DeleteEqual { queue, body: b"10000", from, count: 1 };
-                while bench.ask(3, at.clone()) == Outcome::Again {}
-            }
-        }
-        assert!(slices > 3, "{slices} slices");
-        let told = bench.take_told();
-        let told: i64 = told.last().unwrap()["1:".len()..].parse().unwrap();
-        // From the left each slice has brought one more in the end; from the right none before it.
-        let before = if from == LEFT { place + slices - 1 } else { place + 4 };
-        assert!((told - before).abs() <= 1, "{told} for {before} after {slices} slices");
-        let at = Request::At { queue: queue("q"), place: told };
-        while bench.ask(1, at.clone()) == Outcome::Again {}
-        assert_eq!(bench.take_told(), [format!("1:{body}")]);
-    }
-    // A client that leaves amid a search leaves nothing behind.
-    assert_eq!(bench.ask(1, find("none", LEFT)), Outcome::Again);
-    bench.closed(1);
-    assert_eq!(bench.ask(1, find("none", LEFT)), Outcome::Again);
-    bench.ask(2, remove(Q));
+    bench.ask(9, push("q", RIGHT, &[b"last", b"after"]));
     bench.take_told();
-    bench.check(1, find("none", LEFT), &["1:nil"]);
+    let (queue, count) = (queue("q"), LISTED_MAX as i64 + 1);
+    let find = |body: &'static str, from, looked_at_max| {
+        let (body, skipped, count) = (body.as_bytes(), 0, None);
+        Request::Find(Find { queue, body, from, skipped, count, looked_at_max })
+    };
+    bench.check(1, find("last", LEFT, 0), &[&format!("1:{}", count - 2)]);
+    bench.check(1, find("after", LEFT, 0), &["1:ERR"]);
+    bench.check(1, find("after", LEFT, LISTED_MAX), &["1:nil"]);
+    bench.check(1, find("after", RIGHT, 0), &[&format!("1:{}", count - 1)]);
+    let range = |start, stop| Request::Range { queue, start, stop };
+    bench.check(1, range(0, -1), &["1:ERR"]);
+    bench.check(1, range(-2, -1), &["1:last after"]);
+    bench.ask(1, range(1, -1));
+    assert_eq!(
+        bench.take_told()[0].len(),
+        "1:".len() + 2 * (count - 3) as usize + "last after".len()
+    );
+    // What is passed over counts for less, from the nearer side.
+    for _ in 0..4 {
+        bench.ask(9, push("q", RIGHT, &words));
+    }
+    bench.take_told();
+    bench.check(1, Request::At { queue, place: count - 1 }, &["1:after"]);
+    bench.check(1, Request::Range { queue, start: count - 2, stop: count - 1 }, &["1:last after"]);
+    // EXEC has bounded it before.
+    bench.ask_in_transaction(1, find("after", LEFT, 0));
+    bench.told(&[&format!("1:{}", count - 1)]);
+
+    let delete = |body: &'static str, from, count| {
+        let body = body.as_bytes();
+        Request::DeleteEqual { queue, body, from, count }
+    };
+    bench.check(1, delete("last", LEFT, 0), &["1:ERR"]);
+    bench.check(1, delete("last", LEFT, 1), &["1:1"]);
+    bench.check(1, delete("after", RIGHT, 1), &["1:ERR"]);
+    bench.check(1, len("q", State::Ready), &[&format!("1:{}", 5 * count - 9)]);
 }
 
+/// Bodies that differ in their last byte are compared as a whole.
 #[test]
-fn lrem_removes_at_its_end_what_is_there_still() {
+fn long_bodies_count_for_several_jobs() {
     let mut bench = Bench::new();
-    let mut words: Vec<&[u8]> = vec![b"x"; 10_000];
-    (words[0], words[1], words[5_000], words[9_999]) = (b"a", b"a", b"a", b"a");
-    bench.ask(9, push("q", RIGHT, &words));
-    let (queue, body) = (queue("q"), &b"a"[..]);
-    let request = Request::DeleteEqual { queue, body, from: LEFT, count: 3 };
-    assert_eq!(bench.ask(1, request.clone()), Outcome::Again);
-    bench.take_told();
-    bench.check(2, list_pop(Q, LEFT, 1, Wait::No), &["2:a"]);
-    while bench.ask(1, request.clone()) == Outcome::Again {
-        bench.told(&[]);
+    let body = vec![b'y'; 1 << 20];
+    let words: Vec<&[u8]> = vec![&body; 32];
+    for _ in 0..4 {
+        bench.ask(9, push("q", RIGHT, &words));
     }
-    bench.told(&["1:3"]);
-    let all = Request::DeleteEqual { queue, body: b"x", from: LEFT, count: 0 };
-    while bench.ask(1, all.clone()) == Outcome::Again {}
-    bench.told(&["1:9996"]);
+    bench.take_told();
+    let mut other = body.clone();
+    *other.last_mut().unwrap() = b'z';
+    let queue = queue("q");
+    let delete = |body, count| Request::DeleteEqual { queue, body, from: LEFT, count };
+    bench.check(1, delete(&other.clone().leak()[..], 0), &["1:ERR"]);
+    bench.check(1, delete(b"z", 0), &["1:0"]);
+    bench.check(1, delete(&body.clone().leak()[..], 3), &["1:3"]);
 }
 
 #[test]
@@ -481,22 +482,17 @@ fn what_is_too_much_for_one_reply_or_one_step_is_refused() {
     let (all, queue) = (Some(0), queue("q"));
     let find = Request::Find(Find { queue, body, from, skipped, count: all, looked_at_max });
     let remove = Request::DeleteEqual { queue, body, from, count: 0 };
-    for request in [find, remove] {
-        bench.take_told();
-        while bench.ask(1, request.clone()) == Outcome::Again {}
-        bench.told(&["1:ERR"]);
-    }
+    bench.take_told();
+    bench.check(1, find, &["1:ERR"]);
+    bench.check(1, remove, &["1:ERR"]);
     bench.check(1, len("q", State::Ready), &["1:10001"]);
-    // Where a transaction may look at so many it is done in one go.
-    bench.ask_in_transaction(1, Request::DeleteEqual { queue, body, from, count: 10_000 });
-    bench.told(&["1:10000"]);
+    bench.check(1, Request::DeleteEqual { queue, body, from, count: 10_000 }, &["1:10000"]);
 
     let large = vec![b'y'; 4 << 20];
     bench.ask(9, push("r", RIGHT, &[&large, &large, &large, &large]));
     bench.take_told();
-    while bench.ask(1, list("r")) == Outcome::Again {}
-    bench.told(&["1:ERR"]);
+    bench.check(1, list("r"), &["1:ERR"]);
     let queue = QueueName { db: Db(0), name: b"r" };
-    while bench.ask(1, Request::Range { queue, start: 1, stop: 3 }) == Outcome::Again {}
+    bench.ask(1, Request::Range { queue, start: 1, stop: 3 });
     assert_eq!(bench.take_told()[0].len(), 2 + 3 * (4 << 20) + 2);
 }

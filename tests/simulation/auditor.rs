@@ -75,8 +75,6 @@ pub struct Auditor {
     /// What the forecasts that clients have begun may say.
     pub forecasts: BTreeMap<ClientId, Vec<Vec<u64>>>,
     gave_up: bool,
-    /// Who was told to ask again.
-    pub resumed: BTreeSet<ClientId>,
     pub journal: Journal,
     /// What was seen, so that a run that tests nothing is noticed.
     pub seen: BTreeMap<&'static str, u64>,
@@ -319,7 +317,6 @@ impl<'c> Check<'c> {
             Some(Outcome::Again) => {
                 assert!(alone, "a prepared request is not interrupted in a transaction");
                 self.auditor.note("again");
-                self.auditor.resumed.insert(client);
                 if let Request::Forecast { queue, span_ms, count } = *request {
                     let key = (queue.db.0, queue.name);
                     self.forecast_again(key, span_ms, count, client);
@@ -338,7 +335,6 @@ impl<'c> Check<'c> {
             }
             _ => {}
         }
-        self.auditor.resumed.remove(&client);
         if !alone {
             self.check_whole();
         }

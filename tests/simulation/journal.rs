@@ -220,8 +220,7 @@ impl Check<'_> {
         let less = short && served || refused && spent > 0 && allowed.saturating_sub(spent) < max;
         if matches!(request, Request::DeleteEqual { .. }) {
             // What it found can be told if nothing came between.
-            let between = served || self.auditor.resumed.contains(&client);
-            let needed = if between { max } else { self.removal_bytes(request) };
+            let needed = if served { max } else { self.removal_bytes(request) };
             let left = journal.bytes.saturating_add(journal.reserve_bytes);
             assert!(!refused || left < needed, "{left} bytes left for {needed} of {request:?}");
         } else if takes(request) {

@@ -8,7 +8,6 @@ use delayd::engine::model::policy::Policy;
 use delayd::engine::model::request::{Find, Push, Request, Side, State};
 use delayd::engine::model::token;
 use delayd::engine::room::deleting_bytes;
-use delayd::ids::QueueNo;
 use delayd::limits::COUNT_MAX;
 use delayd::time::Millis;
 
@@ -180,8 +179,6 @@ impl Check<'_> {
 
     /// A look at places, or a removal by body.
     pub fn look_at_list(&mut self, request: &Request<'static>) {
-        let Input::Request { client, .. } = self.step.input else { unreachable!() };
-        let resumed = self.auditor.resumed.contains(&client);
         let none = ModelQueue::default();
         let queue = |check: &Self, key| {
             let queue = check.auditor.model.queues.get(&key).unwrap_or(&none);
@@ -223,11 +220,6 @@ impl Check<'_> {
                 if equal.len() as u64 > COUNT_MAX {
                     return self.refused("ERR more than");
                 }
-                if resumed {
-                    // What came and went meanwhile may have been met or not.
-                    equal = self.told_deleted(of(name), body);
-                    assert!(equal.len() <= most, "more than were asked for");
-                }
                 let removed = equal.iter().filter(|id| self.delete(of(name), id)).count();
                 assert_eq!(removed, equal.len());
                 self.auditor.note("removed by body");
@@ -235,10 +227,6 @@ impl Check<'_> {
             }
             _ => unreachable!("no look at a list"),
         };
-        if resumed {
-            self.answer_of(client);
-            return self.replied_in_full();
-        }
         self.reply = Some(said);
         self.auditor.note("looked at");
     }
@@ -260,23 +248,6 @@ impl Check<'_> {
         });
         let bytes = equal.map(|id| deleting_bytes(id.len())).sum::<u64>();
         bytes.max(Engine::facts_bytes_max(&one))
-    }
-
-    fn told_deleted(&mut self, key: QueueKey, body: Kept) -> Vec<Kept> {
-        let Some(queue) = self.auditor.model.queues.get(&key) else { return Vec::new() };
-        let number = QueueNo(queue.number);
-        let facts = self.step.facts.iter().map(|fact| fact.expect("readable"));
-        let deleted = facts.filter_map(|fact| match fact {
-            Fact::Deleted { queue, id } if queue == number => Some(keep(id)),
-            _ => None,
-        });
-        let deleted: Vec<Kept> = deleted.collect();
-        let fits = |id: &Kept| {
-            let job = &queue.jobs[id];
-            job.state == State::Ready && job.body == body
-        };
-        assert!(deleted.iter().all(fits), "only ready ones with this body are removed");
-        deleted
     }
 
     /// How a request takes, if this is about its own request.

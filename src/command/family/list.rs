@@ -44,6 +44,10 @@ const COUNT: Argument = Argument::option("COUNT", "count", Kind::Integer)
 const AT_MOST_ONCE: &str = "The job is gone once it was handed over: for work that must not be lost, DELAY.RESERVE \
                             gives a lease, and LMOVE keeps a copy.";
 
+const LOOKED_AT: &str = "At most 20,000 jobs are looked at, 32 that are passed over counting as one, and each KiB of a body that \
+                         begins as the one asked for as one more; beyond that it is an error, and DELAY.SCAN goes through any number of jobs. \
+                         In a transaction EXEC's limits hold instead.";
+
 /// What commands on lists begin from.
 const LIST: CommandSpec = CommandSpec { group: Group::List, keys: KEY, ..CommandSpec::BASE };
 
@@ -248,8 +252,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "lrange",
         summary: "Shows ready jobs from one place to another",
-        complexity: "O(S+N) where S is the distance from the nearer side, 27 jobs at a time, and N the \
-                     number of jobs shown",
+        complexity: "O(S+N) where S is the distance from the nearer side and N the number of jobs shown",
         arguments: &[
             QUEUE,
             Argument::new("start", Kind::Integer)
@@ -257,8 +260,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             Argument::new("stop", Kind::Integer).about("It is shown too."),
         ],
         reply: "Array of bodies; an error if it would have more than 16 MiB.",
-        notes: "Each body was ready when the command came to it; a long range is gone through in several \
-                turns.",
+        notes: LOOKED_AT,
         example: &[("RPUSH mail a b c", "(integer) 3"), ("LRANGE mail 0 1", "1) \"a\"\n2) \"b\"")],
         parse: Some(|args| {
             let (queue, start) = (args.queue()?, args.signed("start")?);
@@ -269,13 +271,14 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "lindex",
         summary: "Shows the ready job at a place",
-        complexity: "O(S) where S is the distance from the nearer side, 27 jobs at a time",
+        complexity: "O(S) where S is the distance from the nearer side",
         arguments: &[
             QUEUE,
             Argument::new("place", Kind::Integer)
                 .about("From 0; negative ones count from the right, -1 being the last."),
         ],
         reply: "Bulk string: the body. Nil if there is none.",
+        notes: LOOKED_AT,
         example: &[("RPUSH mail a b", "(integer) 2"), ("LINDEX mail -1", "\"b\"")],
         parse: Some(|args| {
             Ok(Action::Engine(Request::At { queue: args.queue()?, place: args.signed("place")? }))
@@ -301,8 +304,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ],
         reply: "Integer: the place. Nil if there is none. With COUNT an array of places; an error if there \
                 are more than 10000.",
-        notes: "In a list of many thousand jobs, which is gone through in several turns, a place is that of \
-                the moment at which the job was met.",
+        notes: LOOKED_AT,
         example: &[("RPUSH mail a b a", "(integer) 3"), ("LPOS mail a RANK -1", "(integer) 2")],
         parse: Some(parse_find),
         ..LOOK
@@ -320,8 +322,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         flags: &[Flag::Write],
         access: Access::Delete,
         reply: "Integer: how many were removed; an error, and none, if more than 10000 would be.",
-        notes: "All are removed at once. They count as deleted, as with DELAY.DEL, which removes by id \
-                without a search.",
+        notes: "They count as deleted, as with DELAY.DEL, which removes by id without a search. What LRANGE \
+                says of long lists holds here, too; then none is removed.",
         example: &[("RPUSH mail a b a", "(integer) 3"), ("LREM mail 1 a", "(integer) 1")],
         parse: Some(parse_remove),
         ..LIST

@@ -4,7 +4,6 @@ use crate::engine::model::fact::{Destination, Fact};
 use crate::engine::model::request::State;
 use crate::engine::step::leases::Bound;
 use crate::engine::step::retry::Failure;
-use crate::engine::step::unfinished::Unfinished;
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
 use crate::engine::store::queue::Queue;
@@ -19,7 +18,7 @@ impl Step<'_, '_> {
     pub fn close(&mut self) {
         self.live.stop_waiting(self.store, self.client);
         self.live.unsent.sent(self.client);
-        self.live.abandon(self.store, self.client);
+        self.live.abandon(self.client);
         self.live.watched.unwatch(self.client);
         self.live.leases.lose(self.client);
         self.within(UNBIND_AT_ONCE, |step| step.end_lost());
@@ -75,11 +74,9 @@ impl Step<'_, '_> {
 
 impl Live {
     /// A request of the client that was half done is not asked again. What was done of it stays.
-    pub fn abandon(&mut self, store: &mut Store, client: ClientId) {
+    pub fn abandon(&mut self, client: ClientId) {
         self.forecast.take_if(|forecast| forecast.client == client);
-        if let Some(Unfinished::Search(search)) = self.unfinished.remove(&client) {
-            search.end_walk(store, client);
-        }
+        self.unfinished.remove(&client);
     }
 
     /// After a restart, when all is loaded and replayed: the connections of bound leases are gone.

@@ -131,8 +131,7 @@ impl Step<'_, '_> {
         }
         let (done, used) = self.within(share, |step| {
             let Step { store, live, now, budget, .. } = step;
-            let searched = |queue| live.unfinished.values().any(|search| search.is_in(queue));
-            store.tidy(Some(now.floor()), budget.steps(), live.unsent.is_empty(), searched)
+            store.tidy(Some(now.floor()), budget.steps(), live.unsent.is_empty())
         });
         self.budget.spend(used);
         done

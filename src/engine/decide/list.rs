@@ -1,10 +1,7 @@
-//! Going through the ready jobs as a list: LRANGE, LINDEX, LPOS, LREM.
+//! The ready jobs as a list: LRANGE, LINDEX, LPOS, LREM.
 //!
-//! A list may have a million jobs, so all of these go on in slices; the walk of [`ReadyOrder`] keeps
-//! their place while the list changes. What is answered was there when the search came to it. LREM
-//! removes at its end, in one step, what it has found and is still there.
-//!
-//! [`ReadyOrder`]: crate::engine::store::ready::ReadyOrder
+//! Each is done in one go. A list may have millions of jobs, so there is an end to what one of them looks
+//! at; what lies beyond is reached by DELAY.SCAN.
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
@@ -12,183 +9,115 @@ use crate::engine::model::request::{Find, QueueName, Side, State};
 use crate::engine::model::turn::Outcome;
 use crate::engine::room::deleting_bytes;
 use crate::engine::step::Step;
-use crate::engine::step::unfinished::{Found, Search, Unfinished};
-use crate::engine::store::Located;
-use crate::engine::store::jobs::{Job, JobIndex, Stage};
+use crate::engine::store::jobs::JobIndex;
 use crate::error::Error;
 use crate::ids::QueueNo;
-use crate::limits::{COUNT_MAX, REPLY_BYTES_MAX, SEARCH_STEPS_PER_TURN};
+use crate::limits::{COUNT_MAX, LISTED_MAX, REPLY_BYTES_MAX};
 
 /// Bytes counted for a body in a reply beside its own.
 pub(in crate::engine) const BODY_COST: usize = 24;
 
+/// Jobs that are passed over in the time that one takes to be looked at, whose body lies anywhere.
+const PASSED_PER_LOOK: i64 = 32;
+
+/// Bytes of a body that are seen by looking at it; where they are as asked for, each further KiB is one more look.
+const SEEN_BYTES: usize = 64;
+
 /// Bytes of bodies in one reply: as those of KEYS.
 pub(in crate::engine) const BODIES_BYTES_MAX: usize = REPLY_BYTES_MAX * 4;
 
-/// What a slice of a range came to.
-enum Sliced {
-    /// All that is wanted was met; these last.
-    Done(Vec<JobIndex>),
-    More,
-    TooLarge,
-}
-
 impl Step<'_, '_> {
     pub fn range(&mut self, name: QueueName<'_>, start: i64, stop: i64) -> Outcome {
-        let Some(search) = self.range_search(name, start, stop) else {
-            return self.reply(Reply::Bodies(&[]));
+        let found = match self.places(name, start, stop) {
+            Ok(found) => found,
+            Err(error) => return self.refuse(&error),
         };
-        let (search, last) = match self.slice_range(search) {
-            Ok(done) => done,
-            Err(outcome) => return outcome,
-        };
-        let store = &*self.store;
-        let last = last.iter().map(|index| store.jobs().body(*index));
-        let mut bodies: Vec<&[u8]> = search.bodies.iter().map(|body| &**body).chain(last).collect();
-        if search.from == Side::Right {
-            bodies.reverse();
-        }
+        let jobs = self.store.jobs();
+        let bodies: Vec<&[u8]> = found.iter().map(|index| jobs.body(*index)).collect();
         self.turn.outbox.reply(self.client, Reply::Bodies(&bodies));
         Outcome::Replied
     }
 
     pub fn at(&mut self, name: QueueName<'_>, place: i64) -> Outcome {
-        let Some(search) = self.range_search(name, place, place) else {
-            return self.reply(Reply::Nil);
+        let found = match self.places(name, place, place) {
+            Ok(found) => found,
+            Err(error) => return self.refuse(&error),
         };
-        let (search, last) = match self.slice_range(search) {
-            Ok(done) => done,
-            Err(outcome) => return outcome,
-        };
-        let store = &*self.store;
-        let last = last.first().map(|index| store.jobs().body(*index));
-        let body = search.bodies.first().map(|body| &**body).or(last);
+        let body = found.first().map(|index| self.store.jobs().body(*index));
         self.turn.outbox.reply(self.client, body.map_or(Reply::Nil, Reply::Body));
         Outcome::Replied
     }
 
-    /// The search for a range, begun or half done; none if the range is empty.
-    fn range_search(&mut self, name: QueueName<'_>, start: i64, stop: i64) -> Option<Box<Search>> {
-        let queue = self.queue(name);
-        if let Some(search) = self.go_on(queue) {
-            return Some(search);
-        }
-        let queue = queue?;
-        let count = self.store.queue(queue).count(State::Ready) as i64;
+    /// The ready jobs from one place to another, both included, gone to from the nearer side.
+    fn places(
+        &mut self,
+        name: QueueName<'_>,
+        start: i64,
+        stop: i64,
+    ) -> Result<Vec<JobIndex>, Error> {
+        let Some(number) = self.queue(name) else { return Ok(Vec::new()) };
+        let store = &*self.store;
+        let queue = store.queue(number);
+        let count = queue.count(State::Ready) as i64;
         let from_left = |place: i64| if place < 0 { place.saturating_add(count) } else { place };
         let start = from_left(start).max(0);
         let last = from_left(stop).min(count - 1);
         if start > last {
-            return None;
+            return Ok(Vec::new());
         }
-        // From the nearer side.
         let behind = count - 1 - last;
-        let (from, skipped) =
+        let (from, passed) =
             if start <= behind { (Side::Left, start) } else { (Side::Right, behind) };
-        let mut search = self.begin(queue, from);
-        (search.skipped, search.wanted) = (skipped as u64, (last - start + 1) as u64);
-        Some(search)
-    }
-
-    /// A slice of a range: the search and the last jobs of it when it is over.
-    fn slice_range(
-        &mut self,
-        search: Box<Search>,
-    ) -> Result<(Box<Search>, Vec<JobIndex>), Outcome> {
-        let mut search = search;
-        match self.collect(&mut search) {
-            Sliced::Done(last) => {
-                self.end_walk(&search);
-                Ok((search, last))
-            }
-            Sliced::More => Err(self.suspend(search)),
-            Sliced::TooLarge => {
-                self.end_walk(&search);
-                Err(self.refuse(&Error::text(format!(
+        let wanted = last - start + 1;
+        if passed / PASSED_PER_LOOK + wanted > self.looks() as i64 {
+            return Err(too_far());
+        }
+        let (mut found, mut bytes) = (Vec::with_capacity(wanted as usize), 0);
+        let jobs = queue.ready.iter(from, store.jobs(), store.chunks());
+        for index in jobs.skip(passed as usize).take(wanted as usize) {
+            bytes += store.jobs().get(index).body_bytes() + BODY_COST;
+            if bytes > BODIES_BYTES_MAX && wanted > 1 {
+                return Err(Error::text(format!(
                     "ERR the reply would have more than {BODIES_BYTES_MAX} bytes; ask for a \
                      shorter range"
-                ))))
+                )));
             }
+            found.push(index);
         }
-    }
-
-    fn collect(&mut self, search: &mut Search) -> Sliced {
-        let (client, mut steps) = (self.client, self.search_steps());
-        let (ready, jobs, chunks) = self.store.walked(search.queue);
-        let mut fresh: Vec<JobIndex> = Vec::new();
-        loop {
-            let passed = ready.passed(client);
-            let enough = (search.bodies.len() + fresh.len()) as u64 >= search.wanted;
-            if enough {
-                return Sliced::Done(fresh);
-            }
-            if steps == 0 {
-                let kept = fresh.iter().map(|index| Box::from(jobs.body(*index)));
-                search.bodies.extend(kept);
-                return Sliced::More;
-            }
-            steps -= 1;
-            if passed < search.skipped && search.bodies.is_empty() && fresh.is_empty() {
-                if !ready.leap(client, search.skipped - passed, jobs, chunks) {
-                    return Sliced::Done(fresh);
-                }
-                continue;
-            }
-            let Some(index) = ready.step(client, jobs, chunks) else {
-                return Sliced::Done(fresh);
-            };
-            let bytes = jobs.get(index).body_bytes();
-            search.bytes += bytes + BODY_COST;
-            if search.bytes > BODIES_BYTES_MAX && search.wanted > 1 {
-                return Sliced::TooLarge;
-            }
-            steps = steps.saturating_sub(bytes as u64 / 1024);
-            fresh.push(index);
+        if from == Side::Right {
+            found.reverse();
         }
+        Ok(found)
     }
 
     pub fn find_equal(&mut self, find: &Find<'_>) -> Outcome {
         let nothing = if find.count.is_some() { Reply::Places(&[]) } else { Reply::Nil };
-        let queue = self.queue(find.queue);
-        let search = self.go_on(queue).or_else(|| Some(self.begin(queue?, find.from)));
-        let Some(mut search) = search else { return self.reply(nothing) };
+        let Some(number) = self.queue(find.queue) else { return self.reply(nothing) };
         let wanted = match find.count {
             None => 1,
             Some(0) => u64::MAX,
             Some(count) => count,
         };
         let most = if find.looked_at_max > 0 { find.looked_at_max } else { u64::MAX };
-        let mut steps = self.search_steps();
-        let client = self.client;
-        while (search.places.len() as u64) < wanted && search.looked_at < most {
-            if steps == 0 {
-                return self.suspend(search);
+        let count = self.store.queue(number).count(State::Ready) as i64;
+        let (mut places, mut skipped) = (Vec::new(), find.skipped);
+        let looked = self.each_equal(number, find.from, find.body, most, |passed, _| {
+            if skipped > 0 {
+                skipped -= 1;
+                return true;
             }
-            let Some(index) = self.step_of(&search, find.body, &mut steps) else { break };
-            search.looked_at += 1;
-            let Some(_) = index else { continue };
-            search.equal += 1;
-            if search.equal <= find.skipped {
-                continue;
-            }
-            let passed = self.store.walked(search.queue).0.passed(client);
-            let queue = self.store.queue(search.queue);
-            let place = match find.from {
-                Side::Left => passed - 1,
-                Side::Right => queue.count(State::Ready) - passed,
-            };
-            search.places.push(place as i64);
-            if search.places.len() as u64 > COUNT_MAX {
-                self.end_walk(&search);
-                return self.refuse(&Error::text(format!(
-                    "ERR more than {COUNT_MAX} jobs are equal; name a COUNT of at most {COUNT_MAX}"
-                )));
-            }
+            places.push(match find.from {
+                Side::Left => passed as i64,
+                Side::Right => count - 1 - passed as i64,
+            });
+            (places.len() as u64) < wanted && places.len() as u64 <= COUNT_MAX
+        });
+        if let Err(error) = looked.and_then(|()| at_most(places.len(), "COUNT")) {
+            return self.refuse(&error);
         }
-        self.end_walk(&search);
         self.reply(match find.count {
-            Some(_) => Reply::Places(&search.places),
-            None => search.places.first().map_or(Reply::Nil, |place| Reply::Integer(*place)),
+            Some(_) => Reply::Places(&places),
+            None => places.first().map_or(Reply::Nil, |place| Reply::Integer(*place)),
         })
     }
 
@@ -199,102 +128,77 @@ impl Step<'_, '_> {
         from: Side,
         count: u64,
     ) -> Outcome {
-        let queue = self.queue(name);
-        let search = self.go_on(queue).or_else(|| Some(self.begin(queue?, from)));
-        let Some(mut search) = search else { return self.reply(Reply::Integer(0)) };
+        let Some(number) = self.queue(name) else { return self.reply(Reply::Integer(0)) };
         let wanted = if count == 0 { u64::MAX } else { count };
-        let mut steps = self.search_steps();
-        // Who was found in an earlier slice may have been taken since.
-        self.forget_gone(&mut search);
-        while (search.found.len() as u64) < wanted {
-            if steps == 0 {
-                return self.suspend(search);
-            }
-            let Some(index) = self.step_of(&search, body, &mut steps) else { break };
-            let Some(index) = index else { continue };
-            let place = self.store.jobs().get(index).order;
-            search.found.push(Found { index, place });
-            if search.found.len() as u64 > COUNT_MAX {
-                self.end_walk(&search);
-                return self.refuse(&Error::text(format!(
-                    "ERR more than {COUNT_MAX} jobs are equal; name a count of at most {COUNT_MAX}"
-                )));
-            }
+        let mut found = Vec::new();
+        let looked = self.each_equal(number, from, body, u64::MAX, |_, index| {
+            found.push(index);
+            (found.len() as u64) < wanted && found.len() as u64 <= COUNT_MAX
+        });
+        if let Err(error) = looked.and_then(|()| at_most(found.len(), "count")) {
+            return self.refuse(&error);
         }
-        self.end_walk(&search);
-        self.delete_found(&search)
-    }
-
-    fn delete_found(&mut self, search: &Search) -> Outcome {
-        let store = &*self.store;
-        let bytes = |found: &Found| deleting_bytes(store.jobs().get(found.index).id_bytes());
-        if !self.live.gate.lets_end(search.found.iter().map(bytes).sum()) {
+        let jobs = self.store.jobs();
+        let bytes = found.iter().map(|index| deleting_bytes(jobs.get(*index).id_bytes())).sum();
+        if !self.live.gate.lets_end(bytes) {
             return self.refuse(&self.live.gate.shortage().into());
         }
-        for found in &search.found {
-            let id = self.store.id_of(found.index);
-            let at: Located = self.store.located(found.index);
-            self.commit(&Fact::Deleted { queue: search.queue, id: &id }, at);
+        for index in &found {
+            let id = self.store.id_of(*index);
+            let at = self.store.located(*index);
+            self.commit(&Fact::Deleted { queue: number, id: &id }, at);
         }
-        self.reply(Reply::Integer(search.found.len() as i64))
+        self.reply(Reply::Integer(found.len() as i64))
     }
 
-    /// The next job if its body is `body`; none at the end.
-    fn step_of(
-        &mut self,
-        search: &Search,
+    /// What EXEC looks at is bounded before it begins.
+    fn looks(&self) -> u64 {
+        if self.alone { LISTED_MAX } else { i64::MAX as u64 }
+    }
+
+    /// Calls `visit` with those of the first `most` ready jobs from a side whose body is `body`, and with
+    /// how many stand before each, until it says false.
+    fn each_equal(
+        &self,
+        number: QueueNo,
+        from: Side,
         body: &[u8],
-        steps: &mut u64,
-    ) -> Option<Option<JobIndex>> {
-        let (ready, jobs, chunks) = self.store.walked(search.queue);
-        let index = ready.step(self.client, jobs, chunks)?;
-        *steps -= 1;
-        if jobs.get(index).body_bytes() != body.len() {
-            return Some(None);
+        most: u64,
+        mut visit: impl FnMut(u64, JobIndex) -> bool,
+    ) -> Result<(), Error> {
+        let store = &*self.store;
+        let jobs = store.queue(number).ready.iter(from, store.jobs(), store.chunks());
+        let mut looks = self.looks();
+        for (passed, index) in (0..most).zip(jobs) {
+            looks = looks.checked_sub(1).ok_or_else(too_far)?;
+            if store.jobs().get(index).body_bytes() != body.len() {
+                continue;
+            }
+            let other = store.jobs().body(index);
+            if other.len() > SEEN_BYTES && other[..SEEN_BYTES] == body[..SEEN_BYTES] {
+                looks = looks.checked_sub(body.len() as u64 / 1024).ok_or_else(too_far)?;
+            }
+            if other == body && !visit(passed, index) {
+                break;
+            }
         }
-        *steps = steps.saturating_sub(body.len() as u64 / 1024);
-        Some((jobs.body(index) == body).then_some(index))
+        Ok(())
     }
+}
 
-    /// A transaction cannot be interrupted. What it may look at is bounded before.
-    fn search_steps(&self) -> u64 {
-        if self.alone { SEARCH_STEPS_PER_TURN } else { u64::MAX }
-    }
+fn too_far() -> Error {
+    Error::text(format!(
+        "ERR more than {LISTED_MAX} ready jobs would be looked at, or too much of their bodies; DELAY.SCAN goes \
+         through any number of jobs"
+    ))
+}
 
-    fn begin(&mut self, queue: QueueNo, from: Side) -> Box<Search> {
-        self.store.walked(queue).0.begin_walk(self.client, from);
-        Box::new(Search::new(queue, self.store.queue(queue).born, from))
+/// Whether no more equal ones were found than an answer may name; `argument` is what limits them.
+fn at_most(count: usize, argument: &str) -> Result<(), Error> {
+    if count as u64 <= COUNT_MAX {
+        return Ok(());
     }
-
-    /// The client's search, if it is one of this queue. What became of another is of no use.
-    fn go_on(&mut self, queue: Option<QueueNo>) -> Option<Box<Search>> {
-        let search = match self.live.unfinished.remove(&self.client)? {
-            Unfinished::Search(search) => search,
-            _ => return None,
-        };
-        let at = queue.map(|queue| self.store.queue(queue));
-        if at.is_some_and(|at| at.number == search.queue && at.born == search.born) {
-            return Some(search);
-        }
-        self.end_walk(&search);
-        None
-    }
-
-    fn suspend(&mut self, search: Box<Search>) -> Outcome {
-        self.live.unfinished.insert(self.client, Unfinished::Search(search));
-        Outcome::Again
-    }
-
-    fn end_walk(&mut self, search: &Search) {
-        search.end_walk(self.store, self.client);
-    }
-
-    fn forget_gone(&self, search: &mut Search) {
-        let queue = self.store.queue(search.queue);
-        search.found.retain(|found| {
-            let job = self.store.jobs().find(found.index);
-            let same = |job: &&Job| job.stage == Stage::Ready && job.order == found.place;
-            job.as_ref().is_some_and(same) && self.store.is_indexed(queue, found.index)
-        });
-    }
+    Err(Error::text(format!(
+        "ERR more than {COUNT_MAX} jobs are equal; name a {argument} of at most {COUNT_MAX}"
+    )))
 }

@@ -35,7 +35,6 @@ use crate::engine::store::jobs::{HISTORY_BYTES, JobIndex, Jobs, Stage};
 use crate::engine::store::memory::job_bytes;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::queues::{Database, bound_in, number_at, place_of};
-use crate::engine::store::ready::ReadyOrder;
 use crate::engine::store::remains::Graveyard;
 use crate::engine::store::snapshot::Bases;
 use crate::engine::store::tidy::Tidying;
@@ -377,12 +376,6 @@ impl Store {
         let removed = queue.table.remove(hash, index, |index| wide(jobs.get(index).hash));
         self.index_bytes = self.index_bytes + queue.table.bytes() - before;
         assert!(removed, "a job is found by its id");
-    }
-
-    /// The ready jobs of a queue, for a search whose walk through them stands there.
-    pub fn walked(&mut self, queue: QueueNo) -> (&mut ReadyOrder, &Jobs, &Chunks) {
-        let (queue, jobs, _, chunks) = self.parts(queue);
-        (&mut queue.ready, jobs, chunks)
     }
 
     /// The queue and the parts that its jobs are made of, to change together.

@@ -20,8 +20,7 @@
 //!
 //! A job's number is known to the index of its queue, to its timer, to the list it stands in and to a base
 //! file that is being written; all of them are told. A reply that is not on its way yet and a connection
-//! with BOUND leases know the numbers of leased jobs, so these stay where they are, and so do the jobs of a
-//! queue that a search goes through.
+//! with BOUND leases know the numbers of leased jobs, so these stay where they are.
 //!
 //! What a pass could not give back, as it moved hardly any job, does not begin the next one.
 
@@ -202,14 +201,8 @@ impl Store {
     }
 
     /// Moves jobs closer together, if that is needed and it is time, at once without `now`; true when done.
-    /// `stays` tells whose jobs keep their numbers; without `leased` all that are leased do.
-    pub fn tidy(
-        &mut self,
-        now: Option<Millis>,
-        budget: &mut u32,
-        leased: bool,
-        stays: impl Fn(QueueNo) -> bool,
-    ) -> bool {
+    /// Without `leased` all that are leased keep their numbers.
+    pub fn tidy(&mut self, now: Option<Millis>, budget: &mut u32, leased: bool) -> bool {
         if let Some(now) = now
             && self.is_to_wait(now)
         {
@@ -233,7 +226,7 @@ impl Store {
         }
         let spare = self.spare_numbers();
         if self.tidying.numbers.begin(spare) {
-            if !self.move_jobs(budget, leased, stays) {
+            if !self.move_jobs(budget, leased) {
                 return false;
             }
             self.close_empty();
@@ -278,12 +271,7 @@ impl Store {
         }
     }
 
-    fn move_jobs(
-        &mut self,
-        budget: &mut u32,
-        leased: bool,
-        stays: impl Fn(QueueNo) -> bool,
-    ) -> bool {
+    fn move_jobs(&mut self, budget: &mut u32, leased: bool) -> bool {
         let mut at = self.tidying.at;
         while at.db < usize::from(DATABASES) {
             let Some(place) = self.databases[at.db].queues.next_from(at.place) else {
@@ -297,7 +285,7 @@ impl Store {
             let number = number_at(at.db, place);
             let queue = self.queue(number);
             let part = if (at.place, at.born) == (place, queue.born) { at.part } else { 0 };
-            if part >= queue.table.parts() || queue.purging.is_some() || stays(number) {
+            if part >= queue.table.parts() || queue.purging.is_some() {
                 *budget -= 1;
                 at = At { place: place + 1, ..At { db: at.db, ..At::default() } };
                 continue;

@@ -14,9 +14,8 @@ use std::collections::BTreeMap;
 
 use crate::engine::model::request::Side;
 use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
-use crate::ids::ClientId;
 use crate::wheel::list::{Chunks, List, Place};
-use walk::{Cursor, Walks};
+use walk::Walk;
 
 /// `Job::spot` of a ready job that stands in the tree of those that came back.
 const RETURNED: u32 = 1;
@@ -34,8 +33,6 @@ pub fn side_of(left: bool) -> Side {
 #[derive(Default, Debug)]
 pub struct ReadyOrder {
     lines: Lines,
-    /// Who goes through them in several turns.
-    walks: Option<Box<Walks>>,
 }
 
 #[derive(Default, Debug)]
@@ -64,7 +61,6 @@ impl ReadyOrder {
         line.tail.push_back(chunks, 0, index, |key, place| {
             jobs.get_mut(key).spot = place.number();
         });
-        self.note(jobs, index, Change::Entered);
     }
 
     /// Puts a job first in its priority; its place is smaller than all others, and at most 0.
@@ -75,7 +71,6 @@ impl ReadyOrder {
         line.head.push_back(chunks, 0, index, |key, place| {
             jobs.get_mut(key).spot = place.number();
         });
-        self.note(jobs, index, Change::Entered);
     }
 
     /// Puts a job where its place says.
@@ -84,15 +79,10 @@ impl ReadyOrder {
         job.spot = RETURNED;
         let earlier = self.lines.open(job.priority).returned.insert(job.order, index);
         assert!(earlier.is_none(), "two ready jobs at one place");
-        self.note(jobs, index, Change::Entered);
     }
 
     /// Takes a job out.
     pub fn remove(&mut self, jobs: &mut Jobs, chunks: &mut Chunks, index: JobIndex) {
-        if let Some(walks) = &mut self.walks {
-            walks.step_over(&self.lines, jobs, chunks, index);
-        }
-        self.note(jobs, index, Change::Left);
         let job = jobs.get_mut(index);
         let (priority, order) = (job.priority, job.order);
         let spot = std::mem::take(&mut job.spot);
@@ -127,9 +117,6 @@ impl ReadyOrder {
                 *entry.expect("a ready job stands where its spot says") = to;
             }
         }
-        if let Some(walks) = &mut self.walks {
-            walks.rename(index, to);
-        }
     }
 
     /// Moves the chunk that a ready job stands in to a lower block, if that helps to close one.
@@ -150,9 +137,8 @@ impl ReadyOrder {
             && line.is_some_and(|line| line.returned.get(&job.order) == Some(&index))
     }
 
-    /// Takes all jobs out in one piece, as they stand. Walks through them are at their end. O(1).
+    /// Takes all jobs out in one piece, as they stand. O(1).
     pub fn take_all(&mut self) -> ReadyOrder {
-        self.walks = None;
         std::mem::take(self)
     }
 
@@ -189,53 +175,8 @@ impl ReadyOrder {
         jobs: &'a Jobs,
         chunks: &'a Chunks,
     ) -> impl Iterator<Item = JobIndex> + 'a {
-        let mut cursor = Cursor::new(from);
-        std::iter::from_fn(move || cursor.next(&self.lines, jobs, chunks))
+        Walk::new(from, &self.lines, jobs, chunks)
     }
-
-    /// Begins to go through the jobs for `client`, which goes through nothing else.
-    pub fn begin_walk(&mut self, client: ClientId, from: Side) {
-        self.walks.get_or_insert_default().begin(client, from);
-    }
-
-    /// The next job on the client's walk, which has passed it then; none at the end. Whatever was
-    /// ready from the first step on and still is when the walk comes to it is met, once and in order.
-    pub fn step(&mut self, client: ClientId, jobs: &Jobs, chunks: &Chunks) -> Option<JobIndex> {
-        let cursor = self.walks.as_mut()?.cursor(client)?;
-        cursor.next(&self.lines, jobs, chunks)
-    }
-
-    /// Passes at least one job and at most `most`, at the cost of one step; false at the end.
-    pub fn leap(&mut self, client: ClientId, most: u64, jobs: &Jobs, chunks: &Chunks) -> bool {
-        let cursor = self.walks.as_mut().and_then(|walks| walks.cursor(client));
-        cursor.is_some_and(|cursor| cursor.leap(&self.lines, most, jobs, chunks))
-    }
-
-    /// How many of the ready jobs lie before the walk now.
-    pub fn passed(&mut self, client: ClientId) -> u64 {
-        self.walks.as_mut().and_then(|walks| walks.cursor(client)).map_or(0, |cursor| cursor.passed)
-    }
-
-    /// Ends the client's walk, if it has one.
-    pub fn end_walk(&mut self, client: ClientId) {
-        if self.walks.as_mut().is_some_and(|walks| walks.end(client)) {
-            self.walks = None;
-        }
-    }
-
-    #[inline]
-    fn note(&mut self, jobs: &Jobs, index: JobIndex, change: Change) {
-        if let Some(walks) = &mut self.walks {
-            walks.note(index, jobs.get(index), change);
-        }
-    }
-}
-
-/// What happened to a job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Change {
-    Entered,
-    Left,
 }
 
 impl Lines {
@@ -282,8 +223,6 @@ mod tests {
     use crate::ids::PolicyNo;
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
-
-    const CLIENT: ClientId = ClientId(1);
 
     /// An order beside the sorted list of what is in it.
     struct Pair {
@@ -372,73 +311,6 @@ mod tests {
                 }
             }
             pair.check();
-        }
-    }
-
-    /// A walk meets in order, and once, what is there from its beginning until it comes there; and it
-    /// knows at any time how many lie before it.
-    #[test]
-    fn a_walk_keeps_its_place_while_the_order_changes() {
-        for seed in 0..150 {
-            let mut rng = SmallRng::seed_from_u64(seed);
-            let (mut pair, priorities) = (Pair::new(), rng.random_range(1..=3));
-            for _ in 0..rng.random_range(0..600) {
-                pair.change(&mut rng, priorities);
-            }
-            let from = if rng.random() { Side::Left } else { Side::Right };
-            let leaps = rng.random_range(0..3);
-            let mut begun = pair.sorted.clone();
-            if from == Side::Right {
-                begun.reverse();
-            }
-            let (mut next, mut last) = (0, None);
-            pair.order.begin_walk(CLIENT, from);
-            let is_before = |rank: (u8, i64), last: (u8, i64)| match from {
-                Side::Left => rank <= last,
-                Side::Right => rank >= last,
-            };
-            loop {
-                for _ in 0..rng.random_range(0..4) {
-                    pair.change(&mut rng, priorities);
-                }
-                let Pair { order, jobs, chunks, sorted, .. } = &mut pair;
-                if rng.random_ratio(leaps, 4) {
-                    let (passed, most) = (order.passed(CLIENT), rng.random_range(1..30));
-                    let went = order.leap(CLIENT, most, jobs, chunks);
-                    let more = order.passed(CLIENT) - passed;
-                    assert!(went == (more > 0) && more <= most, "{more} of {most}");
-                    if !went {
-                        break;
-                    }
-                    // Which ones is told by how many: those that were passed are looked for again.
-                    let mut ranks: Vec<(u8, i64)> =
-                        sorted.iter().map(|job| (job.0, job.1)).collect();
-                    if from == Side::Right {
-                        ranks.reverse();
-                    }
-                    last = Some(ranks[(passed + more) as usize - 1]);
-                    next += begun[next..]
-                        .iter()
-                        .take_while(|job| is_before((job.0, job.1), last.unwrap()))
-                        .count();
-                    continue;
-                }
-                let Some(index) = order.step(CLIENT, jobs, chunks) else { break };
-                let job = jobs.get(index);
-                let rank = (job.priority, job.order);
-                assert!(last.is_none_or(|last| !is_before(rank, last)), "in order, and once");
-                while next < begun.len() && is_before((begun[next].0, begun[next].1), rank) {
-                    let still = sorted.contains(&begun[next]);
-                    let met = (begun[next].0, begun[next].1) == rank;
-                    assert!(met || !still, "seed {seed}");
-                    next += 1;
-                }
-                last = Some(rank);
-                let before = sorted.iter().filter(|job| is_before((job.0, job.1), rank)).count();
-                assert_eq!(order.passed(CLIENT), before as u64, "seed {seed}");
-            }
-            pair.order.end_walk(CLIENT);
-            assert!(pair.order.walks.is_none());
         }
     }
 }
