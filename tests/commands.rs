@@ -56,7 +56,10 @@ fn every_command_is_described() {
         assert!(!spec.since.is_empty(), "{name}: since");
         let help = name.ends_with("|help");
         let container = !spec.subcommands.is_empty();
-        assert!(help || container || !spec.example.is_empty(), "{name}: example");
+        assert!(
+            help || container || !spec.example.is_empty() || spec.always.is_some(),
+            "{name}: example"
+        );
         assert!(spec.parse.is_some() || container, "{name}: parser");
         for category in spec.all_categories() {
             assert!(CATEGORIES.contains(&category), "{name}: {category}");

@@ -1,5 +1,6 @@
 //! Redis's commands on keys, where keys are queues.
 
+use crate::command::family::always::refused;
 use crate::command::family::help::help;
 use crate::command::family::produce::QUEUE;
 use crate::command::read::number;
@@ -60,7 +61,7 @@ const TTL: CommandSpec = CommandSpec {
     ..GENERIC
 };
 
-/// A command that would make a key expire.
+/// What EXPIRE and its kin take.
 const EXPIRE: CommandSpec = CommandSpec {
     arguments: &[
         QUEUE,
@@ -78,16 +79,6 @@ const EXPIRE: CommandSpec = CommandSpec {
     ],
     flags: &[Flag::Write, Flag::Fast],
     access: Access::Update,
-    reply: "An error: a queue does not expire; DELAY.ADD's TTL lets jobs expire.",
-    example: &[(
-        "EXPIRE orders 60",
-        "(error) ERR a queue does not expire; give its jobs a TTL (DELAY.ADD ... TTL) or remove it with DEL",
-    )],
-    parse: Some(|_| {
-        Err(Error::text(
-            "ERR a queue does not expire; give its jobs a TTL (DELAY.ADD ... TTL) or remove it with DEL",
-        ))
-    }),
     ..GENERIC
 };
 
@@ -100,22 +91,18 @@ const OTHER_COUNT: CommandSpec = CommandSpec {
     ..GENERIC
 };
 
-/// A command that delayd refuses.
-const fn refused(
-    name: &'static str,
-    summary: &'static str,
-    parse: crate::command::spec::Parse,
-) -> CommandSpec {
-    CommandSpec {
-        name,
-        summary,
-        flags: &[Flag::Write],
-        access: Access::Update,
-        reply: "An error that says so.",
-        parse: Some(parse),
-        ..GENERIC
-    }
+/// A command that would change a queue.
+const UPDATE: CommandSpec =
+    CommandSpec { flags: &[Flag::Write], access: Access::Update, ..GENERIC };
+
+/// A command that would make a key expire.
+const fn expire(name: &'static str) -> CommandSpec {
+    let summary = "Refused: a queue does not expire";
+    refused(name, summary, "EXPIRE orders 60", NO_EXPIRY, EXPIRE)
 }
+
+const NO_EXPIRY: &str =
+    "ERR a queue does not expire; give its jobs a TTL (DELAY.ADD ... TTL) or remove it with DEL";
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
@@ -201,10 +188,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         example: &[("PEXPIRETIME nothing", "(integer) -2")],
         ..TTL
     },
-    CommandSpec { name: "expire", summary: "Refused: a queue does not expire", ..EXPIRE },
-    CommandSpec { name: "pexpire", summary: "Refused: a queue does not expire", ..EXPIRE },
-    CommandSpec { name: "expireat", summary: "Refused: a queue does not expire", ..EXPIRE },
-    CommandSpec { name: "pexpireat", summary: "Refused: a queue does not expire", ..EXPIRE },
+    expire("expire"),
+    expire("pexpire"),
+    expire("expireat"),
+    expire("pexpireat"),
     CommandSpec {
         name: "persist",
         summary: "Takes away a queue's expiry, which it never has",
@@ -351,15 +338,13 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::OtherValue))),
         ..GENERIC
     },
-    CommandSpec {
-        example: &[(
-            "DUMP orders",
-            "(error) ERR a queue cannot be dumped; DELAY.SCAN and DELAY.GET show its jobs",
-        )],
-        ..refused("dump", "Refused: a queue cannot be dumped", |_| {
-            Err(Error::text("ERR a queue cannot be dumped; DELAY.SCAN and DELAY.GET show its jobs"))
-        })
-    },
+    refused(
+        "dump",
+        "Refused: a queue cannot be dumped",
+        "DUMP orders",
+        "ERR a queue cannot be dumped; DELAY.SCAN and DELAY.GET show its jobs",
+        UPDATE,
+    ),
     CommandSpec {
         arguments: &[
             QUEUE,
@@ -367,20 +352,23 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             Argument::new("value", Kind::Bytes),
             Argument::new("option", Kind::Bytes).optional().multiple(),
         ],
-        example: &[(
+        ..refused(
+            "restore",
+            "Refused: a queue cannot be restored",
             "RESTORE orders 0 x",
-            "(error) ERR a queue cannot be restored; add its jobs with DELAY.ADD",
-        )],
-        ..refused("restore", "Refused: a queue cannot be restored", |_| {
-            Err(Error::text("ERR a queue cannot be restored; add its jobs with DELAY.ADD"))
-        })
+            "ERR a queue cannot be restored; add its jobs with DELAY.ADD",
+            UPDATE,
+        )
     },
     CommandSpec {
         arguments: &[QUEUE, Argument::new("db", Kind::Integer)],
-        example: &[("MOVE orders 1", "(error) ERR a queue cannot be moved to another database")],
-        ..refused("move", "Refused: a queue stays in its database", |_| {
-            Err(Error::text("ERR a queue cannot be moved to another database"))
-        })
+        ..refused(
+            "move",
+            "Refused: a queue stays in its database",
+            "MOVE orders 1",
+            "ERR a queue cannot be moved to another database",
+            UPDATE,
+        )
     },
 ];
 

@@ -1,5 +1,6 @@
 //! Ready jobs as a Redis list, so that workers, exporters and autoscalers made for lists fit.
 
+use crate::command::family::always::refused;
 use crate::command::family::produce::QUEUE;
 use crate::command::read::number;
 use crate::command::spec::action::Action;
@@ -117,12 +118,8 @@ const BLOCKING_MOVE_REPLY: &str = "Bulk string: the body. Nil when the timeout i
 const LOOK: CommandSpec = CommandSpec { flags: &[Flag::ReadOnly], access: Access::Read, ..LIST };
 
 /// A command that delayd refuses.
-const REFUSED: CommandSpec = CommandSpec {
-    flags: &[Flag::Write, Flag::DenyOom],
-    access: Access::Update,
-    reply: "An error that says so.",
-    ..LIST
-};
+const REFUSED: CommandSpec =
+    CommandSpec { flags: &[Flag::Write, Flag::DenyOom], access: Access::Update, ..LIST };
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
@@ -386,23 +383,16 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ..MOVE
     },
     CommandSpec {
-        name: "lset",
-        summary: "Refused: a job's body stays as it is",
         arguments: &[QUEUE, Argument::new("place", Kind::Integer), BODY],
-        example: &[(
+        ..refused(
+            "lset",
+            "Refused: a job's body stays as it is",
             "LSET mail 0 x",
-            "(error) ERR LSET is refused: a job's body stays as it is; remove it with LREM and add another",
-        )],
-        parse: Some(|_| {
-            Err(Error::text(
-                "ERR LSET is refused: a job's body stays as it is; remove it with LREM and add another",
-            ))
-        }),
-        ..REFUSED
+            "ERR LSET is refused: a job's body stays as it is; remove it with LREM and add another",
+            REFUSED,
+        )
     },
     CommandSpec {
-        name: "linsert",
-        summary: "Refused: jobs enter at the head or the tail of their priority",
         arguments: &[
             QUEUE,
             Argument::new("where", Kind::Bytes).shown("BEFORE|AFTER"),
@@ -410,20 +400,15 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             BODY,
         ],
         access: Access::Insert,
-        example: &[(
+        ..refused(
+            "linsert",
+            "Refused: jobs enter at the head or the tail of their priority",
             "LINSERT mail BEFORE a b",
-            "(error) ERR LINSERT is refused: jobs enter at the head or the tail of their priority; use LPUSH or RPUSH",
-        )],
-        parse: Some(|_| {
-            Err(Error::text(
-                "ERR LINSERT is refused: jobs enter at the head or the tail of their priority; use LPUSH or RPUSH",
-            ))
-        }),
-        ..REFUSED
+            "ERR LINSERT is refused: jobs enter at the head or the tail of their priority; use LPUSH or RPUSH",
+            REFUSED,
+        )
     },
     CommandSpec {
-        name: "ltrim",
-        summary: "Refused: it would drop jobs unseen",
         arguments: &[
             QUEUE,
             Argument::new("start", Kind::Integer),
@@ -431,16 +416,13 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ],
         flags: &[Flag::Write],
         access: Access::Delete,
-        example: &[(
+        ..refused(
+            "ltrim",
+            "Refused: it would drop jobs unseen",
             "LTRIM mail 0 99",
-            "(error) ERR LTRIM is refused: it would drop jobs unseen; DELAY.CONFIG SET max-jobs limits a queue, LPOP and RPOP take jobs away",
-        )],
-        parse: Some(|_| {
-            Err(Error::text(
-                "ERR LTRIM is refused: it would drop jobs unseen; DELAY.CONFIG SET max-jobs limits a queue, LPOP and RPOP take jobs away",
-            ))
-        }),
-        ..REFUSED
+            "ERR LTRIM is refused: it would drop jobs unseen; DELAY.CONFIG SET max-jobs limits a queue, LPOP and RPOP take jobs away",
+            REFUSED,
+        )
     },
 ];
 

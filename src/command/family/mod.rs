@@ -1,6 +1,7 @@
 //! The commands, a file for each family: what they are, and the parser beside it.
 
 pub(super) mod acl;
+mod always;
 pub(super) mod bulk;
 pub(super) mod client;
 pub(super) mod commands;

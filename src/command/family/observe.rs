@@ -1,5 +1,6 @@
 //! Looking at the server: its numbers, its memory, the commands that took long.
 
+use crate::command::family::always::answered;
 use crate::command::family::help::help;
 use crate::command::family::produce::QUEUE;
 use crate::command::family::server::{ADMIN, CONTAINER, SERVER};
@@ -16,6 +17,11 @@ const MEMORY_DOCTOR: &str = "INFO memory tells what is held; MEMORY USAGE, what 
 
 const LATENCY_DOCTOR: &str = "There is no latency monitor. LATENCY HISTOGRAM tells how long commands take, \
     SLOWLOG GET which ones took long, DELAY.STATS how late a queue's deliveries are.\n";
+
+const EVENT: &[Argument] = &[Argument::new("event", Kind::Bytes)];
+
+/// A subcommand of MEMORY.
+const UNFLAGGED: CommandSpec = CommandSpec { flags: &[], ..SERVER };
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
@@ -34,18 +40,17 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         name: "latency",
         summary: "How long commands take",
         subcommands: &[
-            CommandSpec {
-                name: "latency|doctor",
-                summary: "Says where to look for what took long",
-                reply: "Text.",
-                example: &[("LATENCY DOCTOR", "There is no latency monitor. ...")],
-                parse: Some(|_| fixed(Fixed::Text(LATENCY_DOCTOR))),
-                ..ADMIN
-            },
+            answered(
+                "latency|doctor",
+                "Says where to look for what took long",
+                "LATENCY DOCTOR",
+                Fixed::Text(LATENCY_DOCTOR),
+                ADMIN,
+            ),
             CommandSpec {
                 name: "latency|graph",
                 summary: "Refused: there is no latency monitor",
-                arguments: &[Argument::new("event", Kind::Bytes)],
+                arguments: EVENT,
                 reply: "An error.",
                 example: &[(
                     "LATENCY GRAPH command",
@@ -70,30 +75,31 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 ..ADMIN
             },
             CommandSpec {
-                name: "latency|history",
-                summary: "Shows no samples: there is no latency monitor",
-                arguments: &[Argument::new("event", Kind::Bytes)],
-                reply: "Array, empty.",
-                example: &[("LATENCY HISTORY command", "(empty array)")],
-                parse: Some(|_| fixed(Fixed::Empty)),
-                ..ADMIN
+                arguments: EVENT,
+                ..answered(
+                    "latency|history",
+                    "Shows no samples: there is no latency monitor",
+                    "LATENCY HISTORY command",
+                    Fixed::Empty,
+                    ADMIN,
+                )
             },
+            answered(
+                "latency|latest",
+                "Shows no samples: there is no latency monitor",
+                "LATENCY LATEST",
+                Fixed::Empty,
+                ADMIN,
+            ),
             CommandSpec {
-                name: "latency|latest",
-                summary: "Shows no samples: there is no latency monitor",
-                reply: "Array, empty.",
-                example: &[("LATENCY LATEST", "(empty array)")],
-                parse: Some(|_| fixed(Fixed::Empty)),
-                ..ADMIN
-            },
-            CommandSpec {
-                name: "latency|reset",
-                summary: "Forgets samples, of which there are none",
                 arguments: &[Argument::new("event", Kind::Bytes).optional().multiple()],
-                reply: "Integer: 0.",
-                example: &[("LATENCY RESET", "(integer) 0")],
-                parse: Some(|_| fixed(Fixed::Zero)),
-                ..ADMIN
+                ..answered(
+                    "latency|reset",
+                    "Forgets samples, of which there are none",
+                    "LATENCY RESET",
+                    Fixed::Zero,
+                    ADMIN,
+                )
             },
         ],
         ..CONTAINER
@@ -102,39 +108,28 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         name: "memory",
         summary: "What is held in memory",
         subcommands: &[
-            CommandSpec {
-                name: "memory|doctor",
-                summary: "Says where to look",
-                flags: &[],
-                reply: "Text.",
-                example: &[("MEMORY DOCTOR", "INFO memory tells what is held; ...")],
-                parse: Some(|_| fixed(Fixed::Text(MEMORY_DOCTOR))),
-                ..SERVER
-            },
+            answered(
+                "memory|doctor",
+                "Says where to look",
+                "MEMORY DOCTOR",
+                Fixed::Text(MEMORY_DOCTOR),
+                UNFLAGGED,
+            ),
             help("memory|help", Group::Server),
-            CommandSpec {
-                name: "memory|malloc-stats",
-                summary: "Says that the allocator has no statistics",
-                flags: &[],
-                reply: "Text.",
-                example: &[(
-                    "MEMORY MALLOC-STATS",
-                    "Stats not supported for the current allocator",
-                )],
-                parse: Some(|_| {
-                    fixed(Fixed::Text("Stats not supported for the current allocator"))
-                }),
-                ..SERVER
-            },
-            CommandSpec {
-                name: "memory|purge",
-                summary: "Does nothing: memory is given back as it is freed",
-                flags: &[],
-                reply: "Simple string: `OK`.",
-                example: &[("MEMORY PURGE", "OK")],
-                parse: Some(|_| fixed(Fixed::Ok)),
-                ..SERVER
-            },
+            answered(
+                "memory|malloc-stats",
+                "Says that the allocator has no statistics",
+                "MEMORY MALLOC-STATS",
+                Fixed::Text("Stats not supported for the current allocator"),
+                UNFLAGGED,
+            ),
+            answered(
+                "memory|purge",
+                "Does nothing: memory is given back as it is freed",
+                "MEMORY PURGE",
+                Fixed::Ok,
+                UNFLAGGED,
+            ),
             CommandSpec {
                 name: "memory|stats",
                 summary: "Shows how much is held for what",
@@ -207,10 +202,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ..CONTAINER
     },
 ];
-
-fn fixed<'a>(reply: Fixed) -> Result<Action<'a>, Error> {
-    Ok(Action::Server(Server::Fixed(reply)))
-}
 
 fn parse_latency_graph<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let event = args.word("event")?;

@@ -1,7 +1,8 @@
 //! Replication, of which there is none: what Sentinel and tools send is answered as by a master without
 //! replicas, the rest refused.
 
-use crate::command::family::server::{ADMIN, SERVER};
+use crate::command::family::always::refused;
+use crate::command::family::server::{ADMIN, SERVER, WORDS};
 use crate::command::read::number;
 use crate::command::spec::action::{Action, Fixed, Server};
 use crate::command::spec::args::Args;
@@ -22,34 +23,27 @@ const REPLICA_OF: CommandSpec = CommandSpec {
     ..SERVER
 };
 
+const ANY: &[Argument] = &[Argument::new("arg", Kind::Bytes).optional().multiple()];
+
 /// What a replica sends.
-const REFUSED: CommandSpec = CommandSpec {
-    arguments: &[Argument::new("arg", Kind::Bytes).optional().multiple()],
-    reply: "An error that says so.",
-    parse: Some(|_| Err(Error::text(NONE))),
-    ..ADMIN
-};
+const fn replica(name: &'static str, call: &'static str) -> CommandSpec {
+    CommandSpec {
+        arguments: ANY,
+        ..refused(name, "Refused: replication is not supported", call, NONE, ADMIN)
+    }
+}
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
-        name: "debug",
-        summary: "Refused: nothing of DEBUG is supported",
-        arguments: &[
-            Argument::new("subcommand", Kind::Bytes),
-            Argument::new("arg", Kind::Bytes).optional().multiple(),
-        ],
-        reply: "An error that says so.",
+        arguments: WORDS,
         notes: "DEBUG SLEEP would hold up every client and every job.",
-        example: &[(
+        ..refused(
+            "debug",
+            "Refused: nothing of DEBUG is supported",
             "DEBUG SLEEP 1",
-            "(error) ERR DEBUG is not supported; CLIENT PAUSE keeps commands back for a while",
-        )],
-        parse: Some(|_| {
-            Err(Error::text(
-                "ERR DEBUG is not supported; CLIENT PAUSE keeps commands back for a while",
-            ))
-        }),
-        ..ADMIN
+            "ERR DEBUG is not supported; CLIENT PAUSE keeps commands back for a while",
+            ADMIN,
+        )
     },
     CommandSpec {
         name: "failover",
@@ -79,21 +73,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         }),
         ..SERVER
     },
-    CommandSpec {
-        name: "psync",
-        summary: "Refused: replication is not supported",
-        example: &[("PSYNC ? -1", "(error) ERR replication is not supported in this version")],
-        ..REFUSED
-    },
-    CommandSpec {
-        name: "replconf",
-        summary: "Refused: replication is not supported",
-        example: &[(
-            "REPLCONF capa eof",
-            "(error) ERR replication is not supported in this version",
-        )],
-        ..REFUSED
-    },
+    replica("psync", "PSYNC ? -1"),
+    replica("replconf", "REPLCONF capa eof"),
     CommandSpec {
         name: "replicaof",
         summary: "Ends being a replica, which no server is",
@@ -106,13 +87,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         example: &[("SLAVEOF NO ONE", "OK")],
         ..REPLICA_OF
     },
-    CommandSpec {
-        name: "sync",
-        summary: "Refused: replication is not supported",
-        arguments: &[],
-        example: &[("SYNC", "(error) ERR replication is not supported in this version")],
-        ..REFUSED
-    },
+    CommandSpec { arguments: &[], ..replica("sync", "SYNC") },
 ];
 
 fn parse_replica_of<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

@@ -1,6 +1,7 @@
 //! Scripts, of which delayd runs none. What tools send before and after them is answered; two scripts
 //! that an autoscaler sends are known, and mean LLEN.
 
+use crate::command::family::always::refused;
 use crate::command::family::help::help;
 use crate::command::read::number;
 use crate::command::spec::action::{Action, Fixed, Server};
@@ -32,25 +33,34 @@ const EVAL: CommandSpec = CommandSpec {
     ..SCRIPTING
 };
 
-const EVALSHA: CommandSpec = CommandSpec {
-    arguments: &[Argument::new("sha1", Kind::Bytes), COUNT, KEY, ARG],
-    keys: Keys::Counted { at: 2 },
-    access: Access::Look,
-    summary: "Refused: no script is kept",
-    reply: "The error class `NOSCRIPT`.",
-    parse: Some(|_| Err(Error::text("NOSCRIPT No matching script. Please use EVAL."))),
-    ..SCRIPTING
-};
+const BY_SHA: &[Argument] = &[Argument::new("sha1", Kind::Bytes), COUNT, KEY, ARG];
+const BY_NAME: &[Argument] = &[Argument::new("function", Kind::Bytes), COUNT, KEY, ARG];
 
-const FCALL: CommandSpec = CommandSpec {
-    arguments: &[Argument::new("function", Kind::Bytes), COUNT, KEY, ARG],
-    keys: Keys::Counted { at: 2 },
-    access: Access::Look,
-    summary: "Refused: there are no functions",
-    reply: "An error.",
-    parse: Some(|_| Err(Error::text("ERR Function not found"))),
-    ..SCRIPTING
-};
+const fn evalsha(name: &'static str, call: &'static str) -> CommandSpec {
+    CommandSpec {
+        arguments: BY_SHA,
+        flags: SCRIPTING.flags,
+        reply: "The error class `NOSCRIPT`.",
+        ..refused(name, "Refused: no script is kept", call, NO_SCRIPT, EVAL)
+    }
+}
+
+const fn fcall(name: &'static str, call: &'static str) -> CommandSpec {
+    CommandSpec {
+        arguments: BY_NAME,
+        flags: SCRIPTING.flags,
+        ..refused(name, "Refused: there are no functions", call, "ERR Function not found", EVAL)
+    }
+}
+
+const fn kill(name: &'static str, summary: &'static str, call: &'static str) -> CommandSpec {
+    let reply = "The error class `NOTBUSY`.";
+    CommandSpec { reply, ..refused(name, summary, call, NOT_BUSY, PART) }
+}
+
+const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
+const NOT_BUSY: &str = "NOTBUSY No scripts in execution right now.";
+const NO_SCRIPTS: &str = "ERR delayd runs no scripts";
 
 /// A subcommand of SCRIPT or FUNCTION.
 const PART: CommandSpec =
@@ -92,29 +102,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         )],
         ..EVAL
     },
-    CommandSpec {
-        name: "evalsha",
-        example: &[("EVALSHA c0ffee 0", "(error) NOSCRIPT No matching script. Please use EVAL.")],
-        ..EVALSHA
-    },
-    CommandSpec {
-        name: "evalsha_ro",
-        example: &[(
-            "EVALSHA_RO c0ffee 0",
-            "(error) NOSCRIPT No matching script. Please use EVAL.",
-        )],
-        ..EVALSHA
-    },
-    CommandSpec {
-        name: "fcall",
-        example: &[("FCALL nothing 0", "(error) ERR Function not found")],
-        ..FCALL
-    },
-    CommandSpec {
-        name: "fcall_ro",
-        example: &[("FCALL_RO nothing 0", "(error) ERR Function not found")],
-        ..FCALL
-    },
+    evalsha("evalsha", "EVALSHA c0ffee 0"),
+    evalsha("evalsha_ro", "EVALSHA_RO c0ffee 0"),
+    fcall("fcall", "FCALL nothing 0"),
+    fcall("fcall_ro", "FCALL_RO nothing 0"),
     CommandSpec {
         name: "function",
         summary: "Functions, of which there are none",
@@ -123,13 +114,14 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         flags: &[],
         subcommands: &[
             CommandSpec {
-                name: "function|delete",
-                summary: "Refused: there are no functions",
                 arguments: &[Argument::new("library-name", Kind::Bytes)],
-                reply: "An error.",
-                example: &[("FUNCTION DELETE lib", "(error) ERR Library not found")],
-                parse: Some(|_| Err(Error::text("ERR Library not found"))),
-                ..PART
+                ..refused(
+                    "function|delete",
+                    "Refused: there are no functions",
+                    "FUNCTION DELETE lib",
+                    "ERR Library not found",
+                    PART,
+                )
             },
             CommandSpec {
                 name: "function|flush",
@@ -146,14 +138,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 ..PART
             },
             help("function|help", Group::Scripting),
-            CommandSpec {
-                name: "function|kill",
-                summary: "Stops a function, of which none runs",
-                reply: "The error class `NOTBUSY`.",
-                example: &[("FUNCTION KILL", "(error) NOTBUSY No scripts in execution right now.")],
-                parse: Some(|_| Err(Error::text("NOTBUSY No scripts in execution right now."))),
-                ..PART
-            },
+            kill("function|kill", "Stops a function, of which none runs", "FUNCTION KILL"),
             CommandSpec {
                 name: "function|list",
                 summary: "Shows no functions",
@@ -174,16 +159,17 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 ..PART
             },
             CommandSpec {
-                name: "function|load",
-                summary: "Refused: delayd runs no scripts",
                 arguments: &[
                     Argument::word("replace", "REPLACE").optional(),
                     Argument::new("function-code", Kind::Bytes),
                 ],
-                reply: "An error that says so.",
-                example: &[("FUNCTION LOAD x", "(error) ERR delayd runs no scripts")],
-                parse: Some(|_| Err(Error::text("ERR delayd runs no scripts"))),
-                ..PART
+                ..refused(
+                    "function|load",
+                    "Refused: delayd runs no scripts",
+                    "FUNCTION LOAD x",
+                    NO_SCRIPTS,
+                    PART,
+                )
             },
         ],
         ..SCRIPTING
@@ -222,22 +208,16 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 ..PART
             },
             help("script|help", Group::Scripting),
+            kill("script|kill", "Stops a script, of which none runs", "SCRIPT KILL"),
             CommandSpec {
-                name: "script|kill",
-                summary: "Stops a script, of which none runs",
-                reply: "The error class `NOTBUSY`.",
-                example: &[("SCRIPT KILL", "(error) NOTBUSY No scripts in execution right now.")],
-                parse: Some(|_| Err(Error::text("NOTBUSY No scripts in execution right now."))),
-                ..PART
-            },
-            CommandSpec {
-                name: "script|load",
-                summary: "Refused: delayd runs no scripts",
                 arguments: &[Argument::new("script", Kind::Bytes)],
-                reply: "An error that says so.",
-                example: &[("SCRIPT LOAD x", "(error) ERR delayd runs no scripts")],
-                parse: Some(|_| Err(Error::text("ERR delayd runs no scripts"))),
-                ..PART
+                ..refused(
+                    "script|load",
+                    "Refused: delayd runs no scripts",
+                    "SCRIPT LOAD x",
+                    NO_SCRIPTS,
+                    PART,
+                )
             },
         ],
         ..SCRIPTING

@@ -1,5 +1,6 @@
 //! The server as a whole: settings, flushing, shutting down, its place in replication.
 
+use crate::command::family::always::{answered, refused};
 use crate::command::family::help::help;
 use crate::command::spec::action::{Action, Fixed, Server, Shutdown};
 use crate::command::spec::args::{Args, check_pattern};
@@ -21,6 +22,12 @@ pub(super) const SERVER: CommandSpec = CommandSpec {
 /// One for operators.
 pub(super) const ADMIN: CommandSpec =
     CommandSpec { flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale], ..SERVER };
+
+/// A subcommand and what follows it.
+pub(super) const WORDS: &[Argument] = &[
+    Argument::new("subcommand", Kind::Bytes),
+    Argument::new("arg", Kind::Bytes).optional().multiple(),
+];
 
 /// A container.
 pub(super) const CONTAINER: CommandSpec = CommandSpec {
@@ -48,30 +55,18 @@ const FLUSH: CommandSpec = CommandSpec {
 };
 
 /// What only a cluster has.
-const CLUSTER: CommandSpec = CommandSpec {
-    flags: &[Flag::Loading, Flag::Stale],
-    reply: "An error: this is no cluster.",
-    parse: Some(|_| Err(Error::text("ERR This instance has cluster support disabled"))),
-    ..SERVER
-};
+const fn cluster(name: &'static str, call: &'static str) -> CommandSpec {
+    CommandSpec {
+        flags: &[Flag::Loading, Flag::Stale],
+        ..refused(name, "Refused: this is no cluster", call, NO_CLUSTER, SERVER)
+    }
+}
+
+const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec {
-        name: "asking",
-        summary: "Refused: this is no cluster",
-        example: &[("ASKING", "(error) ERR This instance has cluster support disabled")],
-        ..CLUSTER
-    },
-    CommandSpec {
-        name: "cluster",
-        summary: "Refused: this is no cluster",
-        arguments: &[
-            Argument::new("subcommand", Kind::Bytes),
-            Argument::new("arg", Kind::Bytes).optional().multiple(),
-        ],
-        example: &[("CLUSTER SLOTS", "(error) ERR This instance has cluster support disabled")],
-        ..CLUSTER
-    },
+    cluster("asking", "ASKING"),
+    CommandSpec { arguments: WORDS, ..cluster("cluster", "CLUSTER SLOTS") },
     CommandSpec {
         name: "config",
         summary: "The server's settings",
@@ -162,43 +157,21 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ..FLUSH
     },
     CommandSpec {
-        name: "lolwut",
-        summary: "Shows the version",
         arguments: &[Argument::option("VERSION", "version", Kind::Integer)],
         flags: &[Flag::ReadOnly, Flag::Fast],
-        reply: "Text.",
-        example: &[("LOLWUT", "delayd ver. 0.1.0")],
-        parse: Some(|_| Ok(Action::Server(Server::Fixed(Fixed::Text(LOLWUT))))),
-        ..SERVER
+        ..answered("lolwut", "Shows the version", "LOLWUT", Fixed::Text(LOLWUT), SERVER)
     },
     CommandSpec {
         name: "module",
         summary: "Modules, of which there are none",
         subcommands: &[
             help("module|help", Group::Server),
-            CommandSpec {
-                name: "module|list",
-                summary: "Shows no modules",
-                reply: "Array, empty.",
-                example: &[("MODULE LIST", "(empty array)")],
-                parse: Some(|_| Ok(Action::Server(Server::Fixed(Fixed::Empty)))),
-                ..ADMIN
-            },
+            answered("module|list", "Shows no modules", "MODULE LIST", Fixed::Empty, ADMIN),
         ],
         ..CONTAINER
     },
-    CommandSpec {
-        name: "readonly",
-        summary: "Refused: this is no cluster",
-        example: &[("READONLY", "(error) ERR This instance has cluster support disabled")],
-        ..CLUSTER
-    },
-    CommandSpec {
-        name: "readwrite",
-        summary: "Refused: this is no cluster",
-        example: &[("READWRITE", "(error) ERR This instance has cluster support disabled")],
-        ..CLUSTER
-    },
+    cluster("readonly", "READONLY"),
+    cluster("readwrite", "READWRITE"),
     CommandSpec {
         name: "role",
         summary: "Says what the server is in replication: a master without replicas",
@@ -234,18 +207,19 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ..SERVER
     },
     CommandSpec {
-        name: "swapdb",
-        summary: "Refused: databases stay what they are",
         arguments: &[
             Argument::new("index1", Kind::Integer),
             Argument::new("index2", Kind::Integer),
         ],
         flags: &[Flag::Write],
         categories: &["keyspace", "dangerous"],
-        reply: "An error that says so.",
-        example: &[("SWAPDB 0 1", "(error) ERR databases cannot be swapped")],
-        parse: Some(|_| Err(Error::text("ERR databases cannot be swapped"))),
-        ..SERVER
+        ..refused(
+            "swapdb",
+            "Refused: databases stay what they are",
+            "SWAPDB 0 1",
+            "ERR databases cannot be swapped",
+            SERVER,
+        )
     },
     CommandSpec {
         name: "time",

@@ -1,9 +1,10 @@
 //! The written reference, `docs/commands.md`, from the table.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
+use crate::command::spec::action::Fixed;
 use crate::command::spec::argument::{Argument, Kind};
-use crate::command::spec::{CommandSpec, Flag, Group};
+use crate::command::spec::{Always, CommandSpec, Flag, Group};
 use crate::command::table;
 
 const HEAD: &str = "# Commands
@@ -67,15 +68,18 @@ fn write_command(spec: &CommandSpec, page: &mut String) {
     if spec.has(Flag::NoMulti) {
         page.push_str("- Not inside MULTI.\n");
     }
-    if !spec.example.is_empty() {
-        page.push_str("\n```\n");
-        for (command, output) in spec.example {
-            let _ = writeln!(page, "> {command}");
-            if !output.is_empty() {
-                let _ = writeln!(page, "{output}");
-            }
+    let mut example = String::new();
+    for (command, output) in spec.example {
+        let _ = writeln!(example, "> {command}");
+        if !output.is_empty() {
+            let _ = writeln!(example, "{output}");
         }
-        page.push_str("```\n");
+    }
+    if let Some((command, always)) = spec.always {
+        let _ = writeln!(example, "> {command}\n{always}");
+    }
+    if !example.is_empty() {
+        let _ = write!(page, "\n```\n{example}```\n");
     }
 }
 
@@ -101,6 +105,19 @@ fn write_about(argument: &Argument, page: &mut String) {
         let _ = writeln!(page, "- `{syntax}`: {}", argument.about);
     }
     argument.arguments.iter().for_each(|member| write_about(member, page));
+}
+
+impl fmt::Display for Always {
+    /// As redis-cli prints it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Always::Refused(error) => write!(f, "(error) {error}"),
+            Always::Answered(Fixed::Ok) => f.write_str("OK"),
+            Always::Answered(Fixed::Zero) => f.write_str("(integer) 0"),
+            Always::Answered(Fixed::Empty | Fixed::Zeros(_)) => f.write_str("(empty array)"),
+            Always::Answered(Fixed::Text(text)) => f.write_str(text.trim_end()),
+        }
+    }
 }
 
 impl Argument {

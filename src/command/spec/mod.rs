@@ -8,7 +8,7 @@ pub mod args;
 pub mod argument;
 pub mod secret;
 
-use crate::command::spec::action::Action;
+use crate::command::spec::action::{Action, Fixed};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::error::Error;
@@ -51,8 +51,19 @@ pub struct CommandSpec {
     pub example: &'static [(&'static str, &'static str)],
     /// Reads the arguments; none in a container that is nothing by itself.
     pub parse: Option<Parse>,
+    /// An example and what it is answered, where that is always the same.
+    pub always: Option<(&'static str, Always)>,
     /// A container's subcommands.
     pub subcommands: &'static [CommandSpec],
+}
+
+/// What a command is answered whatever follows it.
+#[derive(Clone, Copy, Debug)]
+pub enum Always {
+    /// An error.
+    Refused(&'static str),
+    /// A reply.
+    Answered(Fixed),
 }
 
 /// The chapters of the reference, `help @group` in redis-cli.
@@ -283,6 +294,7 @@ impl CommandSpec {
         notes: "",
         example: &[],
         parse: None,
+        always: None,
         subcommands: &[],
     };
 
