@@ -129,5 +129,5 @@ pub const DELIVERY_BYTES_PER_TURN: usize = 4 << 20;
 /// some have become some.
 pub const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Bytes of messages on their way, above which no commands run until some have been copied.
-pub const MAIL_BYTES_MAX: usize = 32 << 20;
-const _: () = assert!(DELIVERY_BYTES_PER_TURN < MAIL_BYTES_MAX);
+pub const OUTBOX_BYTES_MAX: usize = 32 << 20;
+const _: () = assert!(DELIVERY_BYTES_PER_TURN < OUTBOX_BYTES_MAX);

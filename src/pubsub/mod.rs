@@ -1,10 +1,10 @@
 //! Channels: who has subscribed to what, and the messages on their way.
 //!
-//! Publishing finds out whom a message goes to and puts one [`Letter`](mail::Letter) for all of them
-//! into the [`Mail`]. It is encoded once, for both protocols; whoever owns the connections copies it
+//! Publishing finds out whom a message goes to and puts one [`Message`](outbox::Message) for all of them
+//! into the [`Outbox`]. It is encoded once, for both protocols; whoever owns the connections copies it
 //! into their outputs, so many a turn. Who has unsubscribed meanwhile does not get it.
 
-pub mod mail;
+pub mod outbox;
 
 use crate::error::{Error, Shown};
 use crate::glob;
@@ -15,7 +15,7 @@ use crate::limits::{
 };
 use crate::resp::{Encoder, Protocol};
 use bytes::{Buf, Bytes, BytesMut};
-use mail::{Letter, Mail, Subject};
+use outbox::{Message, Outbox, Subject};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub struct PubSub {
     /// What the patterns cost together, by [`glob::cost`].
     patterns_cost: usize,
     /// Messages on their way.
-    pub mail: Mail,
+    pub outbox: Outbox,
     /// What is published from here on leaves no earlier than the replies of this turn; 0 at once.
     pub turn: u64,
     /// Grows whenever somebody unsubscribes.
@@ -61,7 +61,7 @@ pub struct PubSub {
 #[derive(Debug, Default)]
 struct Topic {
     clients: BTreeSet<ClientId>,
-    /// The same as a list that letters share; made when it is needed.
+    /// The same as a list that messages share; made when it is needed.
     list: Option<Arc<[ClientId]>>,
 }
 
@@ -238,16 +238,16 @@ impl PubSub {
         !self.subscribers.is_empty()
     }
 
-    /// Sends `message` to all that have subscribed to `channel`; returns how often it is sent. Costs a
+    /// Sends `payload` to all that have subscribed to `channel`; returns how often it is sent. Costs a
     /// comparison with every pattern.
-    pub fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
+    pub fn publish(&mut self, channel: &[u8], payload: &[u8]) -> usize {
         let (mut count, mut tail) = (0, None);
         if let Some(topic) = self.topics[Kind::Channel as usize].get_mut(channel) {
             let to = topic.list();
             count += to.len();
-            let tail = tail.get_or_insert_with(|| encoded_tail(message));
-            let letter = self.letter(to, Kind::Channel, channel, &[b"message", channel], tail);
-            self.mail.post(letter);
+            let tail = tail.get_or_insert_with(|| encoded_tail(payload));
+            let message = self.message(to, Kind::Channel, channel, &[b"message", channel], tail);
+            self.outbox.post(message);
         }
         if self.topics[Kind::Pattern as usize].is_empty() {
             return count;
@@ -261,9 +261,9 @@ impl PubSub {
         for (pattern, to) in fitting {
             count += to.len();
             let words: [&[u8]; 3] = [b"pmessage", &pattern, channel];
-            let tail = tail.get_or_insert_with(|| encoded_tail(message));
-            let letter = self.letter(to, Kind::Pattern, &pattern, &words, tail);
-            self.mail.post(letter);
+            let tail = tail.get_or_insert_with(|| encoded_tail(payload));
+            let message = self.message(to, Kind::Pattern, &pattern, &words, tail);
+            self.outbox.post(message);
         }
         count
     }
@@ -282,7 +282,7 @@ impl PubSub {
     pub fn show(&mut self, line: &str) {
         let body = format!("{line}\r\n").into_bytes().into();
         let to = self.monitors.list();
-        let letter = Letter {
+        let message = Message {
             to,
             next: 0,
             heads: [b'+'; 2],
@@ -292,15 +292,15 @@ impl PubSub {
             turn: 0,
             departures: self.departures,
         };
-        self.mail.post(letter);
+        self.outbox.post(message);
     }
 
-    /// Whether the next receiver of `letter` still wants it.
-    pub fn is_wanted(&self, letter: &Letter, client: ClientId) -> bool {
-        if letter.departures == self.departures {
+    /// Whether the next receiver of `message` still wants it.
+    pub fn is_wanted(&self, message: &Message, client: ClientId) -> bool {
+        if message.departures == self.departures {
             return true;
         }
-        match &letter.subject {
+        match &message.subject {
             Subject::Command => self.monitors.clients.contains(&client),
             Subject::Topic(kind, name) => self.topics[*kind as usize]
                 .get(&**name)
@@ -309,14 +309,14 @@ impl PubSub {
     }
 
     /// `tail` is the last word, encoded.
-    fn letter(
+    fn message(
         &self,
         to: Arc<[ClientId]>,
         kind: Kind,
         topic: &[u8],
         words: &[&[u8]],
         tail: &Bytes,
-    ) -> Letter {
+    ) -> Message {
         let bytes = words.iter().map(|word| word.len() + 16).sum::<usize>() + 16;
         let mut body = BytesMut::with_capacity(bytes);
         let mut out = Encoder::new(&mut body, Protocol::Resp3);
@@ -324,7 +324,7 @@ impl PubSub {
         words.iter().for_each(|word| out.bulk(word));
         // All but the first byte is the same in both protocols.
         body.advance(1);
-        Letter {
+        Message {
             to,
             next: 0,
             heads: [b'*', b'>'],
@@ -350,10 +350,10 @@ impl PubSub {
     }
 }
 
-/// The last word of all letters of a message.
-fn encoded_tail(message: &[u8]) -> Bytes {
-    let mut tail = BytesMut::with_capacity(message.len() + 25);
-    Encoder::new(&mut tail, Protocol::Resp3).bulk(message);
+/// The last word of what all receivers of a PUBLISH get.
+fn encoded_tail(payload: &[u8]) -> Bytes {
+    let mut tail = BytesMut::with_capacity(payload.len() + 25);
+    Encoder::new(&mut tail, Protocol::Resp3).bulk(payload);
     tail.freeze()
 }
 
@@ -386,14 +386,14 @@ mod tests {
     const A: ClientId = ClientId(1);
     const B: ClientId = ClientId(2);
 
-    /// Whom the mail goes to, with the first word of each message; what is not wanted any more is left
+    /// Whom messages go to, with the first word of each message; what is not wanted any more is left
     /// out.
     fn delivered(pubsub: &mut PubSub) -> Vec<(u64, String)> {
         let mut all = Vec::new();
-        while let Some(mut letter) = pubsub.mail.take() {
-            while let Some(client) = letter.next_receiver() {
-                if pubsub.is_wanted(&letter, client) {
-                    let text = String::from_utf8_lossy(&[&*letter.body, &letter.tail].concat())
+        while let Some(mut message) = pubsub.outbox.take() {
+            while let Some(client) = message.next_receiver() {
+                if pubsub.is_wanted(&message, client) {
+                    let text = String::from_utf8_lossy(&[&*message.body, &message.tail].concat())
                         .into_owned();
                     all.push((client.0, text.split("\r\n").nth(2).unwrap_or(&text).to_owned()));
                 }
@@ -412,7 +412,7 @@ mod tests {
         let words = |client: u64, word: &str| (client, word.to_owned());
         let expected = [words(1, "message"), words(2, "pmessage")];
         assert_eq!(delivered(&mut pubsub), expected);
-        assert_eq!(pubsub.mail.bytes(), 0);
+        assert_eq!(pubsub.outbox.bytes(), 0);
     }
 
     #[test]
@@ -424,11 +424,11 @@ mod tests {
         }
         pubsub.subscribe(A, Kind::Channel, b"nnnnnnnnn1");
         let count = pubsub.publish(b"nnnnnnnnn1", &[7; 100_000]);
-        let letters: Vec<_> = std::iter::from_fn(|| pubsub.mail.take()).collect();
-        assert_eq!((count, letters.len()), (11, 11));
-        let first = letters[0].tail.as_ptr();
-        assert!(letters.iter().all(|letter| letter.tail.as_ptr() == first));
-        assert!(letters.iter().all(|letter| letter.body.len() < 100));
+        let messages: Vec<_> = std::iter::from_fn(|| pubsub.outbox.take()).collect();
+        assert_eq!((count, messages.len()), (11, 11));
+        let first = messages[0].tail.as_ptr();
+        assert!(messages.iter().all(|message| message.tail.as_ptr() == first));
+        assert!(messages.iter().all(|message| message.body.len() < 100));
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl<'a> ClientWorld<'a> {
     }
 
     /// Whether so many messages are on their way that no further commands are to run.
-    pub fn is_mail_full(&self) -> bool {
+    pub fn is_outbox_full(&self) -> bool {
         self.core.messages.is_full()
     }
 

@@ -9,7 +9,7 @@ use crate::engine::model::event::{Event, Events, Told};
 use crate::ids::Db;
 use crate::limits::{
     COMPARED_PER_NAME, DELIVERIES_PER_TURN, DELIVERY_BYTES_PER_TURN, EVENT_BYTES_MAX,
-    MAIL_BYTES_MAX, TOPICS_PER_ENTRY,
+    OUTBOX_BYTES_MAX, TOPICS_PER_ENTRY,
 };
 use crate::observe::monitor;
 use crate::pubsub::{Kind, PubSub};
@@ -79,17 +79,17 @@ impl Messages {
 
     /// Whether so many messages are on their way that no further commands are to run.
     pub fn is_full(&self) -> bool {
-        self.pubsub.mail.bytes() > MAIL_BYTES_MAX || self.event_bytes > EVENT_BYTES_MAX
+        self.pubsub.outbox.bytes() > OUTBOX_BYTES_MAX || self.event_bytes > EVENT_BYTES_MAX
     }
 
     /// Whether there is something to deliver.
     pub fn is_waiting(&self) -> bool {
-        !self.pubsub.mail.is_empty() || !self.batches.is_empty()
+        !self.pubsub.outbox.is_empty() || !self.batches.is_empty()
     }
 
     /// The journal failed: nobody is told of what is not safe.
     pub fn drop_after(&mut self, released: TurnNo) {
-        self.pubsub.mail.drop_after(released);
+        self.pubsub.outbox.drop_after(released);
         self.batches.retain(|batch| batch.turn <= released);
         self.event_bytes = self.batches.iter().map(|batch| batch.events.len_bytes()).sum();
     }
@@ -130,7 +130,7 @@ impl Messages {
         let mut slots = Vec::new();
         let (mut left, mut bytes_left) = (DELIVERIES_PER_TURN, DELIVERY_BYTES_PER_TURN);
         while left > 0 && bytes_left > 0 {
-            let Some(mut letter) = self.pubsub.mail.take() else {
+            let Some(mut message) = self.pubsub.outbox.take() else {
                 if !self.publish_event(notify) {
                     break;
                 }
@@ -140,20 +140,20 @@ impl Messages {
                 left = left.saturating_sub(1 + patterns / TOPICS_PER_ENTRY + compared);
                 continue;
             };
-            while let Some(client) = letter.next_receiver() {
+            while let Some(client) = message.next_receiver() {
                 left -= 1;
-                if self.pubsub.is_wanted(&letter, client)
-                    && let Some(slot) = outputs.bring(client, &letter)
+                if self.pubsub.is_wanted(&message, client)
+                    && let Some(slot) = outputs.bring(client, &message)
                 {
-                    bytes_left = bytes_left.saturating_sub(letter.wire_bytes());
+                    bytes_left = bytes_left.saturating_sub(message.wire_bytes());
                     slots.push(slot);
                 }
                 if left == 0 || bytes_left == 0 {
                     break;
                 }
             }
-            if !letter.is_delivered() {
-                self.pubsub.mail.put_back(letter);
+            if !message.is_delivered() {
+                self.pubsub.outbox.put_back(message);
             }
         }
         slots

@@ -11,7 +11,7 @@ use crate::command::show::render::render;
 use crate::engine::model::reply::{self, Reply};
 use crate::ids::ClientId;
 use crate::observe::errors::ErrorCounts;
-use crate::pubsub::mail::{Letter, Subject};
+use crate::pubsub::outbox::{Message, Subject};
 use crate::resp::{Encoder, Protocol};
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::calls::{Call, Ending, Over};
@@ -140,20 +140,20 @@ impl Outputs {
         }
     }
 
-    /// Copies a letter into the output of one of its receivers, behind what stands there. Returns its slot;
+    /// Copies a message into the output of one of its receivers, behind what stands there. Returns its slot;
     /// none if it is gone. Muted clients get messages of channels, but no commands that they monitor.
-    pub fn bring(&mut self, client: ClientId, letter: &Letter) -> Option<u32> {
+    pub fn bring(&mut self, client: ClientId, message: &Message) -> Option<u32> {
         let slot = self.slot(client)?;
-        let turn = self.gate.unreleased(letter.turn);
+        let turn = self.gate.unreleased(message.turn);
         let output = &mut self.by_slot[slot as usize];
-        if output.muted && matches!(letter.subject, Subject::Command) {
+        if output.muted && matches!(message.subject, Subject::Command) {
             return None;
         }
         let pushes = output.protocol == Protocol::Resp3;
         output.gated.push(output.end(), turn, Told::News);
         self.gate.note(turn);
-        let head = &[letter.heads[usize::from(pushes)]];
-        output.unsent.append([head, &letter.body, &letter.tail]);
+        let head = &[message.heads[usize::from(pushes)]];
+        output.unsent.append([head, &message.body, &message.tail]);
         self.mark_dirty(slot);
         Some(slot)
     }
@@ -581,7 +581,7 @@ mod tests {
     }
 
     fn bring(outputs: &mut Outputs, text: &str, turn: TurnNo, subject: Subject) -> Option<u32> {
-        let letter = Letter {
+        let message = Message {
             to: [CLIENT].into(),
             next: 1,
             heads: *b"*>",
@@ -591,7 +591,7 @@ mod tests {
             turn,
             departures: 0,
         };
-        outputs.bring(CLIENT, &letter)
+        outputs.bring(CLIENT, &message)
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Turns {
             if unsent_bytes > unsent_before + OUTPUT_BYTES_PER_TURN {
                 break After::Behind;
             }
-            if world.is_mail_full() {
+            if world.is_outbox_full() {
                 break After::Behind;
             }
             if self.draining && !midway {

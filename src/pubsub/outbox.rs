@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 /// A message and whom it goes to.
 #[derive(Debug)]
-pub struct Letter {
+pub struct Message {
     /// All receivers at the time of publishing.
     pub to: Arc<[ClientId]>,
     /// How many of them it has been brought to.
     pub next: usize,
     /// Its first byte in RESP2 and in RESP3.
     pub heads: [u8; 2],
-    /// What follows the first byte and is this letter's own: whom it is for, and by which name.
+    /// What follows the first byte and is this receiver list's own: whom it is for, and by which name.
     pub body: Bytes,
-    /// The message itself, which all letters of one PUBLISH share: a thousand patterns may match a
+    /// The payload, which all messages of one PUBLISH share: a thousand patterns may match a
     /// message of 16 MB.
     pub tail: Bytes,
     /// Why the receivers get it.
@@ -29,7 +29,7 @@ pub struct Letter {
     pub departures: u64,
 }
 
-/// Why somebody gets a letter.
+/// Why somebody gets a message.
 #[derive(Debug)]
 pub enum Subject {
     /// A command that ran, for those that monitor.
@@ -38,7 +38,7 @@ pub enum Subject {
     Topic(Kind, Box<[u8]>),
 }
 
-impl Letter {
+impl Message {
     /// The next one it goes to.
     pub fn next_receiver(&mut self) -> Option<ClientId> {
         let client = self.to.get(self.next).copied()?;
@@ -62,36 +62,36 @@ impl Letter {
     }
 }
 
-/// Letters, oldest first.
+/// Messages on their way, oldest first.
 #[derive(Debug, Default)]
-pub struct Mail {
-    letters: VecDeque<Letter>,
+pub struct Outbox {
+    messages: VecDeque<Message>,
     bytes: usize,
 }
 
-impl Mail {
-    /// Adds a letter, behind all others.
-    pub fn post(&mut self, letter: Letter) {
-        self.bytes += letter.bytes();
-        self.letters.push_back(letter);
+impl Outbox {
+    /// Adds one, after all others.
+    pub fn post(&mut self, message: Message) {
+        self.bytes += message.bytes();
+        self.messages.push_back(message);
     }
 
     /// Takes the oldest.
-    pub fn take(&mut self) -> Option<Letter> {
-        let letter = self.letters.pop_front()?;
-        self.bytes -= letter.bytes();
-        Some(letter)
+    pub fn take(&mut self) -> Option<Message> {
+        let message = self.messages.pop_front()?;
+        self.bytes -= message.bytes();
+        Some(message)
     }
 
     /// Puts one back that has receivers left.
-    pub fn put_back(&mut self, letter: Letter) {
-        self.bytes += letter.bytes();
-        self.letters.push_front(letter);
+    pub fn put_back(&mut self, message: Message) {
+        self.bytes += message.bytes();
+        self.messages.push_front(message);
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.letters.is_empty()
+        self.messages.is_empty()
     }
 
     /// Bytes held for them.
@@ -101,7 +101,7 @@ impl Mail {
 
     /// Forgets those that wait for replies of turns behind `turn`.
     pub fn drop_after(&mut self, turn: u64) {
-        self.letters.retain(|letter| letter.turn <= turn);
-        self.bytes = self.letters.iter().map(Letter::bytes).sum();
+        self.messages.retain(|message| message.turn <= turn);
+        self.bytes = self.messages.iter().map(Message::bytes).sum();
     }
 }
