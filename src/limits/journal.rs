@@ -90,13 +90,13 @@ pub const DISK_LOOK: Duration = Duration::from_secs(1);
 pub const ROOM_RETRY_US: u64 = 1_000_000;
 const _: () = assert!(DISK_LOOK.as_micros() as u64 <= ROOM_RETRY_US);
 /// The log is told at most so often that nothing may be added, µs.
-pub const FULL_TELL_US: u64 = 10_000_000;
+pub const FULL_LOG_US: u64 = 10_000_000;
 
 /// A journal smaller than what can be loaded in this time is there before the first client is
 /// served, so that nobody sees `LOADING` for it.
 pub const LOADED_AT_ONCE: Duration = Duration::from_millis(200);
 /// From one line about the progress of loading in the log to the next, µs.
-pub const LOADING_TELL_US: u64 = 2_000_000;
+pub const LOADING_LOG_US: u64 = 2_000_000;
 /// Steps of giving back what a fact has left behind, while it is loaded: it frees one job at most, or a queue or
 /// database whose jobs were added by facts.
 pub const TIDYING_STEPS_PER_FACT: u32 = 4;

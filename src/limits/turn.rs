@@ -9,7 +9,7 @@ pub const TICK_US: u64 = 1_000_000;
 /// While requests wait for the journal or the allocator to catch up: from one look at it to the next, µs.
 pub const FLOOD_LOOK_US: u64 = 1_000;
 /// Sockets that one look at the system tells of, at the least when there are more.
-pub const SOCKETS_TOLD_AT_ONCE: usize = 1_024;
+pub const SOCKETS_LISTED_AT_ONCE: usize = 1_024;
 /// Queues looked at for a scrape in a turn: few, so that nobody waits for them.
 pub const SCRAPED_PER_TURN: u32 = 64;
 /// Queues looked at for the age of the oldest ready job in a turn.
@@ -119,8 +119,8 @@ pub const STANDSTILL_US: u64 = 50_000;
 const _: () = assert!(COMMANDS_US_PER_TURN < STANDSTILL_US && STANDSTILL_US < TICK_US);
 /// After that: how long what arrived meanwhile is heard before leases end again, ms, should there be no
 /// end of it. About a million commands.
-pub const HEARING_MS_MAX: u64 = 2_000;
-const _: () = assert!(HEARING_MS_MAX * 1_000 > STANDSTILL_US);
+pub const BACKLOG_MS_MAX: u64 = 2_000;
+const _: () = assert!(BACKLOG_MS_MAX * 1_000 > STANDSTILL_US);
 /// Messages copied into outputs in a turn, 60 to 200 ns each.
 pub const DELIVERIES_PER_TURN: usize = 8_192;
 /// Bytes of messages copied into outputs in a turn.

@@ -62,6 +62,6 @@ pub const STRANGER_LINES_AT_ONCE: u64 = 10;
 /// After which one more may be, µs.
 pub const STRANGER_LINE_US: u64 = 1_000_000;
 /// From one line about standstills in the log to the next, µs.
-pub const STANDSTILL_TELL_US: u64 = 10_000_000;
+pub const STANDSTILL_LOG_US: u64 = 10_000_000;
 /// Least time between two samples of the recent rates, µs.
 pub const RATE_SAMPLE_US: u64 = 100_000;

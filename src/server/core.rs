@@ -16,7 +16,7 @@ use crate::server::clock::turn_clock::TurnClock;
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::clients::Clients;
 use crate::server::connection::common::Common;
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use crate::server::durability::Durability;
 use crate::server::durability::home::Home;
 use crate::server::outbox::Outputs;
@@ -121,7 +121,7 @@ impl Core {
         config: Config,
         port: u16,
         log_level: LogLevel,
-        bell: Arc<Bell>,
+        notifier: Arc<Notifier>,
         timer: Timer,
     ) -> Core {
         let clock = TurnClock::start(timer);
@@ -130,7 +130,7 @@ impl Core {
             facts: Facts::default(),
             outputs: Outputs::default(),
             messages: Messages::default(),
-            durability: Durability::new(clock.now_s(), bell),
+            durability: Durability::new(clock.now_s(), notifier),
             clock,
             common: Common::default(),
             options: Options { limits: Limits::new(&config), config, log_level },

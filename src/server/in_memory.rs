@@ -13,7 +13,7 @@ use crate::server::clock::timer::Timer;
 use crate::server::connection::memory;
 pub use crate::server::connection::memory::FarEnd;
 use crate::server::connection::stream::{Accepted, Peer, Stream};
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use crate::server::core::Core;
 use crate::server::durability::Journaling;
 use crate::server::durability::commit::by_hand::ByHand;
@@ -53,7 +53,7 @@ const TICKS_A_SPAN: u64 = 1 << 10;
 #[derive(Debug)]
 pub struct InMemory {
     turns: Turns,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     disk: Option<ByHand>,
     loading: Option<Reading>,
 }
@@ -71,18 +71,18 @@ struct Reading {
 impl InMemory {
     /// A server whose clock stands at `start`, without a journal.
     pub fn new(config: Config, start: Millis) -> InMemory {
-        let bell = Arc::<Bell>::default();
+        let notifier = Arc::<Notifier>::default();
         let timer = Timer::by_hand(start.start().0);
         let port = u16::try_from(config.number(Name::Port)).unwrap_or_default();
-        let mut core = Core::new(config, port, LogLevel::default(), Arc::clone(&bell), timer);
+        let mut core = Core::new(config, port, LogLevel::default(), Arc::clone(&notifier), timer);
         // What a server draws, so that it is the same each time.
         let settings = Settings { hash_seed: 7, ..core.engine.settings().clone() };
         core.engine = Engine::new(settings);
         core.engine.collect_events(core.options.limits.notify.is_on());
         core.process.run_id = "0123456789abcdef".repeat(3)[..40].to_owned();
         core.process.chance = 7;
-        let turns = Turns::new(core, Arc::clone(&bell));
-        let mut server = InMemory { turns, bell, disk: None, loading: None };
+        let turns = Turns::new(core, Arc::clone(&notifier));
+        let mut server = InMemory { turns, notifier, disk: None, loading: None };
         server.run();
         server
     }
@@ -183,9 +183,13 @@ impl InMemory {
     pub fn open_journal(&mut self, sync_us: u64, base_us: u64) {
         let core = &mut self.turns.core;
         core.options.config.set("appendonly", &["yes".to_owned()]).expect("it takes yes");
-        let bell = Arc::clone(&self.bell);
-        let (running, disk) =
-            Running::by_hand((sync_us, base_us), core.clock.mono_us, &core.options.config, bell);
+        let notifier = Arc::clone(&self.notifier);
+        let (running, disk) = Running::by_hand(
+            (sync_us, base_us),
+            core.clock.mono_us,
+            &core.options.config,
+            notifier,
+        );
         core.durability.journaling = Journaling::Running(Box::new(running));
         core.outputs.gate.turn = 1;
         self.disk = Some(disk);
@@ -240,8 +244,8 @@ impl InMemory {
     /// Takes up what was woken; false if nothing was.
     fn wake(&mut self) -> bool {
         let mut slots = Vec::new();
-        let rang = self.bell.take(&mut slots, Waker::noop());
-        let woken = rang.news || !slots.is_empty();
+        let notified = self.notifier.take(&mut slots, Waker::noop());
+        let woken = notified.notice || !slots.is_empty();
         self.turns.woken(&mut slots);
         woken
     }

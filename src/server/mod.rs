@@ -21,7 +21,7 @@ use crate::session::acl::Acl;
 use clock::timer::{Timer, mono_ns};
 use connection::handshake::Handshakes;
 use connection::listen::Listener;
-use connection::wake::Bell;
+use connection::wake::Notifier;
 use core::{Core, Users};
 use durability::home::Home;
 use std::io;
@@ -30,10 +30,10 @@ use std::sync::Arc;
 use turn::Turns;
 use turn::observers::Observers;
 use turn::wait::Loop;
-use watch::board::Board;
 use watch::http::Http;
 use watch::logs::LogLevel;
 use watch::resident::Resident;
+use watch::status::StatusBoard;
 use watch::supervisor::Supervisor;
 
 /// A server that listens and does not serve yet.
@@ -63,7 +63,7 @@ pub struct Server {
     http: Vec<TcpListener>,
     http_addresses: Vec<SocketAddr>,
     supervised: bool,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     log_level: LogLevel,
     signals: bool,
     give_back: Option<fn()>,
@@ -71,7 +71,7 @@ pub struct Server {
 
 /// Stops a server from another thread, as SIGTERM does.
 #[derive(Clone, Debug)]
-pub struct Stopper(Arc<Bell>);
+pub struct Stopper(Arc<Notifier>);
 
 impl Stopper {
     /// Asks for an orderly stop; asked twice, the server stops at once.
@@ -106,7 +106,7 @@ impl Server {
             http,
             http_addresses,
             supervised: false,
-            bell: Arc::default(),
+            notifier: Arc::default(),
             log_level: LogLevel::default(),
             signals: false,
             give_back: None,
@@ -156,7 +156,7 @@ impl Server {
 
     /// A handle to stop it with.
     pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.bell))
+        Stopper(Arc::clone(&self.notifier))
     }
 
     /// Serves until it is asked to stop.
@@ -169,25 +169,25 @@ impl Server {
 
     /// Begins to load the journal, and starts what watches the server.
     fn start(self) -> io::Result<Loop> {
-        let bell = self.bell;
+        let notifier = self.notifier;
         let port = self.addresses.first().map_or(0, |address| address.port());
         let mut core =
-            Core::new(self.config, port, self.log_level, Arc::clone(&bell), Timer::Machine);
+            Core::new(self.config, port, self.log_level, Arc::clone(&notifier), Timer::Machine);
         core.users = Users { acl: self.acl, tls: self.tls };
         core.outputs.reply_clock = Some(mono_ns);
         // Before the journal is loaded: whoever asks is told that it is.
         let http = match self.http.is_empty() {
             true => None,
             false => {
-                let board = Arc::new(Board::new(Arc::clone(&bell), core.clock.mono_us));
-                Some((Http::start(self.http, Arc::clone(&board))?, board))
+                let status = Arc::new(StatusBoard::new(Arc::clone(&notifier), core.clock.mono_us));
+                Some((Http::start(self.http, Arc::clone(&status))?, status))
             }
         };
         let supervisor = self.supervised.then(Supervisor::from_environment).flatten();
         core.process.supervised = supervisor.is_some();
-        let (http, board) = http.unzip();
+        let (http, status) = http.unzip();
         if let Some(give_back) = self.give_back {
-            match Resident::start(give_back, Arc::clone(&bell)) {
+            match Resident::start(give_back, Arc::clone(&notifier)) {
                 Ok(resident) => core.watch.resident = Some(resident),
                 Err(error) => tracing::warn!("resident memory is not watched: {error}"),
             }
@@ -195,10 +195,10 @@ impl Server {
         if let Some(home) = self.home {
             core.load(home)?;
         }
-        let mut turns = Turns::new(core, Arc::clone(&bell));
-        turns.observers = Observers::new(board, supervisor);
+        let mut turns = Turns::new(core, Arc::clone(&notifier));
+        turns.observers = Observers::new(status, supervisor);
         if turns.core.users.tls.is_some() {
-            turns.handshakes = Some(Handshakes::start(bell)?);
+            turns.handshakes = Some(Handshakes::start(notifier)?);
         }
         Loop::new(turns, self.listeners, http, self.signals)
     }

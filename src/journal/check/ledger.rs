@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 /// How many records of which files tell of one thing. Nearly all stand in one file or two.
-type Told = SmallVec<[(u32, u32); 2]>;
+type Counts = SmallVec<[(u32, u32); 2]>;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Ledger {
     /// Records of each file.
     records: Vec<u64>,
     queues: HashMap<QueueNo, Standing>,
-    policies: HashMap<PolicyNo, Told>,
+    policies: HashMap<PolicyNo, Counts>,
     /// Hashes ids: one that collides, at 10 million jobs once in 370,000 runs, makes one count wrong.
     hasher: RandomState,
 }
@@ -32,8 +32,8 @@ pub(super) struct Ledger {
 #[derive(Debug, Default)]
 struct Standing {
     db: Db,
-    told: Told,
-    jobs: HashMap<u64, Told>,
+    counts: Counts,
+    jobs: HashMap<u64, Counts>,
 }
 
 impl Ledger {
@@ -57,7 +57,7 @@ impl Ledger {
     pub fn live(&self) -> Vec<u64> {
         let mut live = vec![0; self.records.len()];
         let jobs = self.queues.values().flat_map(|queue| queue.jobs.values());
-        let queues = self.queues.values().map(|queue| &queue.told);
+        let queues = self.queues.values().map(|queue| &queue.counts);
         for (file, count) in jobs.chain(queues).chain(self.policies.values()).flatten() {
             live[*file as usize] += u64::from(*count);
         }
@@ -71,14 +71,14 @@ impl Ledger {
         self.records[self.file as usize] += u64::from(!frame);
         match image {
             Image::Begin { .. } | Image::End(_) => {}
-            Image::Policy { number, .. } => self.tell_policy(*number),
+            Image::Policy { number, .. } => self.count_policy(*number),
             Image::Queue(queue) => {
                 self.bind(queue.number, queue.db);
-                self.tell_queue(queue.number);
+                self.count_queue(queue.number);
             }
-            Image::QueueMore(more) => self.tell_queue(more.number),
-            Image::Job(job) => self.tell(job.queue, job.id),
-            Image::Window { queue, id, .. } => self.tell(*queue, id),
+            Image::QueueMore(more) => self.count_queue(more.number),
+            Image::Job(job) => self.count_job(job.queue, job.id),
+            Image::Window { queue, id, .. } => self.count_job(*queue, id),
         }
     }
 
@@ -88,17 +88,17 @@ impl Ledger {
         match *fact {
             Fact::QueueBound { queue, db, .. } => {
                 self.bind(queue, db);
-                self.tell_queue(queue);
+                self.count_queue(queue);
             }
             Fact::Purged { queue, count, .. } => self.purge(queue, count),
             Fact::Renamed { queue, over, .. } => {
                 over.map(|over| self.queues.remove(&over));
-                self.tell_queue(queue);
+                self.count_queue(queue);
             }
             Fact::QueueRemoved { queue } | Fact::QueueForgotten { queue } => {
                 self.queues.remove(&queue);
             }
-            Fact::PolicyBound { number, .. } => self.tell_policy(number),
+            Fact::PolicyBound { number, .. } => self.count_policy(number),
             Fact::PolicyForgotten { number } => {
                 self.policies.remove(&number);
             }
@@ -118,8 +118,8 @@ impl Ledger {
             | Fact::WindowOver { queue, id } => self.end(queue, id, Millis(0)),
             // A job goes on, or the queue is about to have something else beside its jobs.
             _ => match (fact.subject(), fact.queue()) {
-                (Some((queue, id)), _) => self.tell(queue, id),
-                (None, queue) => queue.into_iter().for_each(|queue| self.tell_queue(queue)),
+                (Some((queue, id)), _) => self.count_job(queue, id),
+                (None, queue) => queue.into_iter().for_each(|queue| self.count_queue(queue)),
             },
         }
     }
@@ -127,7 +127,7 @@ impl Ledger {
     /// Which jobs are in which state is not known here: unless all are gone, those that were purged
     /// count as live until a base covers them.
     fn purge(&mut self, queue: QueueNo, count: u64) {
-        self.tell_queue(queue);
+        self.count_queue(queue);
         if let Some(queue) = self.queues.get_mut(&queue)
             && queue.jobs.len() as u64 <= count
         {
@@ -139,16 +139,16 @@ impl Ledger {
         self.queues.insert(queue, Standing { db, ..Standing::default() });
     }
 
-    fn tell_queue(&mut self, queue: QueueNo) {
-        add(&mut self.queues.entry(queue).or_default().told, self.file);
+    fn count_queue(&mut self, queue: QueueNo) {
+        add(&mut self.queues.entry(queue).or_default().counts, self.file);
     }
 
-    fn tell_policy(&mut self, policy: PolicyNo) {
+    fn count_policy(&mut self, policy: PolicyNo) {
         add(self.policies.entry(policy).or_default(), self.file);
     }
 
     /// Something is told of a job, or a window, that is there.
-    fn tell(&mut self, queue: QueueNo, id: &[u8]) {
+    fn count_job(&mut self, queue: QueueNo, id: &[u8]) {
         let hash = self.hasher.hash_one(id);
         let jobs = &mut self.queues.entry(queue).or_default().jobs;
         add(jobs.entry(hash).or_default(), self.file);
@@ -164,7 +164,7 @@ impl Ledger {
     /// A job is gone; its id stays taken until `window_end`, if that is not 0.
     fn end(&mut self, queue: QueueNo, id: &[u8], window_end: Millis) {
         if window_end != Millis(0) {
-            return self.tell(queue, id);
+            return self.count_job(queue, id);
         }
         let hash = self.hasher.hash_one(id);
         if let Some(queue) = self.queues.get_mut(&queue) {
@@ -173,10 +173,10 @@ impl Ledger {
     }
 }
 
-fn add(told: &mut Told, file: u32) {
-    match told.iter_mut().find(|(of, _)| *of == file) {
+fn add(counts: &mut Counts, file: u32) {
+    match counts.iter_mut().find(|(of, _)| *of == file) {
         Some((_, count)) => *count += 1,
-        None => told.push((file, 1)),
+        None => counts.push((file, 1)),
     }
 }
 

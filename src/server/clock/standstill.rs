@@ -1,6 +1,6 @@
 //! Spans in which the process did nothing: they are noticed and counted.
 
-use crate::limits::{STANDSTILL_TELL_US, STANDSTILL_US};
+use crate::limits::{STANDSTILL_LOG_US, STANDSTILL_US};
 
 /// Notices standstills, and counts them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,7 +11,7 @@ pub struct Standstills {
     /// The turn before.
     last: Option<Ended>,
     /// When the log was last told.
-    told_us: Option<u64>,
+    logged_us: Option<u64>,
     /// Until then waiters are served whatever happens, as they were not for as long: one standstill after
     /// the other must not keep them waiting for ever. Monotonic, µs.
     pub(in crate::server) serves_until_us: u64,
@@ -47,8 +47,8 @@ impl Standstills {
     pub fn note(&mut self, us: u64, mono_us: u64) {
         self.count += 1;
         self.total_us += us;
-        if self.told_us.is_none_or(|told_us| mono_us - told_us >= STANDSTILL_TELL_US) {
-            self.told_us = Some(mono_us);
+        if self.logged_us.is_none_or(|logged_us| mono_us - logged_us >= STANDSTILL_LOG_US) {
+            self.logged_us = Some(mono_us);
             tracing::warn!(
                 us,
                 count = self.count,

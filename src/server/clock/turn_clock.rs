@@ -80,7 +80,7 @@ impl TurnClock {
     pub fn compare(&mut self, mono_us: u64, jump_us_max: u64) -> Option<Micros> {
         let Comparison { wall, slept_us } =
             self.anchored.compare(self.timer.reading(), jump_us_max);
-        tell(wall);
+        log_comparison(wall);
         // The monotonic clock does not know of it, and neither did the alarm.
         (slept_us > 0).then(|| self.standstills.note(slept_us, mono_us)).map(|()| self.now)
     }
@@ -106,7 +106,7 @@ impl TurnClock {
     }
 }
 
-fn tell(wall: Compared) {
+fn log_comparison(wall: Compared) {
     match wall {
         Compared::InStep => {}
         Compared::Forward(us) => {

@@ -5,7 +5,7 @@ use crate::limits::TLS_HANDSHAKE_MS_MAX;
 use crate::server::connection::lines::LineRate;
 use crate::server::connection::stream::{Accepted, Peer, Stream};
 use crate::server::connection::tls::Tls;
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use rustls::{ServerConfig, ServerConnection};
 use std::io;
 use std::net;
@@ -35,7 +35,7 @@ struct Shared {
     done: Mutex<Vec<Done>>,
     /// Begun, and not yet taken.
     count: AtomicUsize,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     /// Bounds what is said of those that failed.
     lines: LineRate,
 }
@@ -44,12 +44,12 @@ type Done = (net::TcpStream, ServerConnection);
 
 impl Handshakes {
     /// Starts the thread, which ends with this.
-    pub fn start(bell: Arc<Bell>) -> io::Result<Handshakes> {
+    pub fn start(notifier: Arc<Notifier>) -> io::Result<Handshakes> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let shared = Arc::new(Shared {
             done: Mutex::default(),
             count: AtomicUsize::new(0),
-            bell,
+            notifier,
             lines: LineRate::default(),
         });
         let (sender, receiver) = unbounded_channel();
@@ -111,7 +111,7 @@ async fn serve(mut receiver: UnboundedReceiver<Begun>, shared: Arc<Shared>) {
             match shaken.unwrap_or_else(|_| Err(late())) {
                 Ok(done) => {
                     shared.lock().push(done);
-                    shared.bell.ring();
+                    shared.notifier.notify();
                 }
                 Err(error) => {
                     if shared.lines.admits() {

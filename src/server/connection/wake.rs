@@ -8,47 +8,47 @@ use std::task::{Wake, Waker};
 /// The slots woken since the last turn, and the loop to wake for them.
 ///
 /// Wakers must be `Send`, so this is behind a mutex, which nobody waits for longer than it takes to
-/// set a flag: sockets wake their clients from the loop's own thread, and only [`Bell::stop`] and
-/// [`Bell::ring`] come from others.
+/// set a flag: sockets wake their clients from the loop's own thread, and only [`Notifier::stop`] and
+/// [`Notifier::notify`] come from others.
 #[derive(Debug, Default)]
-pub struct Bell {
-    rung: Mutex<Rung>,
+pub struct Notifier {
+    pending: Mutex<Pending>,
 }
 
 #[derive(Debug, Default)]
-struct Rung {
+struct Pending {
     slots: Vec<u32>,
     stop: bool,
-    news: bool,
+    notice: bool,
     turn_loop: Option<Waker>,
 }
 
 /// What rang beside sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rang {
+pub struct Notified {
     /// A stop was asked for.
     pub stop: bool,
     /// Another thread has news.
-    pub news: bool,
+    pub notice: bool,
 }
 
-impl Bell {
+impl Notifier {
     /// Takes the woken slots, in the order in which they were woken; one may stand there twice. If
     /// nothing rang, `turn_loop` is woken when that changes.
-    pub fn take(&self, slots: &mut Vec<u32>, turn_loop: &Waker) -> Rang {
-        let mut rung = self.lock();
-        slots.append(&mut rung.slots);
-        if !rung.turn_loop.as_ref().is_some_and(|w| w.will_wake(turn_loop)) {
-            rung.turn_loop = Some(turn_loop.clone());
+    pub fn take(&self, slots: &mut Vec<u32>, turn_loop: &Waker) -> Notified {
+        let mut pending = self.lock();
+        slots.append(&mut pending.slots);
+        if !pending.turn_loop.as_ref().is_some_and(|w| w.will_wake(turn_loop)) {
+            pending.turn_loop = Some(turn_loop.clone());
         }
-        Rang { stop: mem::take(&mut rung.stop), news: mem::take(&mut rung.news) }
+        Notified { stop: mem::take(&mut pending.stop), notice: mem::take(&mut pending.notice) }
     }
 
     /// Another thread has news for the loop.
-    pub fn ring(&self) {
-        let mut rung = self.lock();
-        if !mem::replace(&mut rung.news, true)
-            && let Some(waker) = &rung.turn_loop
+    pub fn notify(&self) {
+        let mut pending = self.lock();
+        if !mem::replace(&mut pending.notice, true)
+            && let Some(waker) = &pending.turn_loop
         {
             waker.wake_by_ref();
         }
@@ -56,28 +56,28 @@ impl Bell {
 
     /// Asks the loop to stop.
     pub fn stop(&self) {
-        let mut rung = self.lock();
-        rung.stop = true;
-        if let Some(waker) = &rung.turn_loop {
+        let mut pending = self.lock();
+        pending.stop = true;
+        if let Some(waker) = &pending.turn_loop {
             waker.wake_by_ref();
         }
     }
 
     /// A waker for one slot. It may outlive the client: then it wakes whoever has the slot, who
     /// finds nothing to do.
-    pub fn waker(self: &Arc<Bell>, slot: u32) -> Waker {
-        Waker::from(Arc::new(SlotWaker { slot, bell: Arc::clone(self) }))
+    pub fn waker(self: &Arc<Notifier>, slot: u32) -> Waker {
+        Waker::from(Arc::new(SlotWaker { slot, notifier: Arc::clone(self) }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rung> {
-        self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug)]
 struct SlotWaker {
     slot: u32,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
 }
 
 impl Wake for SlotWaker {
@@ -86,10 +86,10 @@ impl Wake for SlotWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut rung = self.bell.lock();
-        rung.slots.push(self.slot);
-        if rung.slots.len() == 1
-            && let Some(waker) = &rung.turn_loop
+        let mut pending = self.notifier.lock();
+        pending.slots.push(self.slot);
+        if pending.slots.len() == 1
+            && let Some(waker) = &pending.turn_loop
         {
             waker.wake_by_ref();
         }
@@ -112,26 +112,26 @@ mod tests {
 
     #[test]
     fn the_loop_is_woken_once_for_all() {
-        let (bell, count) = (Arc::new(Bell::default()), Arc::new(Count::default()));
+        let (notifier, count) = (Arc::new(Notifier::default()), Arc::new(Count::default()));
         let turn_loop = Waker::from(Arc::clone(&count));
         let mut slots = Vec::new();
-        assert!(!bell.take(&mut slots, &turn_loop).stop);
+        assert!(!notifier.take(&mut slots, &turn_loop).stop);
         for slot in [7, 3, 7] {
-            bell.waker(slot).wake();
+            notifier.waker(slot).wake();
         }
         assert_eq!(count.0.load(Ordering::Relaxed), 1);
-        assert!(!bell.take(&mut slots, &turn_loop).stop);
+        assert!(!notifier.take(&mut slots, &turn_loop).stop);
         assert_eq!(slots, [7, 3, 7]);
-        bell.waker(1).wake();
+        notifier.waker(1).wake();
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
-        bell.stop();
-        assert!(bell.take(&mut slots, &turn_loop).stop);
-        assert!(!bell.take(&mut slots, &turn_loop).stop);
+        notifier.stop();
+        assert!(notifier.take(&mut slots, &turn_loop).stop);
+        assert!(!notifier.take(&mut slots, &turn_loop).stop);
         let before = count.0.load(Ordering::Relaxed);
-        bell.ring();
-        bell.ring();
+        notifier.notify();
+        notifier.notify();
         assert_eq!(count.0.load(Ordering::Relaxed), before + 1, "news not taken rings once");
-        assert_eq!(bell.take(&mut slots, &turn_loop), Rang { stop: false, news: true });
-        assert_eq!(bell.take(&mut slots, &turn_loop), Rang { stop: false, news: false });
+        assert_eq!(notifier.take(&mut slots, &turn_loop), Notified { stop: false, notice: true });
+        assert_eq!(notifier.take(&mut slots, &turn_loop), Notified { stop: false, notice: false });
     }
 }

@@ -3,9 +3,9 @@
 use crate::engine::Settings;
 use crate::journal::recovery::{Progress, Recovered, recover};
 use crate::journal::{Disk, JournalError, LogOptions};
-use crate::limits::{LOADED_AT_ONCE, LOADING_TELL_US};
+use crate::limits::{LOADED_AT_ONCE, LOADING_LOG_US};
 use crate::observe::persistence;
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,17 +24,17 @@ pub struct Loading {
     thread: Option<JoinHandle<()>>,
     /// When it began; monotonic, µs.
     pub began_us: u64,
-    told_us: u64,
+    logged_us: u64,
 }
 
 impl Loading {
-    /// Begins to load what is in `disk`, at `began_us` on the monotonic clock. `bell` is rung when it is
+    /// Begins to load what is in `disk`, at `began_us` on the monotonic clock. `notifier` is rung when it is
     /// done.
     pub fn begin(
         disk: Arc<Disk>,
         options: LogOptions,
         settings: Settings,
-        bell: Arc<Bell>,
+        notifier: Arc<Notifier>,
         began_us: u64,
     ) -> io::Result<Loading> {
         let progress = Arc::<Progress>::default();
@@ -45,16 +45,16 @@ impl Loading {
             let loaded = recover(&disk, options, settings, &shown);
             // The server may have stopped meanwhile.
             let _ = sender.send(loaded);
-            bell.ring();
+            notifier.notify();
         })?;
-        Ok(Loading { progress, loaded, thread: Some(thread), began_us, told_us: began_us })
+        Ok(Loading { progress, loaded, thread: Some(thread), began_us, logged_us: began_us })
     }
 
     /// What is loaded so far, of how much, is told by the caller.
     pub fn by_hand(progress: Arc<Progress>, began_us: u64) -> (Loading, Sender<Loaded>) {
         let (sender, loaded) = channel();
-        let told_us = began_us;
-        (Loading { progress, loaded, thread: None, began_us, told_us }, sender)
+        let logged_us = began_us;
+        (Loading { progress, loaded, thread: None, began_us, logged_us }, sender)
     }
 
     /// Waits a moment for a small journal.
@@ -75,9 +75,9 @@ impl Loading {
     }
 
     /// Tells the log how far it is, every now and then.
-    pub fn tell(&mut self, mono_us: u64) {
-        if mono_us.saturating_sub(self.told_us) >= LOADING_TELL_US {
-            self.told_us = mono_us;
+    pub fn log(&mut self, mono_us: u64) {
+        if mono_us.saturating_sub(self.logged_us) >= LOADING_LOG_US {
+            self.logged_us = mono_us;
             let shown = self.shown(0);
             let eta_s = shown.eta_s(mono_us.saturating_sub(self.began_us) / 1_000_000);
             let (loaded_mib, total_mib) = (shown.loaded_bytes >> 20, shown.total_bytes >> 20);

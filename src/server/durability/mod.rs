@@ -22,7 +22,7 @@ use crate::journal::{Disk, Lock};
 use crate::observe::metrics::SYNC_US;
 use crate::observe::persistence::{Persistence, Trouble};
 use crate::server::clock::turn_clock::TurnClock;
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use crate::server::durability::commit::keeper::Done;
 use crate::server::durability::home::Home;
 use crate::server::durability::loading::Loading;
@@ -30,7 +30,7 @@ use crate::server::durability::running::Running;
 use crate::server::durability::waits::Waits;
 use crate::server::outbox::Outputs;
 use crate::server::outbox::messages::Messages;
-use crate::server::watch::board::Standing;
+use crate::server::watch::status::Standing;
 use crate::session::world::{BaseBegun, BaseRefused, Patience, WaitDurable};
 use std::io;
 use std::sync::Arc;
@@ -56,25 +56,25 @@ pub struct Durability {
     /// Where facts go.
     pub journaling: Journaling,
     /// Whether clients are paused, as the engine was last told while there is no journal.
-    told_paused: bool,
+    engine_paused: bool,
     /// The journal's folder, and what keeps it for this process.
     disk: Option<Arc<Disk>>,
     lock: Option<Lock>,
     /// Wakes the loop.
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
 }
 
 impl Durability {
     /// Without a journal, at a start at `start_s`, unix seconds.
-    pub fn new(start_s: u64, bell: Arc<Bell>) -> Durability {
+    pub fn new(start_s: u64, notifier: Arc<Notifier>) -> Durability {
         Durability {
             shown: Persistence { last_base_s: start_s, ..Persistence::default() },
             waits: Waits::default(),
             journaling: Journaling::Absent,
-            told_paused: false,
+            engine_paused: false,
             disk: None,
             lock: None,
-            bell,
+            notifier,
         }
     }
 
@@ -89,8 +89,8 @@ impl Durability {
         let Home { disk, lock } = home;
         (self.disk, self.lock) = (Some(Arc::clone(&disk)), Some(lock));
         let options = home::log_options(config, &disk);
-        let bell = Arc::clone(&self.bell);
-        let loading = Loading::begin(disk, options, settings, bell, clock.timer.mono_us())?;
+        let notifier = Arc::clone(&self.notifier);
+        let loading = Loading::begin(disk, options, settings, notifier, clock.timer.mono_us())?;
         let loaded = loading.wait();
         self.shown.enabled = true;
         self.shown.loading = Some(loading.shown(clock.start_s()));
@@ -101,7 +101,7 @@ impl Durability {
     /// The journal, if it has been read since this was last asked.
     pub fn loaded(&mut self, clock: &TurnClock) -> io::Result<Option<Recovered<Disk>>> {
         let Journaling::Loading(loading) = &mut self.journaling else { return Ok(None) };
-        loading.tell(clock.timer.mono_us());
+        loading.log(clock.timer.mono_us());
         Ok(loading.loaded().transpose()?)
     }
 
@@ -116,8 +116,8 @@ impl Durability {
     /// Goes on in the journal that was read; returns the engine as it was.
     pub fn start(&mut self, recovered: Recovered<Disk>, config: &Config) -> io::Result<Engine> {
         let disk = Arc::clone(self.disk.as_ref().expect("what was loaded came from a disk"));
-        let bell = Arc::clone(&self.bell);
-        let (engine, running) = Running::start(recovered, disk, config, bell)?;
+        let notifier = Arc::clone(&self.notifier);
+        let (engine, running) = Running::start(recovered, disk, config, notifier)?;
         self.journaling = Journaling::Running(Box::new(running));
         Ok(engine)
     }
@@ -130,7 +130,7 @@ impl Durability {
     }
 
     /// Takes up what the keeper has done since the last turn.
-    pub fn hear_keeper(&mut self, engine: &mut Engine, outputs: &mut Outputs, clock: &TurnClock) {
+    pub fn poll_keeper(&mut self, engine: &mut Engine, outputs: &mut Outputs, clock: &TurnClock) {
         let Journaling::Running(running) = &mut self.journaling else { return };
         let mut ended = Vec::new();
         while let Some(done) = running.journal.keeper.done() {
@@ -154,7 +154,7 @@ impl Durability {
 
     /// If the journal has failed since this was last asked, replies that wait for it tell of it, and reads go
     /// on. The engine is to be told, too.
-    pub fn hear_failure(
+    pub fn poll_failure(
         &mut self,
         engine: &mut Engine,
         outputs: &mut Outputs,
@@ -186,10 +186,10 @@ impl Durability {
     pub fn set_flow(&mut self, engine: &mut Engine, paused: bool, clock: &TurnClock) {
         let flow = match &mut self.journaling {
             Journaling::Running(running) => running.flow(clock.mono_us),
-            _ if paused == self.told_paused => return,
+            _ if paused == self.engine_paused => return,
             _ => Flow::default(),
         };
-        self.told_paused = paused;
+        self.engine_paused = paused;
         engine.set_flow(clock.now, if paused { flow.paused() } else { flow });
     }
 

@@ -5,7 +5,7 @@ use crate::engine::room::{Flow, Room};
 use crate::error::Misconf;
 use crate::journal::record::HEAD_BYTES;
 use crate::limits::{
-    BASE_GROWTH_BYTES_MIN, FULL_TELL_US, ROOM_RETRY_US, SHORTAGE_US, TURN_ROOM_BYTES,
+    BASE_GROWTH_BYTES_MIN, FULL_LOG_US, ROOM_RETRY_US, SHORTAGE_US, TURN_ROOM_BYTES,
 };
 use crate::server::durability::disk_room::DiskRoom;
 use crate::server::durability::running::Running;
@@ -90,12 +90,12 @@ impl Running {
     pub(super) fn note_crowd(&mut self, later_bytes: u64, mono_us: u64) {
         let most = self.disk_room().base_bytes_max();
         self.crowded = later_bytes.saturating_add(BASE_GROWTH_BYTES_MIN) > most;
-        if self.crowded && self.full.is_none() && mono_us >= self.crowded_told_us {
+        if self.crowded && self.full.is_none() && mono_us >= self.crowded_logged_us {
             let cause = self.kept_for_base();
             tracing::warn!(%cause, "nothing may be added until jobs are taken, or there is room");
         }
         if self.crowded {
-            self.crowded_told_us = mono_us + FULL_TELL_US;
+            self.crowded_logged_us = mono_us + FULL_LOG_US;
         }
     }
 

@@ -8,7 +8,7 @@ use crate::journal::Disk;
 use crate::journal::commit_log::CommitLog;
 use crate::journal::recovery::Recovered;
 use crate::observe::persistence::{Persistence, Trouble};
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use crate::server::durability::commit::by_hand::{self, ByHand};
 use crate::server::durability::commit::shared::Fsync;
 use crate::server::durability::commit::{Journal, Position};
@@ -37,7 +37,7 @@ pub struct Running {
     /// Nothing may be added: the next base would be too large.
     pub(super) crowded: bool,
     /// When the log was told of this last; monotonic, µs.
-    pub(super) crowded_told_us: u64,
+    pub(super) crowded_logged_us: u64,
     /// The sequence of the first fact behind the newest base, or the running one.
     pub(super) base_first: u64,
     pub(super) making_spare: bool,
@@ -52,14 +52,14 @@ impl Running {
         recovered: Recovered<Disk>,
         storage: Arc<Disk>,
         config: &Config,
-        bell: Arc<Bell>,
+        notifier: Arc<Notifier>,
     ) -> io::Result<(Engine, Running)> {
         let Recovered {
             engine, log, index, first, base_first, base_index, base_bytes, opened, ..
         } = recovered;
         let position = Position { index, first };
         let segment_bytes = log.options().segment_bytes;
-        let journal = Journal::start(log, storage, position, fsync(config), bell)?;
+        let journal = Journal::start(log, storage, position, fsync(config), notifier)?;
         let compaction = Compaction::new(base_index, base_bytes, opened.bytes);
         Ok((engine, Running::new(journal, compaction, segment_bytes, base_first, config)))
     }
@@ -69,10 +69,10 @@ impl Running {
         times_us: (u64, u64),
         mono_us: u64,
         config: &Config,
-        bell: Arc<Bell>,
+        notifier: Arc<Notifier>,
     ) -> (Running, ByHand) {
         let segment_bytes = config.number(Name::JournalSegmentSize);
-        let (journal, disk) = by_hand::journal(times_us, mono_us, fsync(config), bell);
+        let (journal, disk) = by_hand::journal(times_us, mono_us, fsync(config), notifier);
         journal.shared().capacity_bytes.store(2 * segment_bytes, Ordering::Relaxed);
         let (compaction, first) = (Compaction::new(Index(0), 0, 0), journal.position().first);
         (Running::new(journal, compaction, segment_bytes, first, config), disk)
@@ -94,7 +94,7 @@ impl Running {
             short_since_us: None,
             kept: (u64::MAX, "".into()),
             crowded: false,
-            crowded_told_us: 0,
+            crowded_logged_us: 0,
             base_first,
             making_spare: false,
             retry_at_us: 0,

@@ -24,20 +24,20 @@ struct Frame {
     start: u64,
     /// The turn whose facts they wait for; 0 for none.
     turn: TurnNo,
-    told: Told,
+    content: Content,
     /// How many replies there are.
     count: u32,
 }
 
 /// What a reply, or a message, tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum Content {
     /// Of no change.
     Nothing,
     /// Of a change of the client's own: a lie if the change is lost.
     Change,
     /// Of somebody's change, to whom has not asked: if the change is lost it is not told.
-    News,
+    Message,
 }
 
 /// Replies that stand together and tell the same.
@@ -46,7 +46,7 @@ pub struct Run {
     /// Where they stand in all that was ever written to the client.
     pub range: Range<u64>,
     /// What each of them tells of changes that did not become safe.
-    pub told: Told,
+    pub content: Content,
     /// How many there are.
     pub count: u32,
 }
@@ -130,18 +130,18 @@ pub struct Gated {
 impl Gated {
     /// Notes a reply that begins at `start`. One that needs no journal is remembered only behind one
     /// that does.
-    pub fn push(&mut self, start: u64, turn: TurnNo, told: Told) {
+    pub fn push(&mut self, start: u64, turn: TurnNo, content: Content) {
         match self.frames.back_mut() {
             None if turn == 0 => {}
             // One that waits for nothing leaves with those before it.
             Some(last)
-                if last.told == told
-                    && (last.turn == turn || turn == 0 && told == Told::Nothing)
+                if last.content == content
+                    && (last.turn == turn || turn == 0 && content == Content::Nothing)
                     && last.count < u32::MAX =>
             {
                 last.count += 1;
             }
-            _ => self.frames.push_back(Frame { start, turn, told, count: 1 }),
+            _ => self.frames.push_back(Frame { start, turn, content, count: 1 }),
         }
     }
 
@@ -190,10 +190,11 @@ impl Gated {
     pub fn take(&mut self, released: TurnNo, end: u64) -> Vec<Run> {
         let frames = std::mem::take(&mut self.frames);
         let ends = frames.iter().skip(1).map(|frame| frame.start).chain([end]);
-        let lost = |frame: &Frame| if frame.turn > released { frame.told } else { Told::Nothing };
+        let lost =
+            |frame: &Frame| if frame.turn > released { frame.content } else { Content::Nothing };
         let run = |(frame, end): (&Frame, u64)| Run {
             range: frame.start..end,
-            told: lost(frame),
+            content: lost(frame),
             count: frame.count,
         };
         frames.iter().zip(ends).map(run).collect()
@@ -208,11 +209,11 @@ mod tests {
     #[test]
     fn replies_leave_in_order_up_to_the_first_that_waits() {
         let mut gated = Gated::default();
-        gated.push(0, 0, Told::Nothing);
+        gated.push(0, 0, Content::Nothing);
         assert!(gated.is_empty(), "a PING behind nothing is not remembered");
-        gated.push(7, 7, Told::Change);
-        gated.push(27, 0, Told::Nothing);
-        gated.push(34, 8, Told::Change);
+        gated.push(7, 7, Content::Change);
+        gated.push(27, 0, Content::Nothing);
+        gated.push(34, 8, Content::Change);
         assert_eq!(gated.release(6), Some((7, 7)));
         assert_eq!(gated.release(7), Some((34, 8)), "the PING behind it leaves with it");
         assert_eq!(gated.release(8), None);
@@ -222,21 +223,21 @@ mod tests {
     #[test]
     fn what_was_lost_is_told_reply_by_reply() {
         let mut gated = Gated::default();
-        gated.push(10, 7, Told::Change);
-        gated.push(20, 0, Told::Nothing);
-        gated.push(25, 8, Told::Nothing);
-        gated.push(40, 8, Told::Change);
-        gated.push(43, 8, Told::Change);
-        gated.push(45, 8, Told::News);
-        let run = |range, told, count| Run { range, told, count };
+        gated.push(10, 7, Content::Change);
+        gated.push(20, 0, Content::Nothing);
+        gated.push(25, 8, Content::Nothing);
+        gated.push(40, 8, Content::Change);
+        gated.push(43, 8, Content::Change);
+        gated.push(45, 8, Content::Message);
+        let run = |range, content, count| Run { range, content, count };
         assert_eq!(
             gated.take(7, 50),
             [
-                run(10..20, Told::Nothing, 1),
-                run(20..25, Told::Nothing, 1),
-                run(25..40, Told::Nothing, 1),
-                run(40..45, Told::Change, 2),
-                run(45..50, Told::News, 1)
+                run(10..20, Content::Nothing, 1),
+                run(20..25, Content::Nothing, 1),
+                run(25..40, Content::Nothing, 1),
+                run(40..45, Content::Change, 2),
+                run(45..50, Content::Message, 1)
             ]
         );
         assert!(gated.is_empty());
@@ -247,7 +248,7 @@ mod tests {
     fn a_pipeline_is_one_frame_a_turn() {
         let mut gated = Gated::default();
         for reply in 0..500_000_u64 {
-            gated.push(10 * reply, 1 + reply / 1_000, Told::Change);
+            gated.push(10 * reply, 1 + reply / 1_000, Content::Change);
         }
         assert!(gated.bytes() <= 40_000, "{}", gated.bytes());
         assert_eq!(gated.release(250), Some((2_500_000, 251)));

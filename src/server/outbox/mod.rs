@@ -16,7 +16,7 @@ use crate::resp::{Encoder, Protocol};
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::calls::{Call, Ending, Over};
 use crate::server::connection::unsent::Unsent;
-use crate::server::outbox::gate::{Gate, Told, TurnNo};
+use crate::server::outbox::gate::{Content, Gate, TurnNo};
 use crate::server::outbox::output::Handed;
 use crate::server::outbox::schedule::Schedule;
 use crate::time::Millis;
@@ -134,8 +134,8 @@ impl Outputs {
         let turn = if asked { self.gate.turn } else { 0 };
         let output = &mut self.by_slot[slot as usize];
         if output.end() > start {
-            let told = if wrote { Told::Change } else { Told::Nothing };
-            output.gated.push(start, turn, told);
+            let content = if wrote { Content::Change } else { Content::Nothing };
+            output.gated.push(start, turn, content);
             self.gate.note(turn);
         }
     }
@@ -150,7 +150,7 @@ impl Outputs {
             return None;
         }
         let pushes = output.protocol == Protocol::Resp3;
-        output.gated.push(output.end(), turn, Told::News);
+        output.gated.push(output.end(), turn, Content::Message);
         self.gate.note(turn);
         let head = &[message.heads[usize::from(pushes)]];
         output.unsent.append([head, &message.body, &message.tail]);
@@ -268,7 +268,7 @@ impl Outputs {
     pub fn set_answered(&mut self, client: ClientId, end: Ending) {
         if let Some(slot) = self.slot(client)
             // What it is told needs no journal, but is no part of the reply before it.
-            && let Some(call) = self.end_wait(slot, 0, Told::Nothing)
+            && let Some(call) = self.end_wait(slot, 0, Content::Nothing)
         {
             self.over.push(Over { client, slot, call, end, reply_ns: 0 });
         }
@@ -316,13 +316,13 @@ impl Outputs {
 
     /// The client in `slot` waits no longer. If it did, what it is told next waits for `turn`; returns the
     /// command that it waited in.
-    fn end_wait(&mut self, slot: u32, turn: TurnNo, told: Told) -> Option<Box<Call>> {
+    fn end_wait(&mut self, slot: u32, turn: TurnNo, content: Content) -> Option<Box<Call>> {
         let output = &mut self.by_slot[slot as usize];
         if !std::mem::take(&mut output.waiting) {
             return None;
         }
         if !output.muted {
-            output.gated.push(output.end(), turn, told);
+            output.gated.push(output.end(), turn, content);
             self.gate.note(turn);
         }
         self.answered.push(slot);
@@ -387,8 +387,8 @@ impl reply::Outbox for Outputs {
             }
             return self.write(slot, &reply);
         }
-        let told = if reply.tells_of_change() { Told::Change } else { Told::Nothing };
-        let Some(call) = self.end_wait(slot, self.gate.turn, told) else {
+        let content = if reply.tells_of_change() { Content::Change } else { Content::Nothing };
+        let Some(call) = self.end_wait(slot, self.gate.turn, content) else {
             return self.write(slot, &reply);
         };
         let began_ns = self.reply_ns();

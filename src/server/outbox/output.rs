@@ -6,7 +6,7 @@ use crate::resp::{Encoder, Protocol};
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::calls::Call;
 use crate::server::connection::unsent::Unsent;
-use crate::server::outbox::gate::{Gated, Run, Told, TurnNo};
+use crate::server::outbox::gate::{Content, Gated, Run, TurnNo};
 use crate::time::Millis;
 use std::collections::VecDeque;
 
@@ -127,16 +127,16 @@ impl Output {
         let runs = self.gated.take(released, self.end());
         let first = runs.first().map_or(self.sent_bytes, |run| run.range.start);
         let old = self.unsent.split_off((first - self.sent_bytes) as usize, buffers);
-        for Run { range, told, count } in runs {
-            match told {
-                Told::Change => {
+        for Run { range, content, count } in runs {
+            match content {
+                Content::Change => {
                     for _ in 0..count {
                         Encoder::new(self.unsent.writer(buffers), self.protocol).error(text);
                         errors.count(text);
                     }
                 }
-                Told::News => {}
-                Told::Nothing => {
+                Content::Message => {}
+                Content::Nothing => {
                     let at = (range.start - first) as usize..(range.end - first) as usize;
                     self.unsent.append([&old[at]]);
                 }

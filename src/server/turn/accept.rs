@@ -35,7 +35,7 @@ impl Turns {
             let slot = self.clients.reserve();
             let id = ClientId(self.next_id);
             let session = Session::greet(id, &self.core.users.acl);
-            let waker = self.bell.waker(slot);
+            let waker = self.notifier.waker(slot);
             let mut client = Client::new(session, stream, peer, waker, self.core.clock.mono_us);
             if let Some(text) = self.refusal(&client) {
                 self.core.watch.counters.connections_rejected += 1;

@@ -7,13 +7,13 @@ use std::io;
 impl Turns {
     /// Takes up what the journal's threads and the recovery have done since the last turn. An error
     /// is a journal that cannot be loaded.
-    pub(super) fn hear_journal(&mut self) -> io::Result<()> {
+    pub(super) fn poll_journal(&mut self) -> io::Result<()> {
         if let Some(loaded) = self.core.durability.loaded(&self.core.clock)? {
             return self.core.install(loaded);
         }
         let Core { engine, outputs, messages, durability, clock, .. } = &mut self.core;
-        durability.hear_keeper(engine, outputs, clock);
-        if durability.hear_failure(engine, outputs, messages, clock) {
+        durability.poll_keeper(engine, outputs, clock);
+        if durability.poll_failure(engine, outputs, messages, clock) {
             self.core.set_flow();
         }
         Ok(())

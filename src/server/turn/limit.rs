@@ -93,7 +93,7 @@ impl Turns {
     }
 
     /// Says how many lines were left out since the last time.
-    pub(in crate::server) fn tell_left_out(&self) {
+    pub(in crate::server) fn log_left_out(&self) {
         let handshakes = self.handshakes.iter().filter_map(|handshakes| handshakes.left_out());
         let left_out: u64 = handshakes.chain(self.core.common.lines.left_out()).sum();
         if left_out > 0 {

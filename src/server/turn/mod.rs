@@ -17,9 +17,9 @@ use crate::server::connection::client::Client;
 use crate::server::connection::clients::Clients;
 use crate::server::connection::handshake::Handshakes;
 use crate::server::connection::stream::Accepted;
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use crate::server::turn::observers::Observers;
-use crate::server::turn::standstill::Hearing;
+use crate::server::turn::standstill::Backlog;
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
@@ -49,16 +49,16 @@ pub struct Turns {
     /// Who watches the server.
     pub(super) observers: Option<Box<Observers>>,
     /// After a standstill, what has not been heard yet.
-    pub(super) hearing: Option<Hearing>,
+    pub(super) backlog: Option<Backlog>,
     /// When all clients are looked at next; monotonic, µs.
     pub(super) tick_us: u64,
     pub(super) next_id: u64,
-    pub(super) bell: Arc<Bell>,
+    pub(super) notifier: Arc<Notifier>,
 }
 
 impl Turns {
     /// Before the first turn.
-    pub fn new(core: Core, bell: Arc<Bell>) -> Turns {
+    pub fn new(core: Core, notifier: Arc<Notifier>) -> Turns {
         Turns {
             tick_us: core.clock.mono_us + TICK_US,
             core,
@@ -72,9 +72,9 @@ impl Turns {
             batch: Vec::new(),
             more: true,
             observers: None,
-            hearing: None,
+            backlog: None,
             next_id: 1,
-            bell,
+            notifier,
         }
     }
 
@@ -83,7 +83,7 @@ impl Turns {
     pub fn turn(&mut self) -> io::Result<()> {
         let begun_us = self.begun_us();
         // First: what the journal's threads have done decides what this turn may do.
-        self.hear_journal()?;
+        self.poll_journal()?;
         // Before anything is read: what is read needs memory.
         self.core.look_at_memory();
         self.list_answered();
@@ -101,7 +101,7 @@ impl Turns {
         // Before time passes: who asks at the instant at which a job falls due is in line for it.
         self.run_commands();
         self.resume_postponed();
-        self.end_hearing();
+        self.end_backlog();
         // Before the journal: what falls due in this turn is in its batch.
         self.advance();
         // Behind all that publishes, and before the journal, which hears how urgent it is.
@@ -122,7 +122,7 @@ impl Turns {
         // The counters show whole turns.
         self.count();
         // Last: what is told is as of the end of the turn.
-        self.tell(begun_us);
+        self.report(begun_us);
         self.note_turn_ended();
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Turns {
     /// Whether the next turn has work that nothing will wake the loop for.
     pub fn is_behind(&self) -> bool {
         self.more
-            || ((!self.listed.is_empty() || self.hearing.is_some()) && !self.core.is_flooded())
+            || ((!self.listed.is_empty() || self.backlog.is_some()) && !self.core.is_flooded())
             || !self.accepted.is_empty()
             || self.core.outputs.is_behind()
             || self.core.messages.is_waiting()
@@ -210,7 +210,7 @@ impl Turns {
         self.core.clock.read();
         self.core.engine.set_monotonic(Micros(self.core.clock.mono_us));
         if let Some(since) = still_since {
-            self.begin_hearing(since);
+            self.begin_backlog(since);
         }
     }
 
@@ -222,7 +222,7 @@ impl Turns {
         self.more = engine.advance(now, steps, &mut turn).more;
         let Core { durability, outputs, clock, .. } = &mut self.core;
         durability.end_late_waits(outputs, clock.mono_us);
-        self.hear_unheard();
+        self.run_backlog();
         self.list_answered();
     }
 
@@ -251,7 +251,7 @@ impl Turns {
             core.watch.oldest_ready.begin(&core.engine);
             self.tick_us = core.clock.mono_us + TICK_US;
             self.close_overdue();
-            self.tell_left_out();
+            self.log_left_out();
         }
     }
 

@@ -9,7 +9,7 @@ use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{Scrape, TURN_US};
 use crate::server::admin::info;
 use crate::server::turn::Turns;
-use crate::server::watch::board::{Board, Standing};
+use crate::server::watch::status::{Standing, StatusBoard};
 use crate::server::watch::supervisor::Supervisor;
 use std::sync::Arc;
 use tokio::sync::oneshot::Sender;
@@ -17,9 +17,9 @@ use tokio::sync::oneshot::Sender;
 /// Who watches, if anybody does.
 #[derive(Debug)]
 pub struct Observers {
-    board: Option<Arc<Board>>,
+    status: Option<Arc<StatusBoard>>,
     supervisor: Option<Supervisor>,
-    told: Option<Standing>,
+    sent: Option<Standing>,
     turns: Spread,
     collecting: Option<Collecting>,
 }
@@ -35,14 +35,14 @@ struct Collecting {
 impl Observers {
     /// None if nobody does.
     pub fn new(
-        board: Option<Arc<Board>>,
+        status: Option<Arc<StatusBoard>>,
         supervisor: Option<Supervisor>,
     ) -> Option<Box<Observers>> {
-        if board.is_none() && supervisor.is_none() {
+        if status.is_none() && supervisor.is_none() {
             return None;
         }
         let turns = Spread::new(&TURN_US);
-        Some(Box::new(Observers { board, supervisor, told: None, turns, collecting: None }))
+        Some(Box::new(Observers { status, supervisor, sent: None, turns, collecting: None }))
     }
 
     /// Whether a scrape wants another turn.
@@ -51,15 +51,15 @@ impl Observers {
     }
 
     /// Tells how the server stands.
-    pub fn tell(&mut self, standing: Standing, mono_us: u64) {
+    pub fn report(&mut self, standing: Standing, mono_us: u64) {
         if let Some(supervisor) = &mut self.supervisor {
-            supervisor.hear(&standing, mono_us);
+            supervisor.report(&standing, mono_us);
         }
-        if self.told.as_ref() != Some(&standing) {
-            if let Some(board) = &self.board {
-                board.set_standing(standing.clone());
+        if self.sent.as_ref() != Some(&standing) {
+            if let Some(status) = &self.status {
+                status.set_standing(standing.clone());
             }
-            self.told = Some(standing);
+            self.sent = Some(standing);
         }
     }
 }
@@ -71,35 +71,35 @@ impl Turns {
     }
 
     /// Tells those who watch how the server stands.
-    pub fn tell_standing(&mut self) {
+    pub fn report_standing(&mut self) {
         let standing = self.standing(self.draining);
         if let Some(observers) = &mut self.observers {
-            observers.tell(standing, self.core.clock.timer.mono_us());
+            observers.report(standing, self.core.clock.timer.mono_us());
         }
     }
 
     /// Tells those who watch of the turn that began at `begun_us`.
-    pub(in crate::server) fn tell(&mut self, begun_us: Option<u64>) {
+    pub(in crate::server) fn report(&mut self, begun_us: Option<u64>) {
         let (Some(mut observers), Some(begun_us)) = (self.observers.take(), begun_us) else {
             return;
         };
-        observers.tell(self.standing(self.draining), self.core.clock.mono_us);
+        observers.report(self.standing(self.draining), self.core.clock.mono_us);
         self.collect(&mut observers);
         let mono_us = self.core.clock.timer.mono_us();
         observers.turns.record(mono_us.saturating_sub(begun_us));
-        if let Some(board) = &observers.board {
-            board.turned(mono_us);
+        if let Some(status) = &observers.status {
+            status.turned(mono_us);
         }
         self.observers = Some(observers);
     }
 
     /// A slice of what a scrape wants.
     fn collect(&mut self, observers: &mut Observers) {
-        let Some(board) = &observers.board else { return };
+        let Some(status) = &observers.status else { return };
         let collecting = match observers.collecting.take() {
             Some(collecting) => Some(collecting),
             None => {
-                let waiting = board.take_asked();
+                let waiting = status.take_asked();
                 let rows_max = self.core.options.config.size(Name::MetricsQueuesMax);
                 let (walk, top) = (Walk::default(), Top::new(rows_max));
                 (!waiting.is_empty()).then_some(Collecting { walk, top, waiting })

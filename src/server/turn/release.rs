@@ -15,7 +15,7 @@ impl Turns {
             // Closing a client may write to the next in line.
             let Some(slot) = self.core.outputs.next_dirty(write % 2 == 0) else { break };
             bytes_left = bytes_left.saturating_sub(self.write(slot, bytes_left));
-            self.hear_unheard();
+            self.run_backlog();
             let Core { watch, outputs, clock, .. } = &mut self.core;
             watch.note_lateness(outputs, clock);
             if bytes_left == 0 {
@@ -93,7 +93,7 @@ impl Turns {
     }
 
     /// Jobs handed to clients that wanted no reply: there is no byte to wait for.
-    pub(in crate::server) fn hear_unheard(&mut self) {
+    pub(in crate::server) fn run_backlog(&mut self) {
         while let Some(slot) = self.core.outputs.unheard.pop() {
             if let Some(client) = self.clients.get_mut(slot) {
                 self.core.engine.sent_first(client.id, 1);

@@ -83,7 +83,7 @@ impl Turns {
         self.put_off(&light[light_ran..]);
         batch.clear();
         self.batch = batch;
-        self.hear_unheard();
+        self.run_backlog();
         self.list_answered();
     }
 

@@ -6,7 +6,7 @@
 //! due as ever, but are not handed to waiters before what had arrived has run: a CANCEL of a timer that
 //! fell due meanwhile may be among it.
 
-use crate::limits::{HEARING_MS_MAX, SOCKETS_TOLD_AT_ONCE};
+use crate::limits::{BACKLOG_MS_MAX, SOCKETS_LISTED_AT_ONCE};
 use crate::server::connection::client::Client;
 use crate::server::turn::Turns;
 use crate::time::Micros;
@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 /// What has arrived while the process stood still and was not heard yet.
 #[derive(Debug)]
-pub struct Hearing {
+pub struct Backlog {
     /// Not longer than this; monotonic, µs.
     until_us: u64,
     /// How often the system is still asked which sockets have something.
@@ -30,7 +30,7 @@ pub struct Hearing {
 #[derive(Debug)]
 struct Deferral {
     begun_us: u64,
-    /// As of [`Hearing`].
+    /// As of [`Backlog`].
     looks: usize,
     /// By slot, which of the bytes read from it is the last of what was there.
     ends: HashMap<u32, u64>,
@@ -38,29 +38,29 @@ struct Deferral {
 
 impl Turns {
     /// The process stood still from `since` until this turn.
-    pub(in crate::server) fn begin_hearing(&mut self, since: Micros) {
+    pub(in crate::server) fn begin_backlog(&mut self, since: Micros) {
         let mono_us = self.core.clock.mono_us;
         self.core.engine.stood_still(since);
-        let looks = 1 + self.clients.iter().count() / SOCKETS_TOLD_AT_ONCE;
-        let before = self.hearing.take();
+        let looks = 1 + self.clients.iter().count() / SOCKETS_LISTED_AT_ONCE;
+        let before = self.backlog.take();
         let (slots, mut deferral) =
-            before.map(|hearing| (hearing.slots, hearing.deferral)).unwrap_or_default();
+            before.map(|backlog| (backlog.slots, backlog.deferral)).unwrap_or_default();
         if deferral.is_none() && mono_us >= self.core.clock.standstills.serves_until_us {
             deferral = Some(Deferral { begun_us: mono_us, looks, ends: HashMap::new() });
             self.core.engine.defer_hand_offs(true);
         }
-        let until_us = mono_us + HEARING_MS_MAX * 1_000;
-        self.hearing = Some(Hearing { until_us, looks, slots, deferral });
+        let until_us = mono_us + BACKLOG_MS_MAX * 1_000;
+        self.backlog = Some(Backlog { until_us, looks, slots, deferral });
     }
 
     /// Before the sockets are read: these have something.
     pub(in crate::server) fn list_unheard(&mut self) {
-        let Some(hearing) = &mut self.hearing else { return };
-        if hearing.looks > 0 {
-            hearing.looks -= 1;
-            hearing.slots.extend(&self.listed);
+        let Some(backlog) = &mut self.backlog else { return };
+        if backlog.looks > 0 {
+            backlog.looks -= 1;
+            backlog.slots.extend(&self.listed);
         }
-        let Some(deferral) = hearing.deferral.as_mut().filter(|deferral| deferral.looks > 0) else {
+        let Some(deferral) = backlog.deferral.as_mut().filter(|deferral| deferral.looks > 0) else {
             return;
         };
         deferral.looks -= 1;
@@ -74,25 +74,25 @@ impl Turns {
     }
 
     /// After commands ran: who was read to the end has been heard.
-    pub(in crate::server) fn end_hearing(&mut self) {
-        let Some(hearing) = &mut self.hearing else { return };
+    pub(in crate::server) fn end_backlog(&mut self) {
+        let Some(backlog) = &mut self.backlog else { return };
         let clients = &mut self.clients;
-        hearing
+        backlog
             .slots
             .retain(|slot| clients.get_mut(*slot).is_some_and(|client| client.is_unheard()));
-        let over = hearing.looks == 0 && hearing.slots.is_empty()
-            || self.core.clock.mono_us >= hearing.until_us;
+        let over = backlog.looks == 0 && backlog.slots.is_empty()
+            || self.core.clock.mono_us >= backlog.until_us;
         self.end_deferral(over);
         if over {
-            self.hearing = None;
+            self.backlog = None;
             self.core.engine.heard(self.core.clock.now);
         }
     }
 
     /// Waiters are served from here on if all that was there has run, or if it is `over`.
     fn end_deferral(&mut self, over: bool) {
-        let Some(hearing) = &mut self.hearing else { return };
-        let Some(deferral) = &mut hearing.deferral else { return };
+        let Some(backlog) = &mut self.backlog else { return };
+        let Some(deferral) = &mut backlog.deferral else { return };
         let clients = &mut self.clients;
         // A command that is half done may itself wait until waiters have been served.
         let is_due = |client: &mut Client, end: u64| {
@@ -104,8 +104,8 @@ impl Turns {
             .retain(|slot, end| clients.get_mut(*slot).is_some_and(|client| is_due(client, *end)));
         let lasted_us = self.core.clock.mono_us - deferral.begun_us;
         let heard = deferral.looks == 0 && deferral.ends.is_empty();
-        if over || heard || lasted_us >= HEARING_MS_MAX * 1_000 {
-            hearing.deferral = None;
+        if over || heard || lasted_us >= BACKLOG_MS_MAX * 1_000 {
+            backlog.deferral = None;
             self.core.clock.standstills.serves_until_us = self.core.clock.mono_us + lasted_us;
             self.core.engine.defer_hand_offs(false);
         }

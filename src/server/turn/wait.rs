@@ -3,7 +3,7 @@
 use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX, TICK_US};
 use crate::server::clock::timer::{self, Alarm, StepWatch};
 use crate::server::connection::listen::{Door, Listener};
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use crate::server::turn::Turns;
 use crate::server::watch::http::Http;
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ pub struct Loop {
     alarm: Alarm,
     step_watch: StepWatch,
     signals: Vec<Signal>,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     woken: Vec<u32>,
     /// Ends with the loop.
     http: Option<Http>,
@@ -42,7 +42,7 @@ impl Loop {
             false => Vec::new(),
         };
         Ok(Loop {
-            bell: Arc::clone(&turns.bell),
+            notifier: Arc::clone(&turns.notifier),
             turns,
             listeners: listeners.into_iter().map(Door::open).collect::<io::Result<_>>()?,
             alarm: Alarm::new()?,
@@ -75,7 +75,7 @@ impl Loop {
         self.listeners.clear();
         self.turns.drain();
         // There may be nothing to drain, and no turn any more.
-        self.turns.tell_standing();
+        self.turns.report_standing();
         let until_us = timer::mono_us() + SHUTDOWN_MS_MAX * 1_000;
         while !self.turns.is_drained() && timer::mono_us() < until_us && self.stops < 2 {
             self.wait().await?;
@@ -101,11 +101,11 @@ impl Loop {
     /// Ready when the next turn has something to do. All that can wake the loop is asked each time,
     /// so that each registers its waker.
     fn poll_woken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let rang = self.bell.take(&mut self.woken, cx.waker());
-        self.stops += u32::from(rang.stop);
+        let notified = self.notifier.take(&mut self.woken, cx.waker());
+        self.stops += u32::from(notified.stop);
         self.turns.woken(&mut self.woken);
         self.accept(cx);
-        let rung = self.alarm.poll_rung(cx)?.is_ready();
+        let pending = self.alarm.poll_rung(cx)?.is_ready();
         while self.step_watch.poll_stepped(cx)?.is_ready() {
             self.turns.stepped = true;
         }
@@ -114,8 +114,11 @@ impl Loop {
                 self.stops += 1;
             }
         }
-        let ready =
-            rung || rang.news || self.turns.stepped || self.stops > 0 || self.turns.is_behind();
+        let ready = pending
+            || notified.notice
+            || self.turns.stepped
+            || self.stops > 0
+            || self.turns.is_behind();
         if ready { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 

@@ -11,7 +11,7 @@ use crate::observe::slowlog::{self, SlowLog};
 use crate::server::clock::turn_clock::TurnClock;
 use crate::server::connection::calls::{Caller, Ending, Over};
 use crate::server::outbox::Outputs;
-use crate::server::watch::eldest::Eldest;
+use crate::server::watch::oldest_ready::OldestReady;
 use crate::server::watch::resident::Resident;
 
 /// See the module.
@@ -24,7 +24,7 @@ pub struct Watch {
     pub rates: Rates,
     pub lateness: Lateness,
     /// Since when the oldest ready job is ready, as far as is known.
-    pub oldest_ready: Eldest,
+    pub oldest_ready: OldestReady,
     /// Watches what is resident, where the allocator is known.
     pub resident: Option<Resident>,
     /// The most memory ever used, bytes.

@@ -1,11 +1,11 @@
 //! What others see of the server while it runs: the log, probes and metrics, the service manager, and
 //! what the machine gives the process.
 
-pub(super) mod board;
 pub(super) mod counts;
-pub(super) mod eldest;
 pub(super) mod http;
 pub mod logs;
 pub mod machine;
+pub(super) mod oldest_ready;
 pub(super) mod resident;
+pub(super) mod status;
 pub(super) mod supervisor;

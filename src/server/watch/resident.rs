@@ -20,7 +20,7 @@ use crate::limits::{
     REFUSE_LEFT_BYTES, RESIDENT_BYTES_BESIDE, RESIDENT_LOOK_BYTES, RESIDENT_LOOK_US,
     RESIDENT_QUIET_US,
 };
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use crate::server::watch::machine;
 use std::fs::File;
 use std::io;
@@ -76,7 +76,7 @@ impl Resident {
     ///
     /// # Errors
     /// The system does not tell what is resident, or has no thread.
-    pub fn start(give_back: fn(), bell: Arc<Bell>) -> io::Result<Resident> {
+    pub fn start(give_back: fn(), notifier: Arc<Notifier>) -> io::Result<Resident> {
         let statm = File::open(machine::STATM)?;
         let (asks, asked) = channel();
         let done = Arc::<AtomicU64>::default();
@@ -85,7 +85,7 @@ impl Resident {
             while let Ok(()) = asked.recv() {
                 give_back();
                 of_thread.fetch_add(1, Ordering::Release);
-                bell.ring();
+                notifier.notify();
             }
         })?;
         let giver = Giver { asks, asked: 0, done };

@@ -5,7 +5,7 @@
 //! by the turns: a loop that hangs feeds nobody.
 
 use crate::limits::{ALIVE_LOADING_GOOD_US, ALIVE_LOADING_US, SUPERVISOR_MESSAGES_MAX};
-use crate::server::watch::board::Standing;
+use crate::server::watch::status::Standing;
 use sd_notify::NotifyState;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -23,8 +23,8 @@ enum Message {
 pub struct Supervisor {
     sender: Option<SyncSender<Message>>,
     thread: Option<JoinHandle<()>>,
-    told: Option<Standing>,
-    told_us: u64,
+    sent: Option<Standing>,
+    sent_us: u64,
     /// From one sign of life to the next, µs; none without a watchdog.
     alive_us: Option<u64>,
     alive_at_us: u64,
@@ -46,16 +46,16 @@ impl Supervisor {
         // Three in the manager's time. The loop turns once a second at least.
         let alive_us = sd_notify::watchdog_enabled().map(|time| time.as_micros() as u64 / 3);
         let (sender, thread) = (Some(sender), Some(thread));
-        Some(Supervisor { sender, thread, told: None, told_us: 0, alive_us, alive_at_us: 0 })
+        Some(Supervisor { sender, thread, sent: None, sent_us: 0, alive_us, alive_at_us: 0 })
     }
 
     /// After a turn: how the server stands.
-    pub fn hear(&mut self, standing: &Standing, mono_us: u64) {
-        let changed = self.told.as_ref() != Some(standing);
+    pub fn report(&mut self, standing: &Standing, mono_us: u64) {
+        let changed = self.sent.as_ref() != Some(standing);
         let loading = matches!(standing, Standing::Loading(_));
-        let due = if loading { mono_us >= self.told_us + ALIVE_LOADING_US } else { changed };
-        if (due || self.told.is_none()) && self.send(Message::Standing(standing.clone())) {
-            (self.told, self.told_us) = (Some(standing.clone()), mono_us);
+        let due = if loading { mono_us >= self.sent_us + ALIVE_LOADING_US } else { changed };
+        if (due || self.sent.is_none()) && self.send(Message::Standing(standing.clone())) {
+            (self.sent, self.sent_us) = (Some(standing.clone()), mono_us);
         }
         if let Some(alive_us) = self.alive_us
             && mono_us >= self.alive_at_us

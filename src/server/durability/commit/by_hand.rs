@@ -2,7 +2,7 @@
 
 use crate::ids::Index;
 use crate::journal::record::span;
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use crate::server::durability::commit::keeper::{Done, Keeper, Task, Tasks};
 use crate::server::durability::commit::shared::{Fsync, Shared};
 use crate::server::durability::commit::{Journal, Position};
@@ -30,10 +30,10 @@ pub fn journal(
     (sync_us, base_us): (u64, u64),
     mono_us: u64,
     fsync: Fsync,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
 ) -> (Journal, ByHand) {
     let position = Position { index: Index(0), first: 1 };
-    let shared = Arc::new(Shared::new(bell, position.index));
+    let shared = Arc::new(Shared::new(notifier, position.index));
     shared.segments.store(1, Ordering::Relaxed);
     shared.synced_us.store(mono_us, Ordering::Relaxed);
     let (keeper, tasks) = Keeper::by_hand();
@@ -76,7 +76,7 @@ impl ByHand {
                     self.base.iter_mut().for_each(|(_, bytes, _)| *bytes += images.len() as u64);
                 }
                 Task::AbandonBase => self.base = None,
-                Task::MakeSpare => self.tasks.tell(Done::Spare(Ok(()))),
+                Task::MakeSpare => self.tasks.report(Done::Spare(Ok(()))),
                 Task::FinishBase | Task::Stop => {}
             }
         }
@@ -84,11 +84,11 @@ impl ByHand {
             && ends_us <= mono_us
         {
             self.base = None;
-            self.tasks.tell(match &self.base_failure {
+            self.tasks.report(match &self.base_failure {
                 None => Done::Base(index, bytes),
                 Some(cause) => Done::BaseFailed(io::Error::other(cause.clone())),
             });
-            self.shared.ring();
+            self.shared.notify();
         }
     }
 

@@ -152,7 +152,7 @@ impl Tasks {
     }
 
     /// One has been done.
-    pub fn tell(&self, done: Done) {
+    pub fn report(&self, done: Done) {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).push_back(done);
     }
 }
@@ -201,13 +201,13 @@ impl Work {
                     if self.or_failed(written).is_none() {
                         self.abandon();
                     }
-                    self.shared.ring();
+                    self.shared.notify();
                 }
                 Task::FinishBase => {
                     if let Some(base) = self.base.take() {
                         let finished = base.finish();
                         if let Some((index, bytes)) = self.or_failed(finished) {
-                            self.tell(Done::Base(index, bytes));
+                            self.report(Done::Base(index, bytes));
                         }
                     }
                 }
@@ -245,13 +245,13 @@ impl Work {
 
     fn make_spare(&self) {
         let made = self.maker.make();
-        let told = made.map(|spare| self.shared.give_spare(spare));
-        match &told {
+        let given = made.map(|spare| self.shared.give_spare(spare));
+        match &given {
             Ok(()) => {}
             Err(error) if may_pass(error) => self.look(),
             Err(error) => self.fail(error),
         }
-        self.tell(Done::Spare(told));
+        self.report(Done::Spare(given));
     }
 
     fn abandon(&mut self) {
@@ -263,13 +263,13 @@ impl Work {
     fn or_failed<T>(&self, result: io::Result<T>) -> Option<T> {
         let failed = |error| {
             self.look();
-            self.tell(Done::BaseFailed(error));
+            self.report(Done::BaseFailed(error));
         };
         result.map_err(failed).ok()
     }
 
-    fn tell(&self, done: Done) {
+    fn report(&self, done: Done) {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).push_back(done);
-        self.shared.ring();
+        self.shared.notify();
     }
 }

@@ -16,7 +16,7 @@ use crate::limits::{
     PROPOSAL_AGE_STEP_US, SYNC_US_MAX, UNCOMMITTED_BYTES_MAX, UNSAFE_US_MAX, UNWRITTEN_BYTES_MIN,
     UNWRITTEN_SHARE, WRITE_BYTES,
 };
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use crate::server::outbox::gate::TurnNo;
 use keeper::Keeper;
 use shared::{Fsync, Proposal, Shared};
@@ -78,9 +78,9 @@ impl Journal {
         storage: Arc<Disk>,
         position: Position,
         fsync: Fsync,
-        bell: Arc<Bell>,
+        notifier: Arc<Notifier>,
     ) -> io::Result<Journal> {
-        let shared = Arc::new(Shared::new(bell, position.index));
+        let shared = Arc::new(Shared::new(notifier, position.index));
         shared.work().fsync = Some(fsync);
         // The first turn sees what room there is.
         shared.publish(&log);
@@ -139,7 +139,7 @@ impl Journal {
             let mut work = self.shared.work();
             work.fsync = Some(fsync);
             work.wanted = self.newest;
-            self.shared.tell(work);
+            self.shared.wake_writer(work);
         }
     }
 
@@ -233,7 +233,7 @@ impl Journal {
         let mut work = self.shared.work();
         work.drop_before = Some(index);
         self.shared.dropping.store(true, Ordering::Release);
-        self.shared.tell(work);
+        self.shared.wake_writer(work);
     }
 
     /// Writes and syncs everything that was proposed, and ends the threads. Blocks.
@@ -241,7 +241,7 @@ impl Journal {
         self.keeper.stop();
         let mut work = self.shared.work();
         work.stop = true;
-        self.shared.tell(work);
+        self.shared.wake_writer(work);
         if let Some(writer) = self.writer.take() {
             // A panic has been logged and is a failure already.
             let _ = writer.join();
@@ -256,7 +256,7 @@ impl Journal {
         let mut work = self.shared.work();
         if index > work.wanted {
             work.wanted = index;
-            self.shared.tell(work);
+            self.shared.wake_writer(work);
         }
     }
 
@@ -308,7 +308,7 @@ impl CommitLog for Journal {
         }
         // A writer that knows of batches has set itself a time to write them.
         if urgent || work.batches.len() == 1 || work.bytes > WRITE_BYTES {
-            self.shared.tell(work);
+            self.shared.wake_writer(work);
         } else {
             drop(work);
         }

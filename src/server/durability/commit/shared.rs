@@ -6,7 +6,7 @@ use crate::journal::commit_log::EPOCH;
 use crate::journal::{Disk, Entry, Log, Spare};
 use crate::observe::metrics::SYNC_US;
 use crate::server::clock::timer::mono_us;
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use crate::time::Micros;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -68,7 +68,7 @@ pub struct Work {
 #[derive(Debug)]
 pub struct Shared {
     work: Mutex<Work>,
-    told: Condvar,
+    changed: Condvar,
     /// The newest index that is durable.
     durable: AtomicU64,
     /// The newest index that is written.
@@ -105,15 +105,15 @@ pub struct Shared {
     spares_made: AtomicU64,
     spares_taken: AtomicU64,
     failure: OnceLock<Arc<str>>,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
 }
 
 impl Shared {
     /// Nothing to do yet; everything up to `durable` is.
-    pub fn new(bell: Arc<Bell>, durable: Index) -> Shared {
+    pub fn new(notifier: Arc<Notifier>, durable: Index) -> Shared {
         Shared {
             work: Mutex::default(),
-            told: Condvar::new(),
+            changed: Condvar::new(),
             durable: AtomicU64::new(durable.0),
             written: AtomicU64::new(durable.0),
             awaited: AtomicU64::new(u64::MAX),
@@ -134,7 +134,7 @@ impl Shared {
             spares_made: AtomicU64::new(0),
             spares_taken: AtomicU64::new(0),
             failure: OnceLock::new(),
-            bell,
+            notifier,
         }
     }
 
@@ -144,10 +144,10 @@ impl Shared {
     }
 
     /// Wakes the writer if it sleeps.
-    pub fn tell(&self, mut work: MutexGuard<'_, Work>) {
+    pub fn wake_writer(&self, mut work: MutexGuard<'_, Work>) {
         if std::mem::take(&mut work.asleep) {
             drop(work);
-            self.told.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -159,9 +159,9 @@ impl Shared {
     ) -> MutexGuard<'w, Work> {
         work.asleep = true;
         let mut work = match for_us {
-            None => self.told.wait(work).unwrap_or_else(PoisonError::into_inner),
+            None => self.changed.wait(work).unwrap_or_else(PoisonError::into_inner),
             Some(us) => {
-                let waited = self.told.wait_timeout(work, std::time::Duration::from_micros(us));
+                let waited = self.changed.wait_timeout(work, std::time::Duration::from_micros(us));
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
@@ -197,13 +197,13 @@ impl Shared {
         self.spares_made.fetch_add(1, Ordering::Release);
         let mut work = self.work();
         work.spares.push(spare);
-        self.tell(work);
+        self.wake_writer(work);
     }
 
     /// The writer has published the room of `count` spares it was given.
     pub fn spares_taken(&self, count: usize) {
         self.spares_taken.fetch_add(count as u64, Ordering::Release);
-        self.ring();
+        self.notify();
     }
 
     /// The writer has given up what a base covers, and published what room came of it.
@@ -211,7 +211,7 @@ impl Shared {
         let work = self.work();
         self.dropping.store(work.drop_before.is_some(), Ordering::Release);
         drop(work);
-        self.ring();
+        self.notify();
     }
 
     /// Whether a spare was made whose room is not published yet.
@@ -240,7 +240,7 @@ impl Shared {
         self.durable.store(index.0, Ordering::SeqCst);
         if index.0 >= self.awaited.load(Ordering::SeqCst) {
             self.awaited.store(u64::MAX, Ordering::SeqCst);
-            self.ring();
+            self.notify();
         }
     }
 
@@ -249,7 +249,7 @@ impl Shared {
         let awaited = self.awaited.load(Ordering::SeqCst).min(index.0);
         self.awaited.store(awaited, Ordering::SeqCst);
         if self.durable() >= index {
-            self.ring();
+            self.notify();
         }
     }
 
@@ -257,7 +257,7 @@ impl Shared {
     pub fn fail(&self, cause: &str) {
         // The first cause is the one that counts.
         let _ = self.failure.set(cause.into());
-        self.ring();
+        self.notify();
     }
 
     /// Why the log failed, if it did.
@@ -271,7 +271,7 @@ impl Shared {
     }
 
     /// Wakes the loop.
-    pub fn ring(&self) {
-        self.bell.ring();
+    pub fn notify(&self) {
+        self.notifier.notify();
     }
 }

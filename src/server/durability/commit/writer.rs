@@ -208,7 +208,7 @@ impl Writer {
         if self.synced_us - began_us > SYNC_US_MAX {
             self.shared.slow_syncs.fetch_add(1, Ordering::Relaxed);
             // What was held back goes on.
-            self.shared.ring();
+            self.shared.notify();
         }
         self.unsynced_since_us = None;
         self.shared.set_durable(durable);

@@ -3,7 +3,7 @@
 use crate::limits::{SCRAPE_TIME, SCRAPES_MAX};
 use crate::observe::metrics::{Format, render};
 use crate::server::clock::timer::mono_us;
-use crate::server::watch::board::{Board, Standing};
+use crate::server::watch::status::{Standing, StatusBoard};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -21,7 +21,7 @@ const PATHS: &str = "delayd\n\
 /// The pages, and what they are made of.
 #[derive(Debug)]
 pub struct Site {
-    board: Arc<Board>,
+    status_board: Arc<StatusBoard>,
     scrapes: Semaphore,
     rendering: Semaphore,
 }
@@ -43,9 +43,9 @@ fn said(fine: bool, words: &str) -> Answer {
 }
 
 impl Site {
-    /// Tells what stands on `board`.
-    pub fn new(board: Arc<Board>) -> Site {
-        Site { board, scrapes: Semaphore::new(SCRAPES_MAX), rendering: Semaphore::new(1) }
+    /// Tells what stands on `status_board`.
+    pub fn new(status_board: Arc<StatusBoard>) -> Site {
+        Site { status_board, scrapes: Semaphore::new(SCRAPES_MAX), rendering: Semaphore::new(1) }
     }
 
     /// The answer to a request; its body is never read.
@@ -66,12 +66,12 @@ impl Site {
     }
 
     fn hung(&self) -> Option<String> {
-        let since_us = self.board.hung_us(mono_us())?;
+        let since_us = self.status_board.hung_us(mono_us())?;
         Some(format!("the server hangs: nothing was done for {:.1} s", since_us as f64 / 1e6))
     }
 
     fn health(&self) -> Answer {
-        match (self.board.standing(), self.hung()) {
+        match (self.status_board.standing(), self.hung()) {
             // The last sync of a stop may take as long as the disk likes.
             (Standing::Stopping, _) => said(true, "ok: stopping"),
             (_, Some(hung)) => said(false, &hung),
@@ -80,7 +80,7 @@ impl Site {
     }
 
     fn readiness(&self) -> Answer {
-        match (self.board.standing(), self.hung()) {
+        match (self.status_board.standing(), self.hung()) {
             (_, Some(hung)) => said(false, &format!("not ready: {hung}")),
             (Standing::Serving, None) => said(true, "ready"),
             (standing, None) => said(false, &format!("not ready: {standing}")),
@@ -91,7 +91,7 @@ impl Site {
         let Ok(_permit) = self.scrapes.try_acquire() else {
             return said(false, "too many scrapes at a time; 8 are answered");
         };
-        match tokio::time::timeout(SCRAPE_TIME, self.board.ask()).await {
+        match tokio::time::timeout(SCRAPE_TIME, self.status_board.ask()).await {
             Ok(Ok(scrape)) => {
                 // On a thread of its own, one at a time: some 100,000 lines take longer than a probe waits.
                 let _turn = self.rendering.acquire().await;

@@ -1,5 +1,5 @@
 //! `/metrics`, `/healthz` and `/readyz`: HTTP on a port and a thread of their own, which never touch
-//! the engine. What they tell stands on the [`Board`].
+//! the engine. What they tell stands on the [`StatusBoard`].
 
 mod answer;
 
@@ -7,7 +7,7 @@ use crate::limits::{
     HTTP_ACCEPT_PAUSE, HTTP_CONNECTION_TIME, HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX,
     HTTP_HEAD_TIME, HTTP_HEADERS_MAX,
 };
-use crate::server::watch::board::Board;
+use crate::server::watch::status::StatusBoard;
 use answer::Site;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -31,11 +31,11 @@ pub struct Http {
 
 impl Http {
     /// Serves on `listeners`, which do not block.
-    pub fn start(listeners: Vec<TcpListener>, board: Arc<Board>) -> io::Result<Http> {
+    pub fn start(listeners: Vec<TcpListener>, status: Arc<StatusBoard>) -> io::Result<Http> {
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
-            let site = Arc::new(Site::new(board));
+            let site = Arc::new(Site::new(status));
             runtime.block_on(async {
                 for listener in listeners {
                     tokio::spawn(accept(listener, Arc::clone(&site)));

@@ -3,7 +3,7 @@
 
 use crate::limits::HUNG_US;
 use crate::observe::metrics::Scrape;
-use crate::server::connection::wake::Bell;
+use crate::server::connection::wake::Notifier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
@@ -36,8 +36,8 @@ impl std::fmt::Display for Standing {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Board {
-    bell: Arc<Bell>,
+pub struct StatusBoard {
+    notifier: Arc<Notifier>,
     /// When the last turn ended; monotonic, µs.
     turned_us: AtomicU64,
     standing: Mutex<Standing>,
@@ -50,11 +50,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Board {
+impl StatusBoard {
     /// Of a server that starts at `mono_us`.
-    pub fn new(bell: Arc<Bell>, mono_us: u64) -> Board {
-        Board {
-            bell,
+    pub fn new(notifier: Arc<Notifier>, mono_us: u64) -> StatusBoard {
+        StatusBoard {
+            notifier,
             turned_us: AtomicU64::new(mono_us),
             standing: Mutex::new(Standing::Loading(0)),
             asked: AtomicBool::new(false),
@@ -92,7 +92,7 @@ impl Board {
         waiting.push(sender);
         drop(waiting);
         self.asked.store(true, Ordering::Release);
-        self.bell.ring();
+        self.notifier.notify();
         receiver
     }
 
@@ -111,20 +111,20 @@ mod tests {
 
     #[test]
     fn a_loop_that_does_not_turn_hangs() {
-        let board = Board::new(Arc::default(), 1_000);
-        assert_eq!(board.hung_us(1_000 + HUNG_US), None);
-        assert_eq!(board.hung_us(1_001 + HUNG_US), Some(HUNG_US + 1));
-        board.turned(2_000 + HUNG_US);
-        assert_eq!(board.hung_us(1_001 + HUNG_US), None);
+        let status = StatusBoard::new(Arc::default(), 1_000);
+        assert_eq!(status.hung_us(1_000 + HUNG_US), None);
+        assert_eq!(status.hung_us(1_001 + HUNG_US), Some(HUNG_US + 1));
+        status.turned(2_000 + HUNG_US);
+        assert_eq!(status.hung_us(1_001 + HUNG_US), None);
     }
 
     #[test]
     fn who_gave_up_is_not_answered() {
-        let board = Board::new(Arc::default(), 0);
-        assert!(board.take_asked().is_empty());
-        drop(board.ask());
-        let _kept = board.ask();
-        assert_eq!(board.take_asked().len(), 1);
-        assert!(board.take_asked().is_empty());
+        let status = StatusBoard::new(Arc::default(), 0);
+        assert!(status.take_asked().is_empty());
+        drop(status.ask());
+        let _kept = status.ask();
+        assert_eq!(status.take_asked().len(), 1);
+        assert!(status.take_asked().is_empty());
     }
 }

@@ -11,7 +11,7 @@ use crate::time::Millis;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Eldest {
+pub struct OldestReady {
     /// Where the walk goes on; none when it has come round.
     walk: Option<Walk>,
     /// Slices left in this second.
@@ -21,11 +21,11 @@ pub struct Eldest {
     found: Option<Millis>,
 }
 
-impl Eldest {
+impl OldestReady {
     /// Once a second: the walk may go on, or begin again.
     pub fn begin(&mut self, engine: &Engine) {
         if engine.named_count() <= OLDEST_READY_AT_ONCE {
-            *self = Eldest::default();
+            *self = OldestReady::default();
             return;
         }
         self.slices = OLDEST_READY_TURNS_PER_TICK;
