@@ -108,6 +108,11 @@ impl<'a> Encoder<'a> {
         self.bulk(Decimal::new(value).digits());
     }
 
+    /// An integer that may be too large for one: then the largest.
+    pub fn unsigned(&mut self, value: u64) {
+        self.integer(i64::try_from(value).unwrap_or(i64::MAX));
+    }
+
     /// As [`bulk_integer`](Self::bulk_integer), for ids and tokens that use all 64 bits.
     pub fn bulk_unsigned(&mut self, value: u64) {
         self.bulk(Decimal::magnitude(value).digits());

@@ -248,6 +248,11 @@ impl Session {
         self.db
     }
 
+    /// Whether its command runs in EXEC.
+    pub fn is_executing(&self) -> bool {
+        self.executing
+    }
+
     /// Its number.
     pub fn id(&self) -> ClientId {
         self.id
@@ -426,7 +431,7 @@ impl Session {
             Action::Clients(what) => self.clients(what, world),
             Action::Commands(what) => self.commands(what, world),
             Action::Users(what) => self.users(what, world),
-            Action::Server(what) => self.server(what, place, world),
+            Action::Server(what) => self.server(what, world),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a session needs of the server around it: [`World`]. The server implements it once per turn;
 //! tests script it. A session reaches sockets, clocks, the engine and other clients in no other way.
 
-use crate::command::spec::action::Shutdown;
+use crate::command::spec::action::Server;
 use crate::command::{self, CommandSpec};
 use crate::engine::Outcome;
 use crate::engine::decide::watch::Stamp;
@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol};
+use crate::session::Session;
 use crate::session::acl::Acl;
 use crate::session::client_line::ClientLine;
 use crate::time::Micros;
@@ -24,9 +25,6 @@ pub trait World {
     fn admits_line(&mut self) -> bool {
         true
     }
-
-    /// Any number, for RANDOMKEY.
-    fn random(&mut self) -> u64;
 
     /// Writes to `client`'s own output, in its protocol, behind what stands there. A muted
     /// client's encoder writes to nowhere.
@@ -149,93 +147,15 @@ pub trait World {
     /// false if it does not wait.
     fn unblock(&mut self, client: ClientId, how: Unblock) -> bool;
 
-    /// All settings with their values as CONFIG GET shows them, in the order of the names.
-    fn config(&self) -> Vec<(&'static str, String)>;
-
-    /// CONFIG SET: all or none. Names are lower case and none stands there twice.
-    fn config_set(&mut self, settings: &[(&str, &[u8])]) -> Result<(), ConfigError>;
-
-    /// CONFIG REWRITE: writes the settings back to the file; the text says why not.
-    fn config_rewrite(&mut self) -> Result<(), String>;
-
-    /// CONFIG RESETSTAT.
-    fn reset_stats(&mut self);
-
-    /// INFO's text. No section named: the default ones. Names are as the client wrote them;
-    /// `default`, `all` and `everything` are among them; unknown ones add nothing.
-    fn info(&mut self, sections: &[&[u8]]) -> String;
-
-    /// The newest `count` entries of the slow log, newest first.
-    fn slowlog(&self, count: usize) -> Vec<SlowEntry>;
-
-    /// How many entries the slow log holds.
-    fn slowlog_len(&self) -> usize;
-
-    /// Empties the slow log.
-    fn slowlog_reset(&mut self);
-
-    /// How long these commands took, or all that ran, by name; a container stands for its subcommands.
-    fn histograms(&self, _names: &[&[u8]]) -> Vec<CallTimes> {
-        Vec::new()
-    }
-
-    /// MEMORY STATS: names and numbers.
-    fn memory_stats(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    /// When the newest base became complete, unix seconds (LASTSAVE); the start when none has.
-    fn last_save_s(&self) -> u64;
+    /// Does what a command asks of the server, and writes its reply to `asker`'s output. An error's text, which
+    /// begins with its class, is left to the session.
+    fn serve(&mut self, asker: &Session, what: Server<'_>) -> Result<Served, String>;
 
     /// Whether the journal is being read. Then the session refuses every command without the flag
     /// `loading`; to those that run the engine must look empty. Once false it stays false.
     fn is_loading(&self) -> bool {
         false
     }
-
-    /// BGSAVE and BGREWRITEAOF: a base begins by the end of this turn. While one runs, or is about
-    /// to begin, it is refused, or, with `schedule`, the next begins when that one is over.
-    fn begin_base(&mut self, schedule: bool) -> Result<BaseBegun, BaseRefused>;
-
-    /// SAVE: as [`World::begin_base`] with `schedule`, and `client` waits for the base that begins.
-    ///
-    /// On success the client counts as waiting, as after [`Outcome::Waiting`]: its further bytes are
-    /// held back, and the world answers it later through its encoder. `OK` when that base is
-    /// complete, an error with the cause when it fails. A base that runs already is not waited for:
-    /// it may lack what the client has just changed. It waits without limit; [`World::unblock`]
-    /// releases it with [`UNBLOCKED`] in either way; [`World::kill`], [`World::release`] and the end
-    /// of its connection forget it, the base goes on.
-    fn wait_base(&mut self, client: ClientId) -> Result<(), BaseRefused>;
-
-    /// WAITAOF: `client` waits until everything it has changed so far, this
-    /// turn included, is synced here (`local`) and on `replicas` replicas. A world may wait for what
-    /// others have changed up to now, too. It has the writer sync at once, whatever `appendfsync` is.
-    ///
-    /// Unless that holds already, or `patience` is [`Patience::None`], the client counts as waiting, as in [`World::wait_base`]. When it
-    /// comes to hold, or `patience` is over, or [`World::unblock`] releases it with
-    /// `Timeout`, it gets the array `[local, replicas]` with what holds then: 1 or 0, and how many
-    /// replicas have it. When the journal fails, the error [`Misconf::Failed`](crate::error::Misconf::Failed).
-    fn wait_durable(
-        &mut self,
-        client: ClientId,
-        local: bool,
-        replicas: u64,
-        patience: Patience,
-    ) -> WaitDurable;
-
-    /// Bytes written to the journal since it began (ROLE).
-    fn journal_offset(&self) -> u64;
-
-    /// Begins an orderly shutdown; the text says why it is refused. On success the connections
-    /// are closed by the server and SHUTDOWN has no reply.
-    ///
-    /// What the journal was handed is synced before the process ends, in any case: `NOSAVE` does not
-    /// throw it away and `NOW` does not run ahead of it. `SAVE` makes no base, as the journal holds
-    /// everything. With a journal that has failed it is refused, unless `FORCE` is given.
-    fn shutdown(&mut self, how: Shutdown) -> Result<(), String>;
-
-    /// SHUTDOWN ABORT: false if none is going on.
-    fn shutdown_abort(&mut self) -> bool;
 
     /// A command is about to run; also each command of a transaction when EXEC comes to it, and
     /// again when it comes back after [`Next::Again`](super::Next::Again).
@@ -284,96 +204,16 @@ pub enum Unblock {
 /// The error a client gets whom `CLIENT UNBLOCK id ERROR` released.
 pub const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
-/// How [`World::begin_base`] was taken.
+/// How [`World::serve`] ended, and what is left to the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BaseBegun {
-    /// It begins now.
-    Started,
-    /// It begins when the running one is over.
-    Scheduled,
-}
-
-/// Why no base is begun.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum BaseRefused {
-    /// There is no journal (`appendonly no`).
-    NoJournal,
-    /// One is running.
-    Running,
-    /// The journal cannot be written; the cause.
-    Failed(String),
-}
-
-/// How long WAITAOF may wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Patience {
-    /// Not at all: it is in a transaction.
-    None,
-    /// So many ms, more than 0.
-    Ms(u64),
-    /// Without limit.
-    Endless,
-}
-
-/// What becomes of WAITAOF.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum WaitDurable {
-    /// It holds, or there is no waiting.
-    Now {
-        /// Synced here: 1, or 0.
-        local: u64,
-        /// On so many replicas.
-        replicas: u64,
-    },
-    /// The client waits.
+pub enum Served {
+    /// The reply is written.
+    Done,
+    /// The client counts as waiting, as after [`Outcome::Waiting`]: its further bytes are held back, and the
+    /// world answers it later through its encoder.
     Waiting,
-    /// `local` was asked for and there is no journal (`appendonly no`).
-    NoJournal,
-    /// `local` was asked for, does not hold and never will: the journal has failed; the cause.
-    Failed(String),
-}
-
-/// Why CONFIG SET changed nothing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ConfigError {
-    /// There is no setting of that name.
-    Unknown {
-        /// The name.
-        name: String,
-    },
-    /// The setting does not take that value, or cannot be changed while the server runs.
-    Refused {
-        /// The name.
-        name: String,
-        /// Why, without the name: `can't set immutable config`, `must be between 1 and 9`.
-        reason: String,
-    },
-}
-
-/// How long a command's calls took.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CallTimes {
-    /// The command.
-    pub name: &'static str,
-    /// How often it ran.
-    pub calls: u64,
-    /// How many of the calls took up to so many us; only where that grows.
-    pub up_to_us: Vec<(u64, u64)>,
-}
-
-/// An entry of the slow log.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SlowEntry {
-    /// Its number, never used twice.
-    pub id: u64,
-    /// When the command ran, unix seconds.
-    pub at_s: u64,
-    /// How long it ran, µs.
-    pub took_us: u64,
-    /// The command, cut to 32 arguments of 128 bytes by whoever recorded it.
-    pub args: Vec<Vec<u8>>,
-    /// The client's address.
-    pub addr: String,
-    /// The client's name.
-    pub name: Vec<u8>,
+    /// As [`Outcome::Again`].
+    Again,
+    /// It is OK, and users may have changed: the session takes up its own.
+    UsersChanged,
 }

@@ -5,7 +5,7 @@ use crate::command::family::help::help;
 use crate::command::family::produce::QUEUE;
 use crate::command::family::server::{ADMIN, CONTAINER, SERVER};
 use crate::command::read::number;
-use crate::command::spec::action::{Action, Fixed, Server};
+use crate::command::spec::action::{Action, Fixed, Latency, Server};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Group, Keys};
@@ -71,7 +71,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 reply: "Map (in RESP2 a flat array) from names to maps: `calls`, and `histogram_usec`, a map \
                         from us to how many calls took up to so long.",
                 example: &[("LATENCY HISTOGRAM nothing", "(empty array)")],
-                parse: Some(|args| Ok(Action::Server(Server::LatencyHistogram(args.rest())))),
+                parse: Some(|args| {
+                    Ok(Action::Server(Server::Latency(Latency::Histogram(args.rest()))))
+                }),
                 ..ADMIN
             },
             CommandSpec {

@@ -317,8 +317,8 @@ pub enum Server<'a> {
     SlowlogLen,
     /// SLOWLOG RESET.
     SlowlogReset,
-    /// LATENCY HISTOGRAM of these commands; all that ran if none is named.
-    LatencyHistogram(&'a [&'a [u8]]),
+    /// LATENCY.
+    Latency(Latency<'a>),
     /// MEMORY STATS.
     MemoryStats,
     /// What is always answered the same.
@@ -348,6 +348,13 @@ pub enum Server<'a> {
     ScanNothing,
     /// RANDOMKEY in this database; the session brings the chance.
     RandomQueue(Db),
+}
+
+/// What LATENCY asks; it changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Latency<'a> {
+    /// HISTOGRAM of these commands; all that ran if none is named.
+    Histogram(&'a [&'a [u8]]),
 }
 
 /// A reply that is always the same.

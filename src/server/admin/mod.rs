@@ -1,15 +1,16 @@
 //! What a session sees of the server while one of its commands runs.
 
+mod config;
 pub(super) mod info;
-pub(super) mod latency;
+mod latency;
+mod persistence;
+mod slowlog;
 pub(super) mod users;
 
 use crate::command::CommandSpec;
 use crate::command::show::render::render;
 use crate::command::spec::action;
-use crate::command::spec::action::Shutdown;
-use crate::config::options::Name;
-use crate::config::{Refused, file};
+use crate::command::spec::action::Server;
 use crate::engine::decide::watch::Stamp;
 use crate::engine::decide::whole::{Begun, Whole};
 use crate::engine::model::reply::{Outbox, Reply};
@@ -18,25 +19,18 @@ use crate::engine::{Engine, Outcome, Turn};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::limits::READ_BYTES_PER_TURN_ALL;
-use crate::observe::persistence::Trouble;
-use crate::observe::slowlog;
-use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
+use crate::observe::slowlog::Entry;
 use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol, ProtocolError};
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::calls::{Call, Ending};
 use crate::server::connection::client::{Client, Socket};
 use crate::server::connection::clients::Clients;
-use crate::server::connection::tls;
 use crate::server::core::Core;
 use crate::server::watch::machine;
 use crate::session::acl::Acl;
-use crate::session::acl::log::Denials;
-use crate::session::world::{
-    BaseBegun, BaseRefused, CallTimes, ConfigError, Ended, Patience, SlowEntry, UNBLOCKED, Unblock,
-    WaitDurable, World,
-};
-use crate::session::{ClientLine, SessionFacts, SocketFacts};
+use crate::session::world::{Ended, Served, UNBLOCKED, Unblock, World};
+use crate::session::{ClientLine, Session, SessionFacts, SocketFacts};
 use crate::time::Micros;
 use smallvec::SmallVec;
 
@@ -58,7 +52,7 @@ pub struct ClientWorld<'a> {
     asked: bool,
     /// Commands of this client that were slow. The session, which knows the client's name, is not
     /// at hand while it runs.
-    pub slow: Vec<slowlog::Entry>,
+    pub slow: Vec<Entry>,
 }
 
 /// The running client, without its session.
@@ -200,19 +194,6 @@ impl<'a> ClientWorld<'a> {
     }
 }
 
-impl From<&slowlog::Entry> for SlowEntry {
-    fn from(entry: &slowlog::Entry) -> SlowEntry {
-        SlowEntry {
-            id: entry.id,
-            at_s: entry.at_s,
-            took_us: entry.took_us,
-            args: entry.args.clone(),
-            addr: entry.addr.clone(),
-            name: entry.name.clone(),
-        }
-    }
-}
-
 impl World for ClientWorld<'_> {
     fn now(&self) -> Micros {
         self.core.clock.now
@@ -220,10 +201,6 @@ impl World for ClientWorld<'_> {
 
     fn admits_line(&mut self) -> bool {
         self.core.common.lines.admits()
-    }
-
-    fn random(&mut self) -> u64 {
-        self.core.process.random()
     }
 
     fn encoder(&mut self, client: ClientId) -> Encoder<'_> {
@@ -439,146 +416,64 @@ impl World for ClientWorld<'_> {
         true
     }
 
-    fn config(&self) -> Vec<(&'static str, String)> {
-        let mut all = self.core.options.config.shown_all();
-        all.sort_unstable_by_key(|(name, _)| *name);
-        all
-    }
-
-    fn config_set(&mut self, settings: &[(&str, &[u8])]) -> Result<(), ConfigError> {
-        let mut pairs = Vec::with_capacity(settings.len());
-        for (name, value) in settings {
-            let Ok(value) = std::str::from_utf8(value) else {
-                let reason = "argument is not UTF-8".to_owned();
-                return Err(ConfigError::Refused { name: (*name).to_owned(), reason });
-            };
-            pairs.push(((*name).to_owned(), value.to_owned()));
+    fn serve(&mut self, asker: &Session, what: Server<'_>) -> Result<Served, String> {
+        let (core, client) = (&mut *self.core, asker.id());
+        let class = |why: String| format!("ERR {why}");
+        match what {
+            Server::ConfigGet(patterns) => config::write(core, client, patterns),
+            Server::ConfigSet(words) => {
+                if config::set(core, words)? {
+                    self.users_changed();
+                }
+                return Ok(Served::UsersChanged);
+            }
+            Server::ConfigRewrite => {
+                config::rewrite(core).map_err(class)?;
+                core.outputs.encoder(client).ok();
+            }
+            Server::ConfigResetStat => {
+                config::reset_stats(core);
+                core.outputs.encoder(client).ok();
+            }
+            Server::Info(sections) => {
+                // The running one has left its slot but not the count.
+                let text = info::info(core, self.others.count(), sections);
+                core.outputs.encoder(client).verbatim_txt(&text);
+            }
+            Server::SlowlogGet(count) => slowlog::write(core, client, count),
+            Server::SlowlogLen => {
+                core.outputs.encoder(client).unsigned(core.watch.slow_log.len() as u64);
+            }
+            Server::SlowlogReset => {
+                core.watch.slow_log.clear();
+                core.outputs.encoder(client).ok();
+            }
+            Server::Latency(what) => latency::write(core, client, what),
+            Server::MemoryStats => latency::write_memory_stats(core, client),
+            Server::RandomQueue(db) => {
+                let request = Request::RandomQueue { db, draw: core.process.random() };
+                let outcome = match asker.is_executing() {
+                    true => self.handle_in_transaction(client, &request),
+                    false => self.handle(client, &request),
+                };
+                return Ok(match outcome {
+                    Outcome::Replied => Served::Done,
+                    Outcome::Waiting => Served::Waiting,
+                    Outcome::Again => Served::Again,
+                });
+            }
+            Server::Shutdown(how) => {
+                let peer = self.running.socket.peer();
+                // No reply: the connection ends with the server.
+                persistence::shutdown(core, how, &peer.to_string()).map_err(class)?;
+            }
+            what => return persistence::serve(core, asker, what),
         }
-        let mut config = self.core.options.config.clone();
-        config.set_live(&pairs).map_err(|refused| match refused {
-            Refused::Unknown(name) => ConfigError::Unknown { name },
-            Refused::Value { option, reason, .. } => ConfigError::Refused { name: option, reason },
-        })?;
-        let fitting = machine::make_room_for(config.number(Name::MaxClients));
-        if fitting < config.number(Name::MaxClients) {
-            let reason = format!(
-                "The operating system is not able to handle the specified number of clients, try \
-                 with {fitting}"
-            );
-            return Err(ConfigError::Refused { name: "maxclients".to_owned(), reason });
-        }
-        if let Some((name, _)) = pairs.iter().find(|(name, _)| name.starts_with("tls-")) {
-            // Also when a path stays as it is: the file may hold another certificate.
-            self.core.users.tls = tls::server_config(&config).map_err(|why| {
-                let reason = format!("Unable to update TLS configuration: {why}");
-                ConfigError::Refused { name: name.clone(), reason }
-            })?;
-        }
-        self.core.options.config = config;
-        self.core.reconfigure();
-        if pairs.iter().any(|(name, _)| name == "requirepass") {
-            let Core { users, options, .. } = &mut *self.core;
-            users.require_password(&options.config);
-            self.users_changed();
-        }
-        Ok(())
-    }
-
-    fn config_rewrite(&mut self) -> Result<(), String> {
-        let config = &self.core.options.config;
-        let Some(path) = &config.file else {
-            return Err("The server is running without a config file".to_owned());
-        };
-        let users = users::lines(self.core)?;
-        file::rewrite(config, &users, path).map_err(|error| {
-            tracing::warn!(%error, path = %path.display(), "CONFIG REWRITE failed");
-            format!("Rewriting config file: {error}")
-        })
-    }
-
-    fn reset_stats(&mut self) {
-        self.core.watch.counters = Counters::default();
-        self.core.watch.commands = CommandTotals::default();
-        self.core.outputs.errors = ErrorCounts::default();
-        self.core.users.acl.denials = Denials::default();
-    }
-
-    fn info(&mut self, sections: &[&[u8]]) -> String {
-        // The running one has left its slot but not the count.
-        info::info(self.core, self.others.count(), sections)
-    }
-
-    fn slowlog(&self, count: usize) -> Vec<SlowEntry> {
-        self.core.watch.slow_log.newest(count).map(SlowEntry::from).collect()
-    }
-
-    fn slowlog_len(&self) -> usize {
-        self.core.watch.slow_log.len()
-    }
-
-    fn slowlog_reset(&mut self) {
-        self.core.watch.slow_log.clear();
-    }
-
-    fn histograms(&self, names: &[&[u8]]) -> Vec<CallTimes> {
-        latency::histograms(self.core, names)
-    }
-
-    fn memory_stats(&self) -> Vec<(&'static str, u64)> {
-        latency::memory_stats(self.core)
-    }
-
-    fn last_save_s(&self) -> u64 {
-        self.core.durability.shown.last_base_s
+        Ok(Served::Done)
     }
 
     fn is_loading(&self) -> bool {
         self.core.durability.shown.loading.is_some()
-    }
-
-    fn begin_base(&mut self, schedule: bool) -> Result<BaseBegun, BaseRefused> {
-        self.core.durability.begin_base(schedule)
-    }
-
-    fn wait_base(&mut self, client: ClientId) -> Result<(), BaseRefused> {
-        self.core.durability.wait_base(client, &mut self.core.outputs)
-    }
-
-    fn wait_durable(
-        &mut self,
-        client: ClientId,
-        local: bool,
-        replicas: u64,
-        patience: Patience,
-    ) -> WaitDurable {
-        let Core { durability, facts, clock, outputs, .. } = &mut *self.core;
-        let asked = (local, replicas);
-        let mono_us = clock.mono_us;
-        let answer = durability.wait_durable(client, asked, patience, facts.count > 0, mono_us);
-        if matches!(answer, WaitDurable::Waiting) {
-            outputs.set_waiting(client);
-        }
-        answer
-    }
-
-    fn journal_offset(&self) -> u64 {
-        0
-    }
-
-    fn shutdown(&mut self, how: Shutdown) -> Result<(), String> {
-        if let Trouble::Failed(cause) = &self.core.durability.shown.trouble
-            && !how.force
-        {
-            return Err(format!("the journal failed: {cause}; SHUTDOWN FORCE stops all the same"));
-        }
-        tracing::info!(client = %self.running.socket.peer(), "SHUTDOWN was asked for");
-        self.core.process.shutdown = Some(how.now);
-        Ok(())
-    }
-
-    fn shutdown_abort(&mut self) -> bool {
-        // From the end of the turn in which SHUTDOWN ran on, no command is taken.
-        self.core.process.shutdown.take().is_some()
     }
 
     fn began(&mut self, _client: ClientId, _spec: &'static CommandSpec) {
@@ -601,7 +496,7 @@ impl World for ClientWorld<'_> {
         let Core { watch, clock, options, .. } = &mut *self.core;
         if watch.count_call(spec, end, took_ns, options.limits.slow) {
             let addr = self.running.socket.peer().to_string();
-            self.slow.push(slowlog::Entry::new(clock.now_s(), spec, args, addr, took_ns));
+            self.slow.push(Entry::new(clock.now_s(), spec, args, addr, took_ns));
         }
     }
 

@@ -10,6 +10,7 @@ pub mod waits;
 
 mod room;
 
+use crate::command::spec::action::WaitAof;
 use crate::config::Config;
 use crate::engine::room::Flow;
 use crate::engine::watch::histogram::Spread;
@@ -31,7 +32,6 @@ use crate::server::durability::waits::Waits;
 use crate::server::outbox::Outputs;
 use crate::server::outbox::messages::Messages;
 use crate::server::watch::status::Standing;
-use crate::session::world::{BaseBegun, BaseRefused, Patience, WaitDurable};
 use std::io;
 use std::sync::Arc;
 
@@ -339,65 +339,72 @@ impl Durability {
         }
     }
 
-    /// `World::begin_base`.
-    pub fn begin_base(&mut self, schedule: bool) -> Result<BaseBegun, BaseRefused> {
+    /// BGSAVE and BGREWRITEAOF, which `what` names: a base begins by the end of this turn. While one runs, or is
+    /// about to begin, it is refused, or, with `schedule`, the next begins when that one is over. Tells when,
+    /// or why not.
+    pub fn begin_base(&mut self, schedule: bool, what: &str) -> Result<&'static str, String> {
         if !self.shown.enabled {
-            return Err(BaseRefused::NoJournal);
+            let text =
+                "ERR there is no journal to save to: appendonly is no, jobs are in memory only";
+            return Err(text.to_owned());
         }
         if let Trouble::Failed(cause) = &self.shown.trouble {
-            return Err(BaseRefused::Failed(cause.clone()));
+            let why = "ERR no base can be written, as the journal has failed";
+            return Err(format!("{why}: {cause}"));
         }
         if self.shown.is_base_in_progress() && !schedule {
-            return Err(BaseRefused::Running);
+            return Err(format!("ERR {what} already in progress"));
         }
         self.shown.base_wanted = true;
-        let running = self.shown.base_began_s.is_some();
-        Ok(if running { BaseBegun::Scheduled } else { BaseBegun::Started })
+        Ok(if self.shown.base_began_s.is_some() { "scheduled" } else { "started" })
     }
 
-    /// `World::wait_base`.
+    /// SAVE: as [`Durability::begin_base`], and `client` waits for the base that begins, without limit.
     pub fn wait_base(
         &mut self,
         client: ClientId,
         outputs: &mut Outputs,
-    ) -> Result<(), BaseRefused> {
-        self.begin_base(true)?;
+        what: &str,
+    ) -> Result<(), String> {
+        self.begin_base(true, what)?;
         // The next to begin: one that runs already may lack what this client has just changed.
         self.waits.wait_base(client, self.shown.bases_begun + 1);
         outputs.set_waiting(client);
         Ok(())
     }
 
-    /// `World::wait_durable`, of everything done so far: that is in the batch after those that were proposed
-    /// if anything `changed` since.
+    /// WAITAOF: `client` waits until everything done so far is synced here and on replicas, of which there are
+    /// none. That is in the batch after those that were proposed if anything `changed` since. Whether it is
+    /// synced, if that is enough or nothing is waited for; none if the client waits.
     pub fn wait_durable(
         &mut self,
         client: ClientId,
-        (local, replicas): (bool, u64),
-        patience: Patience,
+        wait: WaitAof,
+        at_once: bool,
         changed: bool,
         mono_us: u64,
-    ) -> WaitDurable {
+    ) -> Result<Option<bool>, String> {
+        let WaitAof { local, replicas, timeout_ms } = wait;
         if local && !self.shown.enabled {
-            return WaitDurable::NoJournal;
+            let text =
+                "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+            return Err(text.to_owned());
         }
         let index = self.shown.proposed + u64::from(changed);
         let durable = self.shown.is_durable(index);
-        let enough = (!local || durable) && replicas == 0;
-        let limit_us = match patience {
-            Patience::None => return WaitDurable::Now { local: durable.into(), replicas: 0 },
-            _ if enough => return WaitDurable::Now { local: durable.into(), replicas: 0 },
-            Patience::Ms(ms) => Some(mono_us.saturating_add(ms.saturating_mul(1_000))),
-            Patience::Endless => None,
-        };
+        if at_once || ((!local || durable) && replicas == 0) {
+            return Ok(Some(durable));
+        }
         if local
             && !durable
             && let Trouble::Failed(cause) = &self.shown.trouble
         {
-            return WaitDurable::Failed(cause.clone());
+            return Err(Misconf::Failed { cause: cause.clone().into() }.to_string());
         }
+        let limit_us = mono_us.saturating_add(timeout_ms.saturating_mul(1_000));
+        let limit_us = (timeout_ms > 0).then_some(limit_us);
         self.waits.wait_durable(client, index, replicas > 0, limit_us);
-        WaitDurable::Waiting
+        Ok(None)
     }
 
     /// Answers those who waited long enough.

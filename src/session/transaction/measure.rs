@@ -109,7 +109,7 @@ fn only_shows(action: &Action<'_>) -> bool {
                 | Server::Info(_)
                 | Server::SlowlogGet(_)
                 | Server::SlowlogLen
-                | Server::LatencyHistogram(_)
+                | Server::Latency(_)
                 | Server::MemoryStats
                 | Server::Fixed(_)
                 | Server::Time

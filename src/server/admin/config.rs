@@ -1,0 +1,97 @@
+//! CONFIG.
+
+use crate::config::options::Name;
+use crate::config::{Refused, file};
+use crate::glob;
+use crate::ids::ClientId;
+use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
+use crate::server::admin::users;
+use crate::server::connection::tls;
+use crate::server::core::Core;
+use crate::server::watch::machine;
+use crate::session::acl::log::Denials;
+use std::collections::HashSet;
+
+/// CONFIG GET: all that match, in the order of the names.
+pub fn write(core: &mut Core, client: ClientId, patterns: &[&[u8]]) {
+    let mut settings = core.options.config.shown_all();
+    settings.sort_unstable_by_key(|(name, _)| *name);
+    settings.retain(|(name, _)| {
+        patterns.iter().any(|pattern| glob::matches_any_case(pattern, name.as_bytes()))
+    });
+    let mut out = core.outputs.encoder(client);
+    out.map(settings.len());
+    for (name, value) in settings {
+        out.bulk(name.as_bytes());
+        out.bulk(value.as_bytes());
+    }
+}
+
+/// CONFIG SET of names and values in turn: all or none. Whether users have changed; the text says why not.
+pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
+    let lossy = |word: &[u8]| String::from_utf8_lossy(word).to_ascii_lowercase();
+    let names: Vec<String> = words.chunks_exact(2).map(|pair| lossy(pair[0])).collect();
+    let mut seen = HashSet::new();
+    if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
+        return Err(failed(name, "duplicate parameter"));
+    }
+    let mut pairs = Vec::with_capacity(names.len());
+    for (name, pair) in names.into_iter().zip(words.chunks_exact(2)) {
+        match std::str::from_utf8(pair[1]) {
+            Ok(value) => pairs.push((name, value.to_owned())),
+            Err(_) => return Err(failed(&name, "argument is not UTF-8")),
+        }
+    }
+    let mut config = core.options.config.clone();
+    config.set_live(&pairs).map_err(|refused| match refused {
+        Refused::Unknown(name) => {
+            format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+        }
+        Refused::Value { option, reason, .. } => failed(&option, &reason),
+    })?;
+    let fitting = machine::make_room_for(config.number(Name::MaxClients));
+    if fitting < config.number(Name::MaxClients) {
+        let reason = format!(
+            "The operating system is not able to handle the specified number of clients, try \
+             with {fitting}"
+        );
+        return Err(failed("maxclients", &reason));
+    }
+    if let Some((name, _)) = pairs.iter().find(|(name, _)| name.starts_with("tls-")) {
+        // Also when a path stays as it is: the file may hold another certificate.
+        core.users.tls = tls::server_config(&config)
+            .map_err(|why| failed(name, &format!("Unable to update TLS configuration: {why}")))?;
+    }
+    core.options.config = config;
+    core.reconfigure();
+    let changed = pairs.iter().any(|(name, _)| name == "requirepass");
+    if changed {
+        core.users.require_password(&core.options.config);
+    }
+    Ok(changed)
+}
+
+fn failed(name: &str, reason: &str) -> String {
+    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+}
+
+/// CONFIG REWRITE: writes the settings back to the file; the text says why not, without a class.
+pub fn rewrite(core: &Core) -> Result<(), String> {
+    let config = &core.options.config;
+    let Some(path) = &config.file else {
+        return Err("The server is running without a config file".to_owned());
+    };
+    let users = users::lines(core)?;
+    file::rewrite(config, &users, path).map_err(|error| {
+        tracing::warn!(%error, path = %path.display(), "CONFIG REWRITE failed");
+        format!("Rewriting config file: {error}")
+    })
+}
+
+/// CONFIG RESETSTAT.
+pub fn reset_stats(core: &mut Core) {
+    core.watch.counters = Counters::default();
+    core.watch.commands = CommandTotals::default();
+    core.outputs.errors = ErrorCounts::default();
+    core.users.acl.denials = Denials::default();
+}
