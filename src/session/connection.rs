@@ -31,7 +31,7 @@ impl Session {
                 return Step::Close;
             }
             Connection::Info => {
-                let line = self.own_line(world);
+                let line = format!("{}\n", world.own_line(self));
                 world.encoder(self.id).verbatim_txt(&line);
                 return Step::Done;
             }

@@ -184,8 +184,7 @@ impl Session {
 
     fn note_denial(&mut self, reason: Reason, object: &[u8], user: &[u8], world: &mut dyn World) {
         let now_ms = world.now().floor().0;
-        let mut line = world.running_line();
-        line.session = self.facts();
+        let line = world.own_line(self);
         let context = if self.transaction.is_some() || self.executing {
             Context::Multi
         } else {
@@ -244,7 +243,7 @@ impl Denied {
 }
 
 /// What ACL DRYRUN and the error tell; only the former names the key or channel.
-pub(super) fn denial_text(
+pub fn denial_text(
     user: &User,
     spec: &CommandSpec,
     denied: Denied,

@@ -8,18 +8,16 @@ pub mod acl;
 pub mod client_line;
 pub mod world;
 
-mod clients;
 mod commands;
 mod connection;
 mod identity;
 mod pubsub;
 mod server;
 mod transaction;
-mod users;
 mod watching;
 
 pub use client_line::{ClientLine, SessionFacts, SocketFacts};
-pub use identity::{Denial, TakenUp};
+pub use identity::{Denial, TakenUp, denial_text};
 pub use world::World;
 
 use crate::command::spec::Flag;
@@ -36,7 +34,7 @@ use acl::Acl;
 use identity::Identity;
 use transaction::Queue;
 use watching::Watching;
-use world::Ended;
+use world::{Admin, Ended};
 
 /// What commands that need the jobs are answered until the journal has been read. Clients look at
 /// the first word only and try again.
@@ -401,7 +399,7 @@ impl Session {
             Step::Again | Step::Postponed => Ended::Again,
         };
         world.ended(self.id, spec, args, how);
-        if step != Step::Again && world.is_monitored() {
+        if step != Step::Again {
             self.show_command(spec, args, world);
         }
         step
@@ -428,10 +426,10 @@ impl Session {
                 self.unwatch(world);
                 self.ok(world)
             }
-            Action::Clients(what) => self.clients(what, world),
+            Action::Clients(what) => self.serve(Admin::Clients(what), world),
             Action::Commands(what) => self.commands(what, world),
-            Action::Users(what) => self.users(what, world),
-            Action::Server(what) => self.server(what, world),
+            Action::Users(what) => self.serve(Admin::Users(what), world),
+            Action::Server(what) => self.serve(Admin::Server(what), world),
         }
     }
 

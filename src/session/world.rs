@@ -1,8 +1,8 @@
 //! What a session needs of the server around it: [`World`]. The server implements it once per turn;
 //! tests script it. A session reaches sockets, clocks, the engine and other clients in no other way.
 
-use crate::command::spec::action::Server;
-use crate::command::{self, CommandSpec};
+use crate::command::CommandSpec;
+use crate::command::spec::action::{Action, Clients, Server, Users};
 use crate::engine::Outcome;
 use crate::engine::decide::watch::Stamp;
 use crate::engine::decide::whole::{Begun, Whole};
@@ -22,9 +22,7 @@ pub trait World {
     fn now(&self) -> Micros;
 
     /// Whether one more line may go to the log that a client can cause before it has said who it is.
-    fn admits_line(&mut self) -> bool {
-        true
-    }
+    fn admits_line(&mut self) -> bool;
 
     /// Writes to `client`'s own output, in its protocol, behind what stands there. A muted
     /// client's encoder writes to nowhere.
@@ -51,25 +49,19 @@ pub trait World {
     fn begin_transaction(&mut self, client: ClientId, whole: &Whole<'_>) -> Begun;
 
     /// `Engine::check_queued`: whether a request that is to be queued would be refused now.
-    fn check_queued(&self, _request: &Request<'_>, _limits: bool) -> Result<(), Error> {
-        Ok(())
-    }
+    fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error>;
 
     /// `client` watches queues from here on (for INFO; told again while it does), or none any more:
     /// `Engine::unwatch`.
-    fn set_watching(&mut self, _client: ClientId, _watching: bool) {}
+    fn set_watching(&mut self, client: ClientId, watching: bool);
 
     /// Bytes of replies written to `client` so far, those thrown away included; only differences
     /// within a transaction mean anything.
-    fn replied_bytes(&self, _client: ClientId) -> u64 {
-        0
-    }
+    fn replied_bytes(&self, client: ClientId) -> u64;
 
     /// How much more `client` may hold than it does, bytes, once it has freed so many, without being closed
     /// for it.
-    fn held_bytes_max(&self, _client: ClientId, _freed_bytes: usize) -> u64 {
-        u64::MAX
-    }
+    fn held_bytes_max(&self, client: ClientId, freed_bytes: usize) -> u64;
 
     /// `Engine::end_transaction`.
     fn end_transaction(&mut self);
@@ -85,96 +77,41 @@ pub trait World {
     /// done before.
     fn pubsub(&mut self) -> &mut PubSub;
 
-    /// How many entries a command about channels may look at.
-    fn pubsub_cost(&self, _what: &command::spec::action::PubSub<'_>) -> u64 {
-        1
-    }
+    /// How many entries a command may look at that does not ask the engine.
+    fn cost(&self, action: &Action<'_>) -> u64;
 
-    /// Whether somebody sees every command that runs.
-    fn is_monitored(&self) -> bool {
-        false
-    }
+    /// Shows a command of the running client, which has run in `db`, to those that see every command, if
+    /// there are any.
+    fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]);
 
-    /// Shows a command of the running client, which has run in `db`, to those that see every command.
-    fn show_command(&mut self, _db: Db, _spec: &CommandSpec, _args: &[&[u8]]) {}
-
-    /// All connections, oldest first. What the running session knows of itself is newer than its
-    /// line here; the session corrects that line.
-    fn clients(&self) -> Vec<ClientLine>;
-
-    /// How many connections there are.
-    fn client_count(&self) -> u64 {
-        self.clients().len() as u64
-    }
-
-    /// The running connection; the session corrects its own part of it.
-    fn running_line(&self) -> ClientLine;
+    /// The line of the running connection, `asker`, as CLIENT INFO shows it.
+    fn own_line(&self, asker: &Session) -> ClientLine;
 
     /// All users, the log of what was denied and the counts of it.
     fn acl(&mut self) -> &mut Acl;
 
-    /// Users have changed: every other session takes up its user's new rules, and the connections of
-    /// users that are gone are closed. The running session sees to itself.
-    fn users_changed(&mut self);
-
-    /// ACL LOAD: reads the users from the ACL file, then as [`World::users_changed`]. The text says
-    /// why not, without a class.
-    fn load_users(&mut self) -> Result<(), String>;
-
-    /// ACL SAVE: writes the users to the ACL file.
-    fn save_users(&mut self) -> Result<(), String>;
-
-    /// Fills `bytes` with what nobody can guess.
-    fn draw_secret(&mut self, bytes: &mut [u8]);
-
-    /// Closes another connection, at once and without a reply; false if there is none. A session
-    /// never asks it for itself.
-    fn kill(&mut self, client: ClientId) -> bool;
-
-    /// CLIENT PAUSE: for so long, from now on, sessions postpone commands (all, or those that write), no
-    /// time passes for jobs and none is handed over.
-    fn pause(&mut self, _ms: u64, _writes_only: bool) {}
-
-    /// CLIENT UNPAUSE.
-    fn unpause(&mut self) {}
-
     /// Whether clients are paused, and then whether only commands that write are kept back.
-    fn paused(&self) -> Option<bool> {
-        None
-    }
-
-    /// Releases a waiting client, with the reply of a timeout or with the error `UNBLOCKED`;
-    /// false if it does not wait.
-    fn unblock(&mut self, client: ClientId, how: Unblock) -> bool;
+    fn paused(&self) -> Option<bool>;
 
     /// Does what a command asks of the server, and writes its reply to `asker`'s output. An error's text, which
     /// begins with its class, is left to the session.
-    fn serve(&mut self, asker: &Session, what: Server<'_>) -> Result<Served, String>;
+    fn serve(&mut self, asker: &Session, what: Admin<'_>) -> Result<Served, String>;
 
     /// Whether the journal is being read. Then the session refuses every command without the flag
     /// `loading`; to those that run the engine must look empty. Once false it stays false.
-    fn is_loading(&self) -> bool {
-        false
-    }
+    fn is_loading(&self) -> bool;
 
     /// A command is about to run; also each command of a transaction when EXEC comes to it, and
     /// again when it comes back after [`Next::Again`](super::Next::Again).
-    fn began(&mut self, _client: ClientId, _spec: &'static CommandSpec) {}
+    fn began(&mut self, client: ClientId, spec: &'static CommandSpec);
 
     /// The command of the last [`World::began`] is over. For counters and the slow log; `args`
     /// begins with the command's name. A password is among them only in AUTH and HELLO.
-    fn ended(
-        &mut self,
-        _client: ClientId,
-        _spec: &'static CommandSpec,
-        _args: &[&[u8]],
-        _how: Ended,
-    ) {
-    }
+    fn ended(&mut self, client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended);
 
     /// An error reply is being written by the session; `text` begins with its class. The engine's
     /// errors pass the server's outbox and are not reported here.
-    fn refused(&mut self, _client: ClientId, _text: &str) {}
+    fn refused(&mut self, client: ClientId, text: &str);
 }
 
 /// How a command ended, for the counters.
@@ -192,17 +129,17 @@ pub enum Ended {
     Again,
 }
 
-/// What `CLIENT UNBLOCK` sends to the one it releases.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unblock {
-    /// The reply of a timeout.
-    Timeout,
-    /// The error [`UNBLOCKED`].
-    Error,
-}
-
 /// The error a client gets whom `CLIENT UNBLOCK id ERROR` released.
 pub const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+/// A command about the server, or about others than the one who asks.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each holds what its type says")]
+pub enum Admin<'a> {
+    Clients(Clients<'a>),
+    Server(Server<'a>),
+    Users(Users<'a>),
+}
 
 /// How [`World::serve`] ended, and what is left to the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -214,6 +151,8 @@ pub enum Served {
     Waiting,
     /// As [`Outcome::Again`].
     Again,
-    /// It is OK, and users may have changed: the session takes up its own.
+    /// The reply is written, and users may have changed: the session takes up its own.
     UsersChanged,
+    /// The reply is written, and CLIENT KILL met the asker, who reads it first.
+    Killed,
 }

@@ -1,5 +1,7 @@
 //! What a session sees of the server while one of its commands runs.
 
+mod acl;
+mod clients;
 mod config;
 pub(super) mod info;
 mod latency;
@@ -8,17 +10,15 @@ mod slowlog;
 pub(super) mod users;
 
 use crate::command::CommandSpec;
-use crate::command::show::render::render;
-use crate::command::spec::action;
-use crate::command::spec::action::Server;
+use crate::command::spec::action::{Action, Clients as ClientsAction, Connection, Server, Users};
 use crate::engine::decide::watch::Stamp;
 use crate::engine::decide::whole::{Begun, Whole};
 use crate::engine::model::reply::{Outbox, Reply};
 use crate::engine::model::request::{QueueName, Request};
-use crate::engine::{Engine, Outcome, Turn};
+use crate::engine::{Outcome, Turn};
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
-use crate::limits::READ_BYTES_PER_TURN_ALL;
+use crate::limits::{CONFIG_PATTERN_COST, INFO_COST, READ_BYTES_PER_TURN_ALL, REWRITE_COST};
 use crate::observe::slowlog::Entry;
 use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol, ProtocolError};
@@ -27,10 +27,9 @@ use crate::server::connection::calls::{Call, Ending};
 use crate::server::connection::client::{Client, Socket};
 use crate::server::connection::clients::Clients;
 use crate::server::core::Core;
-use crate::server::watch::machine;
 use crate::session::acl::Acl;
-use crate::session::world::{Ended, Served, UNBLOCKED, Unblock, World};
-use crate::session::{ClientLine, Session, SessionFacts, SocketFacts};
+use crate::session::world::{Admin, Ended, Served, World};
+use crate::session::{ClientLine, Session, SocketFacts};
 use crate::time::Micros;
 use smallvec::SmallVec;
 
@@ -158,31 +157,6 @@ impl<'a> ClientWorld<'a> {
         ClientLine { session: client.session.facts(), socket }
     }
 
-    fn own_line(&self) -> ClientLine {
-        let mut socket = self.running.socket.facts(self.core.clock.mono_us);
-        self.add_buffers(&mut socket, self.running.slot, self.running.input_bytes);
-        socket.idle_s = 0;
-        // The session fills in itself.
-        let session = SessionFacts {
-            id: self.running.id,
-            name: Vec::new(),
-            db: Db(0),
-            multi_count: None,
-            watched_count: 0,
-            multi_bytes: 0,
-            command: "NULL",
-            protocol: Protocol::Resp2,
-            lib_name: Vec::new(),
-            lib_version: Vec::new(),
-            no_evict: false,
-            no_touch: false,
-            user: Vec::new(),
-            subscriptions: [0; 2],
-            monitors: false,
-        };
-        ClientLine { session, socket }
-    }
-
     fn add_buffers(&self, socket: &mut SocketFacts, slot: u32, input_bytes: usize) {
         socket.input_bytes = input_bytes;
         let unsent = self.core.outputs.unsent(slot);
@@ -308,122 +282,69 @@ impl World for ClientWorld<'_> {
         core.messages.of(self.running.slot, &core.outputs, core.facts.count > 0)
     }
 
-    fn pubsub_cost(&self, what: &action::PubSub<'_>) -> u64 {
-        self.core.messages.cost(what)
-    }
-
-    fn is_monitored(&self) -> bool {
-        self.core.messages.pubsub.is_monitored()
+    fn cost(&self, action: &Action<'_>) -> u64 {
+        let count = self.others.count() as u64;
+        match action {
+            Action::Clients(
+                ClientsAction::Unblock { .. }
+                | ClientsAction::Pause { .. }
+                | ClientsAction::Unpause,
+            ) => 1,
+            Action::Clients(_) | Action::Connection(Connection::Info) => count,
+            Action::Server(Server::Info(_)) => INFO_COST,
+            Action::Server(Server::ConfigGet(patterns)) => {
+                CONFIG_PATTERN_COST * patterns.len() as u64
+            }
+            // Every connection takes its user up anew.
+            Action::Server(Server::ConfigSet(_)) => INFO_COST + count,
+            Action::Users(Users::Set { .. } | Users::Delete(_)) => count,
+            Action::Server(Server::ConfigRewrite) | Action::Users(Users::Load | Users::Save) => {
+                REWRITE_COST
+            }
+            Action::PubSub(what) => self.core.messages.cost(what),
+            _ => 1,
+        }
     }
 
     fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]) {
+        if !self.core.messages.pubsub.is_monitored() {
+            return;
+        }
         let peer = self.running.socket.peer();
         let now = self.core.clock.now;
         self.core.messages.show_command(now, db, &peer.to_string(), spec, args);
     }
 
-    fn clients(&self) -> Vec<ClientLine> {
-        let line = |(slot, client)| self.line_of(slot, client);
-        let mut lines: Vec<ClientLine> = self.others.iter().map(line).collect();
-        lines.push(self.own_line());
-        lines.sort_unstable_by_key(|line| line.session.id);
-        lines
-    }
-
-    fn client_count(&self) -> u64 {
-        self.others.count() as u64
-    }
-
-    fn running_line(&self) -> ClientLine {
-        self.own_line()
+    fn own_line(&self, asker: &Session) -> ClientLine {
+        let mut socket = self.running.socket.facts(self.core.clock.mono_us);
+        self.add_buffers(&mut socket, self.running.slot, self.running.input_bytes);
+        socket.idle_s = 0;
+        ClientLine { session: asker.facts(), socket }
     }
 
     fn acl(&mut self) -> &mut Acl {
         &mut self.core.users.acl
     }
 
-    fn users_changed(&mut self) {
-        let mut closed = Vec::new();
-        for (slot, client) in self.others.iter_mut() {
-            let Client { id, session, socket, .. } = client;
-            let line = |core: &Core| SocketFacts {
-                waiting: socket.postponed || core.outputs.is_waiting(slot),
-                ..socket.facts(core.clock.mono_us)
-            };
-            if !users::take_up(self.core, session, slot, line) {
-                closed.push(*id);
-            }
-        }
-        for id in closed {
-            self.kill(id);
-        }
-    }
-
-    fn load_users(&mut self) -> Result<(), String> {
-        users::reload(self.core)?;
-        self.users_changed();
-        Ok(())
-    }
-
-    fn save_users(&mut self) -> Result<(), String> {
-        users::save(self.core)
-    }
-
-    fn draw_secret(&mut self, bytes: &mut [u8]) {
-        machine::fill_random(bytes);
-    }
-
-    fn kill(&mut self, client: ClientId) -> bool {
-        let Some(slot) = self.core.outputs.slot(client) else { return false };
-        let Some(killed) = self.others.take(slot) else { return false };
-        self.core.common.pauses.postponed_count -= usize::from(killed.socket.postponed);
-        self.core.forget(self.others, client, slot, killed.socket.bytes);
-        true
-    }
-
-    fn pause(&mut self, ms: u64, writes_only: bool) {
-        self.core.common.pauses.begin(ms, writes_only, self.core.clock.mono_us);
-        // In this turn already, no time passes after the command.
-        self.core.set_flow();
-    }
-
-    fn unpause(&mut self) {
-        self.core.common.pauses.end();
-    }
-
     fn paused(&self) -> Option<bool> {
         self.core.common.pauses.writes_only()
     }
 
-    fn unblock(&mut self, client: ClientId, how: Unblock) -> bool {
-        let Core { engine, durability, outputs, .. } = &mut *self.core;
-        if durability.waits.unblock(client, how, &durability.shown, outputs) {
-            return true;
-        }
-        if !engine.stop_waiting(client) {
-            return false;
-        }
-        match how {
-            Unblock::Timeout => {
-                outputs.set_answered(client, Ending::Done);
-                render(&Engine::TIMED_OUT, &mut outputs.encoder(client));
-            }
-            Unblock::Error => {
-                outputs.set_answered(client, Ending::Failed);
-                outputs.refuse(client, UNBLOCKED);
-            }
-        }
-        true
-    }
-
-    fn serve(&mut self, asker: &Session, what: Server<'_>) -> Result<Served, String> {
+    fn serve(&mut self, asker: &Session, what: Admin<'_>) -> Result<Served, String> {
+        let what = match what {
+            Admin::Clients(what) => return clients::serve(self, asker, what),
+            Admin::Users(what) => return acl::serve(self, asker, what),
+            Admin::Server(what) => what,
+        };
         let (core, client) = (&mut *self.core, asker.id());
         let class = |why: String| format!("ERR {why}");
         match what {
             Server::ConfigGet(patterns) => config::write(core, client, patterns),
             Server::ConfigSet(words) => {
-                if config::set(core, words)? {
-                    self.users_changed();
+                let changed = config::set(core, words)?;
+                core.outputs.encoder(client).ok();
+                if changed {
+                    users::changed(self);
                 }
                 return Ok(Served::UsersChanged);
             }

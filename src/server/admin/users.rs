@@ -4,7 +4,9 @@ use crate::config::options::Name;
 use crate::config::{Config, file};
 use crate::ids::ClientId;
 use crate::limits::ACL_FILE_BYTES_MAX;
+use crate::server::admin::{ClientWorld, clients};
 use crate::server::connection::calls::Ending;
+use crate::server::connection::client::Client;
 use crate::server::core::{Core, Users};
 use crate::session::acl::{self, Acl};
 use crate::session::{ClientLine, Session, SocketFacts, TakenUp};
@@ -65,6 +67,25 @@ pub fn take_up(
         forbid_waiting(core, session.id(), &denial.text);
     }
     true
+}
+
+/// Users have changed: every other session takes up its user's new rules, and the connections of users that
+/// are gone are closed. The running session sees to itself.
+pub fn changed(world: &mut ClientWorld<'_>) {
+    let mut closed = Vec::new();
+    for (slot, client) in world.others.iter_mut() {
+        let Client { id, session, socket, .. } = client;
+        let line = |core: &Core| SocketFacts {
+            waiting: socket.postponed || core.outputs.is_waiting(slot),
+            ..socket.facts(core.clock.mono_us)
+        };
+        if !take_up(world.core, session, slot, line) {
+            closed.push(*id);
+        }
+    }
+    for id in closed {
+        clients::kill(world, id);
+    }
 }
 
 /// ACL LOAD. All sessions are to take that up.

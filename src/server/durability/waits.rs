@@ -4,7 +4,7 @@ use crate::ids::ClientId;
 use crate::observe::persistence::Persistence;
 use crate::server::connection::calls::Ending;
 use crate::server::outbox::Outputs;
-use crate::session::world::{UNBLOCKED, Unblock};
+use crate::session::world::UNBLOCKED;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who waits for what, and until when. Each step costs O(log n).
@@ -135,17 +135,17 @@ impl Waits {
         }
     }
 
-    /// `World::unblock`; false if the client does not wait for the journal.
+    /// CLIENT UNBLOCK, with the reply of a timeout or an error; false if the client does not wait for the journal.
     pub fn unblock(
         &mut self,
         client: ClientId,
-        how: Unblock,
+        error: bool,
         shown: &Persistence,
         outputs: &mut Outputs,
     ) -> bool {
-        match (self.by_client.get(&client).map(|wait| wait.end), how) {
+        match (self.by_client.get(&client).map(|wait| wait.end), error) {
             (None, _) => return false,
-            (Some(End::Durable(_) | End::Never), Unblock::Timeout) => {
+            (Some(End::Durable(_) | End::Never), false) => {
                 self.answer(client, |index| shown.is_durable(index), outputs);
             }
             // SAVE has no timeout, and so no reply for one.

@@ -7,7 +7,7 @@ use super::Parsed;
 use crate::command::spec::action::{Action, Clients, Connection, PubSub, Server, Users};
 use crate::engine::decide::whole::Needs;
 use crate::error::Error;
-use crate::limits::{CHANNEL_BYTES_MAX, CONFIG_PATTERN_COST, INFO_COST, REWRITE_COST};
+use crate::limits::CHANNEL_BYTES_MAX;
 use crate::session::world::World;
 use crate::session::{Place, Session};
 
@@ -35,7 +35,7 @@ impl Session {
                 continue;
             }
             // Before it is measured: showing ten thousand clients takes its time.
-            needs.add(beside_cost(action, world), 0);
+            needs.add(world.cost(action), 0);
             needs.check()?;
             let bytes = match action {
                 Action::Connection(Connection::Ping(None)) => SHORT_BYTES,
@@ -118,23 +118,5 @@ fn only_shows(action: &Action<'_>) -> bool {
                 | Server::ScanNothing
         ),
         _ => false,
-    }
-}
-
-/// How many entries such a command may look at.
-fn beside_cost(action: &Action<'_>, world: &dyn World) -> u64 {
-    match action {
-        Action::Clients(Clients::Unblock { .. } | Clients::Pause { .. } | Clients::Unpause) => 1,
-        Action::Clients(_) | Action::Connection(Connection::Info) => world.client_count(),
-        Action::Server(Server::Info(_)) => INFO_COST,
-        Action::Server(Server::ConfigGet(patterns)) => CONFIG_PATTERN_COST * patterns.len() as u64,
-        // Every connection takes its user up anew.
-        Action::Server(Server::ConfigSet(_)) => INFO_COST + world.client_count(),
-        Action::Users(Users::Set { .. } | Users::Delete(_)) => world.client_count(),
-        Action::Server(Server::ConfigRewrite) | Action::Users(Users::Load | Users::Save) => {
-            REWRITE_COST
-        }
-        Action::PubSub(what) => world.pubsub_cost(what),
-        _ => 1,
     }
 }
