@@ -2,8 +2,6 @@
 
 #[path = "engine/bench.rs"]
 mod bench;
-#[path = "engine/flow.rs"]
-mod flow;
 #[path = "engine/forecast.rs"]
 mod forecast;
 #[path = "engine/herds.rs"]
@@ -26,6 +24,8 @@ mod redrive;
 mod regressions;
 #[path = "engine/rename.rs"]
 mod rename;
+#[path = "engine/room.rs"]
+mod room;
 #[path = "engine/standstill.rs"]
 mod standstill;
 #[path = "engine/tidy.rs"]

@@ -108,7 +108,7 @@ impl Engine {
     /// Sets what the journal allows from here on, in the turn that happens at `now`. An engine that
     /// was never told has room for whatever comes. Cost: none worth speaking of.
     pub fn set_flow(&mut self, now: Micros, flow: Flow) {
-        self.live.gate.set(now, flow);
+        self.live.room.set(now, flow);
     }
 
     /// Decides and applies one request, then hands ready jobs to waiters. The client must not be
@@ -191,7 +191,7 @@ impl Engine {
     /// When `advance` must be called for the next deadline of a waiter, at the latest: on the monotonic
     /// clock. None if that is not told, as deadlines are in [`Engine::next_wakeup`] then.
     pub fn next_timeout(&self) -> Option<Millis> {
-        let comes = self.live.monotonic.is_some() && !self.live.gate.defers();
+        let comes = self.live.monotonic.is_some() && !self.live.room.defers();
         self.live.waiters.next_wakeup().filter(|_| comes)
     }
 
@@ -243,7 +243,7 @@ impl Engine {
     }
 
     /// The first bytes of the oldest `replies` that handed jobs to `client` reached the kernel: those
-    /// hand-offs stand. The later ones of a pipeline are still in hand.
+    /// hand-offs stand. The later ones of a pipeline are still unsent.
     pub fn sent_first(&mut self, client: ClientId, replies: usize) {
         self.live.unsent.sent_first(client, replies);
     }
@@ -267,7 +267,7 @@ impl Engine {
     }
 
     /// Bytes held for what is in `client`'s hand.
-    pub fn in_hand_bytes(&self, client: ClientId) -> usize {
+    pub fn unsent_jobs_bytes(&self, client: ClientId) -> usize {
         self.live.unsent.bytes(client)
     }
 
@@ -291,25 +291,25 @@ impl Engine {
     /// [`Engine::heard`], are extended by what was left of them then, as in a stall of the journal.
     /// Nothing else is put off.
     pub fn stood_still(&mut self, from: Micros) {
-        self.live.gate.stood_still(from);
+        self.live.room.stood_still(from);
     }
 
     /// Whether waiters are served later, and their deadlines come later, too: until what arrived while the
     /// process stood still has been heard, so that a CANCEL among it wins against the clock. Jobs fall due as
     /// ever, and requests take them, but do not overtake who waits.
     pub fn defer_hand_offs(&mut self, defers: bool) {
-        self.live.gate.defer(defers);
+        self.live.room.defer(defers);
     }
 
     /// All that arrived while the process stood still has been heard by `now`.
     pub fn heard(&mut self, now: Micros) {
-        self.live.gate.heard(now);
+        self.live.room.heard(now);
     }
 
     /// Whether, for lack of room or in a pause, no time passes for jobs: `advance` leaves what is due until
     /// [`Engine::set_flow`] gives room.
     pub fn is_stalled(&self) -> bool {
-        !self.live.gate.lets_time_pass()
+        !self.live.room.lets_time_pass()
     }
 }
 

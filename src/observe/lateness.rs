@@ -3,7 +3,7 @@
 
 use super::window::Minute;
 use crate::engine::model::lateness::Histogram;
-use crate::engine::watch::histogram::Spread;
+use crate::engine::watch::histogram::CounterHistogram;
 
 /// Upper bounds of what metrics tell of lateness, µs: half a ms to five minutes.
 pub static LATE_US: [u64; 17] = [
@@ -31,13 +31,13 @@ pub static LATE_US: [u64; 17] = [
 pub struct Lateness {
     ever: Histogram,
     minute: Minute,
-    spread: Spread,
+    spread: CounterHistogram,
 }
 
 impl Default for Lateness {
     fn default() -> Lateness {
         let (ever, minute) = (Histogram::default(), Minute::default());
-        Lateness { ever, minute, spread: Spread::new(&LATE_US) }
+        Lateness { ever, minute, spread: CounterHistogram::new(&LATE_US) }
     }
 }
 
@@ -60,7 +60,7 @@ impl Lateness {
     }
 
     /// Counts below fixed bounds, since the start.
-    pub fn spread(&self) -> &Spread {
+    pub fn spread(&self) -> &CounterHistogram {
         &self.spread
     }
 }

@@ -207,7 +207,7 @@ impl Core {
     /// A client's connection is gone: what it was handed and never got goes back to its queue, and
     /// on to others, in this step. Its slot must be empty.
     pub fn forget(&mut self, clients: &mut Clients, id: ClientId, slot: u32, bytes: usize) {
-        let unsent = self.outputs.at(slot).has_jobs_in_hand();
+        let unsent = self.outputs.at(slot).has_unsent_jobs();
         self.outputs.close(id, slot);
         self.durability.waits.forget(id);
         self.common.watching.remove(&id);

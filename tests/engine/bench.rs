@@ -27,7 +27,7 @@ pub struct Bench {
     pub at_ms: u64,
     /// And so many µs.
     pub at_us: u64,
-    /// Replies as text, with the client's number before, since the last [`Bench::told`].
+    /// Replies as text, with the client's number before, since the last [`Bench::expect_events`].
     log: Log,
     /// All facts with their instants.
     pub facts: Vec<(Micros, Facts)>,
@@ -398,12 +398,12 @@ impl Bench {
 
     /// Everything said since the last time, in order.
     #[track_caller]
-    pub fn told(&mut self, expected: &[&str]) {
+    pub fn expect_events(&mut self, expected: &[&str]) {
         assert_eq!(std::mem::take(&mut self.log.lines), expected);
     }
 
     /// The same, unchecked.
-    pub fn take_told(&mut self) -> Vec<String> {
+    pub fn take_events(&mut self) -> Vec<String> {
         std::mem::take(&mut self.log.lines)
     }
 
@@ -411,7 +411,7 @@ impl Bench {
     #[track_caller]
     pub fn check(&mut self, client: u64, request: Request<'_>, expected: &[&str]) {
         self.ask(client, request);
-        self.told(expected);
+        self.expect_events(expected);
     }
 
     pub fn stats(&mut self, name: &'static str) -> StatsView {

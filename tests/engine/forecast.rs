@@ -39,7 +39,7 @@ fn what_is_due_but_not_yet_swept_is_in_no_span() {
     // All of the first half, of which a request sweeps only a part before it is decided.
     bench.at_ms = MANY / 2 * 1_000;
     while bench.ask(1, forecast("q", MANY * 1_000, 2)) == Outcome::Again {}
-    bench.told(&[&format!("1:{} 0", MANY / 2)]);
+    bench.expect_events(&[&format!("1:{} 0", MANY / 2)]);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn jobs_that_come_and_go_while_it_is_counted_change_nothing() {
         // What falls due, goes, moves and comes between the slices.
         bench.at(slices * 50_000);
         bench.ask(2, peek("q", 100));
-        let ids = bench.take_told().remove(0);
+        let ids = bench.take_events().remove(0);
         for id in ids[2..].split(' ').take(20) {
             let (queue, ids) = (queue("q"), [id.as_bytes()]);
             bench.ask(3, Request::Delete { queue, ids: &ids });
@@ -64,10 +64,10 @@ fn jobs_that_come_and_go_while_it_is_counted_change_nothing() {
             add.id = None;
             bench.add(add);
         }
-        bench.take_told();
+        bench.take_events();
     }
     assert!(slices >= 4 && moved > 50, "{slices} slices, {moved} moved");
-    bench.told(&[&format!("1:{}", ["1000"; 10].join(" "))]);
+    bench.expect_events(&[&format!("1:{}", ["1000"; 10].join(" "))]);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_second_one_waits_and_one_whose_client_is_gone_holds_nobody_up() {
         slices += 1;
         assert!(slices < 10, "the one that is gone holds it up");
     }
-    bench.told(&["2:1 1"]);
+    bench.expect_events(&["2:1 1"]);
     // Removed, and bound again, in the middle: it begins anew.
     assert_eq!(bench.ask(2, forecast("q", 1_000, 2)), Outcome::Again);
     bench.check(3, remove(Q), &["3:1"]);
@@ -98,5 +98,5 @@ fn in_a_transaction_it_is_counted_at_once_and_costs_what_it_looks_at() {
     let begun = bench.transact(1, &[forecast("q", 2_000, 3)]);
     let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
     assert!(needs.entries >= MANY + 3, "{needs:?}");
-    bench.told(&["1:2 2 2"]);
+    bench.expect_events(&["1:2 2 2"]);
 }

@@ -32,7 +32,7 @@ fn a_herd_keeps_its_order_and_delays_another_queue_by_no_more_than_a_slice() {
         (slices, steps) = (slices + 1, steps + done);
         // The herd's timers are opened within its own turns: a few slices at most before `s`.
         if slices == 2 {
-            bench.told(&["1:s"]);
+            bench.expect_events(&["1:s"]);
         }
         if !advanced.more {
             break;
@@ -46,7 +46,7 @@ fn a_herd_keeps_its_order_and_delays_another_queue_by_no_more_than_a_slice() {
         reserve.no_ack = true;
         bench.ask(2, Request::Reserve(reserve));
         bench.sent(2);
-        let said = bench.take_told();
+        let said = bench.take_events();
         let ids = said[0].strip_prefix("2:").expect("for 2").split(' ');
         last.extend(ids.map(|id| id.strip_suffix("#1").expect("first").to_owned()));
     }
@@ -78,7 +78,7 @@ fn the_first_of_a_herd_comes_at_once() {
     // From level 3 to level 0, 4,096 jobs a ms.
     assert!((147..200).contains(&wakeups), "woken {wakeups} times");
     bench.advance(64);
-    assert_eq!(bench.take_told().len(), 1, "the first one is handed over within 64 steps");
+    assert_eq!(bench.take_events().len(), 1, "the first one is handed over within 64 steps");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn what_is_added_due_now_during_a_sweep_queues_behind() {
     bench.check(1, get("q", "late"), &["1:delayed due 10 attempt 0"]);
     bench.at(10);
     bench.ask(1, peek("q", 10_000));
-    let said = bench.take_told();
+    let said = bench.take_events();
     assert!(said[0].ends_with(" late") && said[0].split(' ').count() == 2_001);
 }
 
@@ -117,7 +117,7 @@ fn every_budget_gets_everything_done_in_the_same_order() {
         }
         bench.check(1, len("q", State::Ready), &["1:600"]);
         bench.ask(1, peek("q", 1_000));
-        orders.push(bench.take_told());
+        orders.push(bench.take_events());
     }
     assert!(orders.windows(2).all(|pair| pair[0] == pair[1]));
 }
@@ -135,7 +135,7 @@ fn peek_and_stats_of_a_big_far_queue_come_in_slices_while_adds_go_on() {
         assert!(again < 100, "PEEK is never answered");
     }
     assert!(again > 0, "20,000 timers are opened in one turn");
-    let said = bench.take_told();
+    let said = bench.take_events();
     assert_eq!(said[0].split(' ').count(), 5);
     assert_eq!(bench.stats("herd").next_due.map(|due| due.0 - BEGIN_MS), Some(30_000_000));
 }

@@ -32,7 +32,7 @@ fn made_ids_sort_by_creation_and_pass_over_those_that_clients_took() {
     (0..100).for_each(|_| {
         bench.ask(1, Request::Add(add.clone()));
     });
-    let said = bench.take_told();
+    let said = bench.take_events();
     assert!(said.windows(2).all(|pair| pair[0] < pair[1]), "{said:?}");
 }
 
@@ -55,7 +55,7 @@ fn a_window_holds_the_id_after_the_end_of_the_job() {
             _ => {}
         }
         bench.at(10);
-        bench.take_told();
+        bench.take_events();
         let from = if end == "expire" { 10 } else { 0 };
         let mut nx = job("q", "a", 0);
         nx.taken = Taken::Keep;

@@ -8,7 +8,7 @@ use crate::bench::*;
 fn leased(bench: &mut Bench, ids: &[&'static str]) {
     ids.iter().for_each(|id| bench.add(job("q", id, 0)));
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, ids.len() as u32)));
-    bench.told(&[&format!("1:{}#1", ids.join("#1 "))]);
+    bench.expect_events(&[&format!("1:{}#1", ids.join("#1 "))]);
     bench.sent(1);
 }
 
@@ -37,7 +37,7 @@ fn an_answer_in_between_breaks_the_row() {
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
     bench.nack(1, "a", |nack| nack.uncounted = true);
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
-    bench.told(&["1:a#2", "1:1", "1:a#2"]);
+    bench.expect_events(&["1:a#2", "1:1", "1:a#2"]);
     bench.at(200);
     bench.check(1, get("q", "a"), &["1:ready due 0 attempt 2"]);
 }
@@ -55,7 +55,7 @@ fn a_stale_token_affects_nothing() {
         bench.nack(1, "a", |nack| nack.token = token);
         let (queue, id) = (queue("q"), &b"a"[..]);
         bench.ask(1, Request::Extend { queue, id, token, lease_ms: 5_000 });
-        bench.told(&["1:0", "1:0", "1:nil"]);
+        bench.expect_events(&["1:0", "1:0", "1:nil"]);
     }
     bench.check(2, get("q", "a"), &["2:leased due 0 attempt 2 until 200"]);
 }
@@ -74,11 +74,11 @@ fn ack_is_late_but_valid_until_the_next_delivery_also_after_death_and_only_once(
     // NACK and EXTEND need a running lease.
     bench.nack(1, "a", |_| ());
     bench.ask(1, Request::Extend { queue: queue("q"), id: b"a", token: a, lease_ms: 5 });
-    bench.told(&["1:0", "1:nil"]);
+    bench.expect_events(&["1:0", "1:nil"]);
     let jobs = vec![(&b"a"[..], a), (b"b", b), (b"a", a)];
     bench.check(1, Request::Ack { queue: queue("q"), jobs }, &["1:2"]);
     bench.ack(1, "a", a);
-    bench.told(&["1:0"]);
+    bench.expect_events(&["1:0"]);
     let totals = bench.stats("q").totals;
     assert_eq!((totals.acked, totals.timeouts, totals.died), (2, 2, 1));
     bench.check(1, Request::Exists { db: delayd::ids::Db(0), queues: Q }, &["1:0"]);
@@ -93,7 +93,7 @@ fn nack_by_backoff_by_wish_buried_and_with_priority() {
     bench.nack(1, "b", |nack| nack.when = Some(When::In(30)));
     bench.nack(1, "c", |nack| (nack.bury, nack.error) = (true, Some(&b"no"[..])));
     bench.nack(1, "d", |nack| (nack.when, nack.priority) = (Some(When::In(0)), Some(0)));
-    bench.told(&["1:1", "1:1", "1:1", "1:1"]);
+    bench.expect_events(&["1:1", "1:1", "1:1", "1:1"]);
     bench.check(1, get("q", "a"), &["1:delayed due 1000 attempt 1"]);
     bench.check(1, get("q", "b"), &["1:delayed due 30 attempt 1"]);
     bench.check(1, get("q", "c"), &["1:dead due 0 attempt 1 buried 'no'"]);
@@ -102,7 +102,7 @@ fn nack_by_backoff_by_wish_buried_and_with_priority() {
     // Its token is void.
     let token = bench.token("a");
     bench.ack(1, "a", token);
-    bench.told(&["1:0"]);
+    bench.expect_events(&["1:0"]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn an_uncounted_nack_goes_back_to_the_old_place_and_to_who_waits_at_once() {
     bench.check(1, Request::Reserve(reserve(Q, Wait::No, 2)), &["1:a#1 b#1"]);
     bench.ask(2, Request::Reserve(reserve(Q, Wait::Forever, 1)));
     bench.nack(1, "b", |nack| nack.uncounted = true);
-    bench.told(&["1:1", "2:b#1"]);
+    bench.expect_events(&["1:1", "2:b#1"]);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn removing_a_queue_ends_its_leases_and_tokens_grow_on() {
     let old = bench.token("a");
     bench.check(9, remove(Q), &["9:1"]);
     bench.ack(1, "a", old);
-    bench.told(&["1:0"]);
+    bench.expect_events(&["1:0"]);
     leased(&mut bench, &["a"]);
     bench.ack(1, "a", old);
     bench.check(9, Request::Flush { db: None }, &["1:0", "9:ok"]);
@@ -176,7 +176,7 @@ fn replace_reschedule_cancel_and_del_beside_a_lease() {
     add.taken = delayd::engine::model::request::Taken::Replace;
     bench.ask(9, Request::Add(add));
     bench.ack(1, "b", b);
-    bench.told(&["1:0", "9:b", "1:0"]);
+    bench.expect_events(&["1:0", "9:b", "1:0"]);
     bench.check(1, get("q", "b"), &["1:ready due 0 attempt 0"]);
 }
 
@@ -188,6 +188,6 @@ fn reschedule_voids_the_token_of_a_lease_that_ran_out() {
     bench.check(9, reschedule("q", "a", 50), &["9:1"]);
     let token = bench.token("a");
     bench.ack(1, "a", token);
-    bench.told(&["1:0"]);
+    bench.expect_events(&["1:0"]);
     bench.check(9, get("q", "a"), &["9:delayed due 150 attempt 1"]);
 }

@@ -14,7 +14,7 @@ fn beyond_the_memory_limit_add_is_refused_and_nothing_else() {
         let mut add = job("q", "", 0);
         (add.id, add.body) = (None, &[b'x'; 1_000]);
         bench.ask(1, Request::Add(add));
-        if bench.take_told() == ["1:OOM"] {
+        if bench.take_events() == ["1:OOM"] {
             break;
         }
         added += 1;
@@ -26,7 +26,7 @@ fn beyond_the_memory_limit_add_is_refused_and_nothing_else() {
     bench.ask(1, Request::Ack { queue, jobs });
     bench.ask(1, Request::Stats { queue });
     bench.ask(1, Request::Add(job("q", "fits", 0)));
-    let said = bench.take_told();
+    let said = bench.take_events();
     assert_eq!(said[1..], ["1:20", "1:stats", "1:fits"]);
 }
 
@@ -68,7 +68,7 @@ fn what_all_leases_take_has_room_beside_the_jobs() {
         let mut added = 0;
         loop {
             bench.ask(1, Request::Add(Add { id: None, body: &body, ..job("q", "", 0) }));
-            if bench.take_told() == ["1:OOM"] {
+            if bench.take_events() == ["1:OOM"] {
                 break;
             }
             added += 1;
@@ -80,7 +80,7 @@ fn what_all_leases_take_has_room_beside_the_jobs() {
         while taken < added {
             bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 10_000)));
             bench.sent(1);
-            taken += bench.take_told()[0].split(' ').count();
+            taken += bench.take_events()[0].split(' ').count();
         }
         let used = bench.engine.memory_bytes();
         assert_eq!(bench.engine.lease_bytes_to_come(), 0);
@@ -106,14 +106,14 @@ fn at_the_memory_limit_a_job_goes_back_without_its_error() {
         let mut add = job("q", "", 0);
         (add.id, add.body) = (None, b"");
         bench.ask(1, Request::Add(add));
-        if bench.take_told() == ["1:OOM"] {
+        if bench.take_events() == ["1:OOM"] {
             break;
         }
         added += 1;
     }
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 10_000)));
     bench.sent(1);
-    bench.take_told();
+    bench.take_events();
     let leased = bench.engine.memory_bytes();
     let tokens = bench.tokens.clone();
     for (id, token) in &tokens {
@@ -121,7 +121,7 @@ fn at_the_memory_limit_a_job_goes_back_without_its_error() {
         let bury = token.0 % 2 == 0;
         bench.ask(1, Request::Nack(Nack { bury, ..failed(id, *token, TEXT) }));
     }
-    assert_eq!(bench.take_told(), vec!["1:1"; added]);
+    assert_eq!(bench.take_events(), vec!["1:1"; added]);
     assert!(bench.engine.memory_bytes() <= leased, "{}", bench.engine.memory_bytes());
     // Once there is room again, texts are kept again; a shorter one always finds room.
     bench.engine.settings_mut().memory_bytes_max = 1_000_000;
@@ -129,19 +129,19 @@ fn at_the_memory_limit_a_job_goes_back_without_its_error() {
     bench.tokens.clear();
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
     bench.sent(1);
-    bench.take_told();
+    bench.take_events();
     for (text, max) in [(TEXT, 1_000_000), (b"short", 1)] {
         bench.engine.settings_mut().memory_bytes_max = max;
         let (id, token) = bench.tokens[0].clone();
         let nack = Nack { uncounted: true, ..failed(id.as_bytes(), token, text) };
         bench.ask(1, Request::Nack(nack));
         bench.ask(1, Request::Get { queue: queue("q"), id: id.as_bytes() });
-        let said = bench.take_told().remove(1);
+        let said = bench.take_events().remove(1);
         assert!(said.ends_with(&format!("'{}'", String::from_utf8_lossy(text))), "{said}");
         bench.tokens.clear();
         bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
         bench.sent(1);
-        bench.take_told();
+        bench.take_events();
     }
 }
 
@@ -149,20 +149,26 @@ fn at_the_memory_limit_a_job_goes_back_without_its_error() {
 fn while_too_much_is_resident_nothing_is_added_and_everything_else_goes_on() {
     let mut bench = Bench::with(|settings| settings.memory_bytes_max = 50_000);
     bench.add(job("q", "first", 0));
-    bench.take_told();
+    bench.take_events();
     bench.engine.settings_mut().memory_bytes_over = 1;
     bench.ask(1, Request::Add(job("q", "second", 0)));
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
     bench.engine.settings_mut().memory_bytes_over = 0;
     bench.ask(1, Request::Add(job("q", "third", 0)));
-    let told = bench.take_told();
-    assert_eq!((told[0].as_str(), told.last().map(String::as_str)), ("1:OOM", Some("1:third")));
-    assert!(told.iter().any(|told| told == "1:first#1"), "reserved: {told:?}");
+    let expect_events = bench.take_events();
+    assert_eq!(
+        (expect_events[0].as_str(), expect_events.last().map(String::as_str)),
+        ("1:OOM", Some("1:third"))
+    );
+    assert!(
+        expect_events.iter().any(|expect_events| expect_events == "1:first#1"),
+        "reserved: {expect_events:?}"
+    );
     // Without a limit nothing is too much.
     (bench.engine.settings_mut().memory_bytes_max, bench.engine.settings_mut().memory_bytes_over) =
         (0, 1);
     bench.ask(1, Request::Add(job("q", "fourth", 0)));
-    assert_eq!(bench.take_told(), ["1:fourth"]);
+    assert_eq!(bench.take_events(), ["1:fourth"]);
 }
 
 #[test]
@@ -174,7 +180,7 @@ fn all_memory_comes_back_in_slices() {
         bench.add(add);
     }
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 500)));
-    bench.take_told();
+    bench.take_events();
     bench.check(1, remove(Q), &["1:1"]);
     assert_eq!(bench.engine.job_counts(), [0; 4]);
     let mut slices = 0;
@@ -205,7 +211,7 @@ fn beyond_the_greatest_number_of_dead_jobs_the_oldest_are_dropped() {
         bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 10_000)));
         bench.sent(1);
     }
-    bench.take_told();
+    bench.take_events();
     bench.at(100);
     bench.check(1, len("q", State::Dead), &["1:100000"]);
     let totals = bench.stats("q").totals;
@@ -255,18 +261,18 @@ fn the_body_that_crosses_four_mebibytes_is_the_last() {
         let mut bench = Bench::new();
         fill(&mut bench);
         bench.ask(1, ask());
-        let said = bench.take_told().concat();
+        let said = bench.take_events().concat();
         assert_eq!(said.split(' ').count(), 3, "{:.80}", said);
         bench.ask(1, ask());
         let rest = if matches!(ask(), Request::Peek { .. }) { 3 } else { 2 };
-        assert_eq!(bench.take_told().concat().split(' ').count(), rest);
+        assert_eq!(bench.take_events().concat().split(' ').count(), rest);
     }
     // A waiter's reply ends the same way.
     let mut bench = Bench::new();
     bench.ask(1, Request::Reserve(reserve(Q, Wait::Forever, 10)));
     let bodies = vec![&body[..]; 5];
     bench.ask(2, push("q", Side::Right, &bodies));
-    assert_eq!(bench.take_told()[1].split(' ').count(), 3);
+    assert_eq!(bench.take_events()[1].split(' ').count(), 3);
     let whole = vec![b'x'; 5 << 20];
     let mut bench = Bench::new();
     for id in ["a", "b"] {

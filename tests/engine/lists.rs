@@ -98,7 +98,7 @@ fn random_list_commands_do_what_a_list_does() {
                     bodies.iter().for_each(|body| list.push(5, side, body));
                     let words: Vec<&[u8]> = bodies.iter().map(|body| body.as_bytes()).collect();
                     bench.ask(1, push(name, side, &words));
-                    bench.told(&[&format!("1:{}", list.jobs.len())]);
+                    bench.expect_events(&[&format!("1:{}", list.jobs.len())]);
                     continue;
                 }
                 3 => {
@@ -185,9 +185,9 @@ fn random_list_commands_do_what_a_list_does() {
                     let queues: &'static [&'static [u8]] =
                         if name == "a" { &[b"a"] } else { &[b"b"] };
                     bench.ask(1, Request::Reserve(reserve(queues, Wait::No, 1)));
-                    let told = bench.take_told().remove(0);
+                    let expect_events = bench.take_events().remove(0);
                     if let Some(job) = list.pop(LEFT) {
-                        let id = told["1:".len()..].split('#').next().unwrap().to_string();
+                        let id = expect_events["1:".len()..].split('#').next().unwrap().to_string();
                         leased.push((name, id, job));
                     }
                     continue;
@@ -201,7 +201,7 @@ fn random_list_commands_do_what_a_list_does() {
                     bench.nack(1, id, |nack| {
                         (nack.queue, nack.uncounted) = (queue(name), true);
                     });
-                    bench.told(&["1:1"]);
+                    bench.expect_events(&["1:1"]);
                     let list = lists.entry(name).or_default();
                     list.jobs.push(job);
                     list.jobs.sort();
@@ -209,8 +209,12 @@ fn random_list_commands_do_what_a_list_does() {
                 }
             };
             bench.ask(1, request.clone());
-            let told = bench.take_told();
-            assert_eq!(told, [format!("1:{expected}")], "seed {seed}, step {step}: {request:?}");
+            let expect_events = bench.take_events();
+            assert_eq!(
+                expect_events,
+                [format!("1:{expected}")],
+                "seed {seed}, step {step}: {request:?}"
+            );
         }
         for (name, naive) in &lists {
             bench.check(1, list(name), &[&format!("1:{}", naive.bodies().join(" "))]);
@@ -228,11 +232,14 @@ fn who_waits_is_served_in_one_line_each_from_his_own_end() {
     bench.ask(4, pop(Q, Wait::Forever));
     // After the whole command: who came first has the right end of all that was pushed.
     bench.ask(9, push("q", LEFT, &[b"a", b"b", b"c", b"d", b"e"]));
-    let told = bench.take_told();
-    assert_eq!(told[..2], ["9:5", "1:a"]);
-    assert!(told[2].starts_with("2:") && told[2].ends_with("#1"), "{told:?}");
-    assert_eq!(told[3], "3:d c");
-    assert!(told[4].starts_with("4:"), "{told:?}");
+    let expect_events = bench.take_events();
+    assert_eq!(expect_events[..2], ["9:5", "1:a"]);
+    assert!(
+        expect_events[2].starts_with("2:") && expect_events[2].ends_with("#1"),
+        "{expect_events:?}"
+    );
+    assert_eq!(expect_events[3], "3:d c");
+    assert!(expect_events[4].starts_with("4:"), "{expect_events:?}");
     bench.check(5, list("q"), &["5:"]);
 }
 
@@ -267,11 +274,11 @@ fn who_begins_to_wait_may_be_served_in_the_same_step() {
     let mut bench = Bench::new();
     bench.ask(1, rotate("q", "r", (LEFT, RIGHT), Wait::Forever));
     bench.ask(9, Request::Add(Add { body: b"x", ..job("q", "j", 5) }));
-    bench.told(&["9:j"]);
+    bench.expect_events(&["9:j"]);
     bench.at_ms += 5;
     let outcome = bench.ask(2, list_pop(&[b"r", b"q"], LEFT, 1, Wait::Forever));
     assert_eq!(outcome, Outcome::Replied);
-    bench.told(&["1:x", "2:x"]);
+    bench.expect_events(&["1:x", "2:x"]);
     // It does not wait any more.
     bench.check(2, len("r", State::Ready), &["2:0"]);
 }
@@ -284,18 +291,18 @@ fn a_move_that_is_refused_leaves_the_job_and_tells_whoever_asked() {
     let body = [b'x'; 1_500];
     // The destination is not there yet and has no room beside the body that is there still.
     bench.ask(9, push("q", LEFT, &[&body]));
-    let told = bench.take_told();
-    assert_eq!((told[0].as_str(), told[1].as_str()), ("9:1", "1:OOM"));
-    assert_eq!(told[2], format!("2:{}", "x".repeat(1_500)), "the next in line");
+    let expect_events = bench.take_events();
+    assert_eq!((expect_events[0].as_str(), expect_events[1].as_str()), ("9:1", "1:OOM"));
+    assert_eq!(expect_events[2], format!("2:{}", "x".repeat(1_500)), "the next in line");
     assert_eq!(bench.engine.waiter_count(), 0);
     bench.sent(2);
     bench.ask(9, push("q", LEFT, &[&body]));
-    bench.take_told();
+    bench.take_events();
     bench.check(1, rotate("q", "r", (LEFT, RIGHT), Wait::No), &["1:OOM"]);
     bench.check(1, len("q", State::Ready), &["1:1"]);
     // Round in one queue it makes nothing fuller.
     bench.ask(1, rotate("q", "q", (LEFT, RIGHT), Wait::No));
-    assert_eq!(bench.take_told(), [format!("1:{}", "x".repeat(1_500))]);
+    assert_eq!(bench.take_events(), [format!("1:{}", "x".repeat(1_500))]);
 }
 
 #[test]
@@ -306,13 +313,13 @@ fn a_list_pop_whose_reply_never_left_goes_back_to_its_old_place() {
     bench.ask(1, list_pop(Q, LEFT, 3, Wait::No));
     bench.ask(2, list_pop(Q, RIGHT, 1, Wait::No));
     bench.ask(9, push("q", LEFT, &[b"y"]));
-    bench.take_told();
+    bench.take_events();
     bench.unsent(1);
     bench.unsent(2);
     bench.check(9, list("q"), &["9:y z a b c d"]);
     // Moved, it is in the other queue, whether the reply leaves or not.
     bench.ask(3, rotate("q", "r", (LEFT, LEFT), Wait::No));
-    bench.take_told();
+    bench.take_events();
     bench.unsent(3);
     bench.check(9, list("r"), &["9:y"]);
     bench.check(9, list("q"), &["9:z a b c d"]);
@@ -323,7 +330,7 @@ fn a_pop_takes_of_one_queue_and_its_count_of_none_takes_none() {
     let mut bench = Bench::new();
     bench.ask(9, push("b", RIGHT, &[b"1", b"2"]));
     bench.ask(9, push("c", RIGHT, &[b"3"]));
-    bench.take_told();
+    bench.take_events();
     bench.check(1, list_pop(&[b"a", b"b", b"c"], LEFT, 10, Wait::No), &["1:1 2"]);
     let none = |queues| {
         let (side, count, shape, wait) = (LEFT, 0, Shape::Values, Wait::No);
@@ -354,7 +361,7 @@ fn jobs_that_expired_are_passed_over() {
     (add.ttl_ms, add.body) = (Some(10), b"short");
     bench.add(add);
     bench.ask(9, push("q", RIGHT, &[b"long"]));
-    bench.take_told();
+    bench.take_events();
     bench.at_ms = 10;
     bench.check(1, rotate("q", "r", (LEFT, LEFT), Wait::No), &["1:long"]);
     assert_eq!(bench.stats("q").totals.expired, 1);
@@ -367,7 +374,7 @@ fn there_is_an_end_to_what_one_command_looks_at() {
     let words: Vec<&[u8]> = vec![b"x"; LISTED_MAX as usize - 1];
     bench.ask(9, push("q", RIGHT, &words));
     bench.ask(9, push("q", RIGHT, &[b"last", b"after"]));
-    bench.take_told();
+    bench.take_events();
     let (queue, count) = (queue("q"), LISTED_MAX as i64 + 1);
     let find = |body: &'static str, from, looked_at_max| {
         let (body, skipped, count) = (body.as_bytes(), 0, None);
@@ -382,19 +389,19 @@ fn there_is_an_end_to_what_one_command_looks_at() {
     bench.check(1, range(-2, -1), &["1:last after"]);
     bench.ask(1, range(1, -1));
     assert_eq!(
-        bench.take_told()[0].len(),
+        bench.take_events()[0].len(),
         "1:".len() + 2 * (count - 3) as usize + "last after".len()
     );
     // What is passed over counts for less, from the nearer side.
     for _ in 0..4 {
         bench.ask(9, push("q", RIGHT, &words));
     }
-    bench.take_told();
+    bench.take_events();
     bench.check(1, Request::At { queue, place: count - 1 }, &["1:after"]);
     bench.check(1, Request::Range { queue, start: count - 2, stop: count - 1 }, &["1:last after"]);
     // EXEC has bounded it before.
     bench.ask_in_transaction(1, find("after", LEFT, 0));
-    bench.told(&[&format!("1:{}", count - 1)]);
+    bench.expect_events(&[&format!("1:{}", count - 1)]);
 
     let delete = |body: &'static str, from, count| {
         let body = body.as_bytes();
@@ -415,7 +422,7 @@ fn long_bodies_count_for_several_jobs() {
     for _ in 0..4 {
         bench.ask(9, push("q", RIGHT, &words));
     }
-    bench.take_told();
+    bench.take_events();
     let mut other = body.clone();
     *other.last_mut().unwrap() = b'z';
     let queue = queue("q");
@@ -442,20 +449,20 @@ fn what_is_due_enters_left_where_that_is_set_and_pop_takes_from_the_right() {
     bench.check(1, peek("q", 10), &["1:urgent c a b d"]);
     bench.check(1, Request::Reserve(reserve(Q, Wait::No, 2)), &["1:urgent#1 c#1"]);
     bench.nack(1, "c", |nack| nack.uncounted = true);
-    bench.told(&["1:1"]);
+    bench.expect_events(&["1:1"]);
     bench.check(1, pop(Q, Wait::No), &["1:c"]);
     // LPUSH and BRPOP are a FIFO with it.
     bench.ask(9, push("q", LEFT, &[b"last"]));
-    bench.take_told();
+    bench.take_events();
     bench.check(1, list("q"), &["1:last body body body"]);
     bench.check(1, pop(Q, Wait::No), &["1:a"]);
     // Who waits gets what fell due, and it counts as prompt.
     bench.ask(2, list_pop(Q, LEFT, 10, Wait::No));
-    bench.take_told();
+    bench.take_events();
     bench.ask(1, pop(Q, Wait::Forever));
     bench.add(job("q", "e", 10));
     bench.at(30);
-    bench.told(&["1:e"]);
+    bench.expect_events(&["1:e"]);
     assert_eq!(bench.stats("q").lateness_us[3], 0);
     assert_eq!(bench.stats("q").totals.delivered, 8);
 }
@@ -467,7 +474,7 @@ fn a_move_between_databases_does_not_happen() {
     let bodies: &[&[u8]] = &[b"there"];
     let (side, only_existing) = (LEFT, false);
     bench.ask(1, Request::Push(Push { queue: other, bodies, side, only_existing }));
-    bench.take_told();
+    bench.take_events();
     let (db, from, to, wait) = (Db(0), &b"q"[..], &b"r"[..], Wait::No);
     let of = Move { db, from, to, take: LEFT, put: LEFT, wait };
     bench.check(1, Request::Move(of), &["1:nil"]);
@@ -482,7 +489,7 @@ fn what_is_too_much_for_one_reply_or_one_step_is_refused() {
     let (all, queue) = (Some(0), queue("q"));
     let find = Request::Find(Find { queue, body, from, skipped, count: all, looked_at_max });
     let remove = Request::DeleteEqual { queue, body, from, count: 0 };
-    bench.take_told();
+    bench.take_events();
     bench.check(1, find, &["1:ERR"]);
     bench.check(1, remove, &["1:ERR"]);
     bench.check(1, len("q", State::Ready), &["1:10001"]);
@@ -490,9 +497,9 @@ fn what_is_too_much_for_one_reply_or_one_step_is_refused() {
 
     let large = vec![b'y'; 4 << 20];
     bench.ask(9, push("r", RIGHT, &[&large, &large, &large, &large]));
-    bench.take_told();
+    bench.take_events();
     bench.check(1, list("r"), &["1:ERR"]);
     let queue = QueueName { db: Db(0), name: b"r" };
     bench.ask(1, Request::Range { queue, start: 1, stop: 3 });
-    assert_eq!(bench.take_told()[0].len(), 2 + 3 * (4 << 20) + 2);
+    assert_eq!(bench.take_events()[0].len(), 2 + 3 * (4 << 20) + 2);
 }

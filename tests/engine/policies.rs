@@ -104,17 +104,17 @@ fn new_jobs_have_what_their_queue_says_unless_add_says_it() {
     bench.nack(1, "before", |_| ());
     bench.nack(1, "own", |nack| nack.bury = true);
     bench.nack(1, "plain", |_| ());
-    bench.take_told();
+    bench.take_events();
     bench.check(1, get("q", "plain"), &["1:dead due 0 attempt 1 attempts"]);
     // The ladder of the day it was added: 1s with jitter.
     let before = bench.ask(1, get("q", "before"));
     assert_eq!(before, delayd::engine::Outcome::Replied);
-    assert!(bench.take_told()[0].starts_with("1:delayed due 1"), "1s and up to 20 %");
+    assert!(bench.take_events()[0].starts_with("1:delayed due 1"), "1s and up to 20 %");
     bench.add(Add { attempts: Some(2), lease_ms: Some(90), ..plain("again") });
     bench.check(1, Request::Reserve(by_queue), &["1:again#1"]);
     bench.check(1, get("q", "again"), &["1:leased due 0 attempt 1 until 90"]);
     bench.nack(1, "again", |_| ());
-    bench.take_told();
+    bench.take_events();
     bench.check(1, get("q", "again"), &["1:delayed due 70 attempt 1"]);
 }
 
@@ -136,7 +136,7 @@ fn max_jobs_refuses_what_would_be_one_more_and_nothing_else() {
     // Dead ones are not counted, but replacing one is one more.
     bench.check(1, take(Wait::No, 1), &["1:ready#1"]);
     bench.nack(1, "ready", |nack| nack.bury = true);
-    bench.told(&["1:1"]);
+    bench.expect_events(&["1:1"]);
     bench.check(1, with("last", Taken::Refuse), &["1:last"]);
     bench.check(1, with("ready", Taken::Replace), &["1:FULL"]);
     bench.check(1, set(|to| to.max_jobs = Some(1)), &["1:ok"]);
@@ -170,7 +170,7 @@ fn at_its_limit() -> Bench {
     bench.ask(2, take(Wait::Forever, 9));
     bench.ask(3, pop(Q, Wait::Forever));
     bench.at(1);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     bench
 }
 
@@ -179,15 +179,15 @@ fn a_lease_that_ends_frees_its_place_in_the_same_step() {
     let mut bench = at_its_limit();
     let token = bench.token("a");
     bench.ack(1, "a", token);
-    bench.told(&["1:1", "2:c#1"]);
+    bench.expect_events(&["1:1", "2:c#1"]);
 
     let mut bench = at_its_limit();
     bench.nack(1, "a", |nack| nack.bury = true);
-    bench.told(&["1:1", "2:c#1"]);
+    bench.expect_events(&["1:1", "2:c#1"]);
 
     let mut bench = at_its_limit();
     bench.nack(1, "b", |nack| nack.uncounted = true);
-    bench.told(&["1:1", "2:b#1"]);
+    bench.expect_events(&["1:1", "2:b#1"]);
 
     let mut bench = at_its_limit();
     bench.check(9, cancel("q", "a", true), &["9:leased", "2:c#1"]);
@@ -200,15 +200,15 @@ fn a_lease_that_ends_frees_its_place_in_the_same_step() {
     let mut bench = at_its_limit();
     bench.add(job("q", "d", 0));
     bench.at(99);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     bench.at(100);
-    bench.told(&["2:c#1 d#1"]);
+    bench.expect_events(&["2:c#1 d#1"]);
     bench.add(job("q", "e", 0));
     bench.at(101);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     let token = bench.token("d");
     bench.ack(2, "d", token);
-    bench.told(&["2:1", "3:e"]);
+    bench.expect_events(&["2:1", "3:e"]);
 
     let mut bench = at_its_limit();
     bench.check(9, set(|to| to.max_leased = Some(3)), &["9:ok", "2:c#1"]);
@@ -231,9 +231,9 @@ fn a_bound_lease_that_ends_and_one_that_never_left_free_their_places() {
     bench.ask(2, take(Wait::Forever, 1));
     bench.ask(3, take(Wait::Forever, 1));
     bench.closed(1);
-    bench.told(&["2:b#1"]);
+    bench.expect_events(&["2:b#1"]);
     bench.unsent(2);
-    bench.told(&["3:b#1"]);
+    bench.expect_events(&["3:b#1"]);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn several_queues_one_at_its_limit_counts_as_empty() {
     bench.add(job("q", "b", 0));
     bench.add(job("r", "c", 0));
     bench.ask(1, Request::Reserve(reserve(&[b"q", b"r"], Wait::No, 9)));
-    bench.told(&["1:a#1 c#1"]);
+    bench.expect_events(&["1:a#1 c#1"]);
     bench.ask(1, pop(&[b"q", b"r"], Wait::Forever));
     bench.check(9, Request::Add(job("r", "d", 0)), &["9:d", "1:d"]);
 }
@@ -265,9 +265,9 @@ fn a_rate_spaces_deliveries_and_wakes_who_waits() {
     let advanced = bench.advance(1_000);
     assert_eq!(advanced.next_wakeup.map(|at| at.0), Some(BEGIN_MS + 90));
     bench.at(95);
-    bench.told(&["3:nil"]);
+    bench.expect_events(&["3:nil"]);
     bench.at(96);
-    bench.told(&["2:b"]);
+    bench.expect_events(&["2:b"]);
     // Whoever asks just then does not overtake who waits.
     bench.at_ms = 196;
     bench.check(5, pop(Q, Wait::No), &["4:c", "5:nil"]);
@@ -298,9 +298,9 @@ fn what_never_left_gives_its_share_of_the_rate_back() {
     bench.add(job("q", "a", 0));
     for request in [pop(Q, Wait::No), take(Wait::No, 1)] {
         bench.ask(1, request);
-        assert!(bench.take_told()[0].starts_with("1:a"));
+        assert!(bench.take_events()[0].starts_with("1:a"));
         bench.ask(2, pop(Q, Wait::No));
-        bench.told(&["2:nil"]);
+        bench.expect_events(&["2:nil"]);
         bench.unsent(1);
     }
     bench.check(3, pop(Q, Wait::No), &["3:a"]);
@@ -330,7 +330,7 @@ fn a_rate_holds_in_any_second_and_is_reached() {
         let waits = rng.random();
         let (begin_us, mut now_us) = (bench.now().0, bench.now().0);
         let mut given: Vec<u64> = Vec::new();
-        bench.take_told();
+        bench.take_events();
         while now_us < begin_us + seconds * 1_000_000 {
             let most = if rng.random() { 10_000 } else { 1 };
             let wait = if waits { Wait::Forever } else { Wait::No };
@@ -338,7 +338,7 @@ fn a_rate_holds_in_any_second_and_is_reached() {
                 bench.ask(1, take(wait, most));
             }
             while bench.advance(1_000_000).more {}
-            for line in bench.take_told() {
+            for line in bench.take_events() {
                 let jobs = line.split(' ').filter(|job| job.contains('#')).count();
                 given.extend(std::iter::repeat_n(now_us, jobs));
             }
@@ -353,17 +353,17 @@ fn a_rate_holds_in_any_second_and_is_reached() {
             bench.at_ms = now_us / 1_000 - BEGIN_MS;
             bench.at_us = now_us % 1_000;
         }
-        let told = format!("seed {seed}: {rate} a second, {} in {seconds} s", given.len());
+        let expect_events = format!("seed {seed}: {rate} a second, {} in {seconds} s", given.len());
         let mut first = 0;
         for (at, end) in given.iter().enumerate() {
             while end - given[first] >= 1_000_000 {
                 first += 1;
             }
             let within = at + 1 - first;
-            assert!(within <= rate as usize, "{within} within a second; {told}");
+            assert!(within <= rate as usize, "{within} within a second; {expect_events}");
         }
         let least = f64::from(rate) * seconds as f64 * 0.99 - 1.0;
-        assert!(given.len() as f64 >= least, "at least {least}; {told}");
+        assert!(given.len() as f64 >= least, "at least {least}; {expect_events}");
         // A replay of what was cleared is no matter of this test.
         std::mem::forget(bench);
     }
@@ -382,7 +382,7 @@ fn dead_jobs_are_kept_as_long_and_as_many_as_the_queue_says() {
         bench.nack(1, id, |_| ());
     }
     bench.sent(1);
-    bench.take_told();
+    bench.take_events();
     let dead = || Request::Peek { queue: queue("q"), state: Some(State::Dead), count: 9 };
     bench.check(1, dead(), &["1:c d e"]);
     bench.at(500);
@@ -398,7 +398,7 @@ fn dead_jobs_are_kept_as_long_and_as_many_as_the_queue_says() {
     bench.add(plain("f"));
     bench.ask(1, take(Wait::No, 1));
     bench.nack(1, "f", |_| ());
-    bench.take_told();
+    bench.take_events();
     bench.check(1, dead(), &["1:"]);
     assert_eq!(bench.stats("q").totals.died, 6);
 }
@@ -411,13 +411,13 @@ fn bury(bench: &mut Bench, count: u32) {
     bench.sent(1);
     bench.at_ms += 100;
     while bench.advance(2_000).more {}
-    bench.take_told();
+    bench.take_events();
 }
 
 fn dead_count(bench: &mut Bench) -> u64 {
     bench.ask(8, len("q", State::Dead));
-    let told = bench.take_told();
-    told[0][2..].parse().expect("a number")
+    let expect_events = bench.take_events();
+    expect_events[0][2..].parse().expect("a number")
 }
 
 /// Lowered by much, a limit is reached in slices before it is set; it was set first, and told while
@@ -431,7 +431,7 @@ fn a_lower_dead_max_holds_from_its_reply_on() {
         slices += 1;
         assert_eq!(dead_count(&mut bench), 5_000 - slices * u64::from(DROPPED_PER_TURN));
     }
-    bench.told(&["9:ok"]);
+    bench.expect_events(&["9:ok"]);
     assert_eq!((slices, dead_count(&mut bench)), (2, 10));
     assert_eq!(bench.stats("q").totals.dropped, 4_990);
     // Those that die then, many in one step, and in one transaction.
@@ -447,10 +447,10 @@ fn a_lower_dead_max_holds_from_its_reply_on() {
         [Request::Nack(nack), len("q", State::Dead)]
     });
     let requests: Vec<Request<'_>> = nacks.flatten().collect();
-    bench.take_told();
+    bench.take_events();
     assert!(matches!(bench.transact(1, &requests), Begun::Begun(_)));
-    let told = bench.take_told();
-    assert!(told.iter().all(|said| said == "1:1" || said == "1:10"), "{told:?}");
+    let expect_events = bench.take_events();
+    assert!(expect_events.iter().all(|said| said == "1:1" || said == "1:10"), "{expect_events:?}");
     // What is set for it is gone: the default is more, so nothing comes back.
     bench.check(9, unset(), &["9:ok"]);
     assert_eq!(dead_count(&mut bench), 10);
@@ -471,7 +471,7 @@ fn a_lower_dead_max_holds_at_once_in_a_transaction() {
     let begun = bench.transact(1, &[lowered(10), len("q", State::Dead), lowered(9)]);
     let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
     assert!(needs.entries >= 4_990, "{needs:?}");
-    bench.told(&["1:ok", "1:10", "1:ok"]);
+    bench.expect_events(&["1:ok", "1:10", "1:ok"]);
     assert_eq!(dead_count(&mut bench), 9);
 }
 
@@ -566,10 +566,10 @@ fn a_pause_for_a_while_ends_by_itself_and_serves_in_order() {
     bench.check(9, Request::Add(job("q", "b", 50)), &["9:b"]);
     bench.at(99);
     assert_eq!(bench.stats("q").paused, "out");
-    bench.told(&[]);
+    bench.expect_events(&[]);
     // The end of the pause, what is due and the deadline fall into one millisecond.
     bench.at(100);
-    bench.told(&["1:a", "2:b#1"]);
+    bench.expect_events(&["1:a", "2:b#1"]);
     assert_eq!(bench.stats("q").paused, "no");
     let token = bench.token("b");
     bench.ack(2, "b", token);
@@ -614,27 +614,27 @@ fn a_place_goes_to_the_first_job_of_all_that_the_step_made_ready() {
     bench.ask(1, set(|to| to.max_leased = Some(1)));
     bench.add(of_priority("a", 0));
     bench.add(of_priority("b", 5));
-    bench.take_told();
+    bench.take_events();
     bench.check(1, take(Wait::No, 1), &["1:a#1"]);
     bench.ask(2, take(Wait::Forever, 1));
     bench.nack(1, "a", |nack| nack.when = Some(When::In(0)));
-    bench.told(&["1:1", "2:a#2"]);
+    bench.expect_events(&["1:1", "2:a#2"]);
     // The same when the job's new priority is what brings it to the front, or sends it behind.
     bench.ask(3, take(Wait::Forever, 1));
     bench.nack(2, "a", |nack| (nack.when, nack.priority) = (Some(When::At(0)), Some(9)));
-    bench.told(&["2:1", "3:b#1"]);
+    bench.expect_events(&["2:1", "3:b#1"]);
     bench.ask(4, take(Wait::Forever, 1));
     bench.nack(3, "b", |nack| (nack.when, nack.priority) = (Some(When::In(0)), Some(8)));
-    bench.told(&["3:1", "4:b#2"]);
+    bench.expect_events(&["3:1", "4:b#2"]);
     // At the end of a transaction, whatever stands in it.
     bench.add(of_priority("c", 7));
-    bench.take_told();
+    bench.take_events();
     bench.ask(5, take(Wait::Forever, 1));
     let jobs = vec![(&b"b"[..], bench.token("b"))];
     bench.ask_in_transaction(4, Request::Ack { queue: queue("q"), jobs });
     bench.ask_in_transaction(4, reschedule("q", "a", 0));
     bench.hand_off();
-    bench.told(&["4:1", "4:1", "5:c#1"]);
+    bench.expect_events(&["4:1", "4:1", "5:c#1"]);
 }
 
 /// The same where a connection ends and its leases with it.
@@ -644,7 +644,7 @@ fn a_place_that_a_hang_up_frees_goes_to_the_first_job() {
     bench.ask(1, set(|to| to.max_leased = Some(1)));
     bench.add(Add { priority: Some(0), backoff: Some(ladder([0].into())), ..plain("a") });
     bench.add(Add { priority: Some(5), ..plain("b") });
-    bench.take_told();
+    bench.take_events();
     let bound = || Request::Reserve(Reserve { bound: true, ..reserve(Q, Wait::No, 1) });
     bench.check(1, bound(), &["1:a#1"]);
     bench.sent(1);
@@ -654,5 +654,5 @@ fn a_place_that_a_hang_up_frees_goes_to_the_first_job() {
     // Lost for the second time in a row: its backoff of nothing brings it to the wheel, due at once.
     bench.ask(2, take(Wait::Forever, 1));
     bench.closed(1);
-    bench.told(&["2:a#3"]);
+    bench.expect_events(&["2:a#3"]);
 }

@@ -19,7 +19,7 @@ fn all_states(bench: &mut Bench) {
     bench.check(1, Request::Reserve(reserve(Q, Wait::No, 2)), &["1:l#1 x#1"]);
     bench.sent(1);
     bench.nack(1, "x", |nack| nack.bury = true);
-    bench.take_told();
+    bench.take_events();
 }
 
 fn counts(bench: &mut Bench) -> [u64; 4] {
@@ -46,8 +46,8 @@ fn without_a_state_all_but_leased_ones_go_and_ids_are_free_at_once() {
     bench.check(1, peek("q", 9), &["1:r1 x w d1"]);
     let (state, pattern) = (Some(State::Ready), None);
     bench.ask(1, Request::Scan { queue: queue("q"), cursor: 0, state, pattern, count: 9 });
-    let told = bench.take_told().remove(0);
-    let mut seen: Vec<&str> = told[2..].split(' ').collect();
+    let expect_events = bench.take_events().remove(0);
+    let mut seen: Vec<&str> = expect_events[2..].split(' ').collect();
     seen.sort_unstable();
     assert_eq!(seen, ["r1", "w", "x"]);
     bench.replayed();
@@ -57,7 +57,7 @@ fn without_a_state_all_but_leased_ones_go_and_ids_are_free_at_once() {
     assert_eq!(counts(&mut bench), [1, 3, 1, 0]);
     let token = bench.token("l");
     bench.ack(1, "l", token);
-    bench.told(&["1:1"]);
+    bench.expect_events(&["1:1"]);
     bench.check(1, purge("q"), &["1:4"]);
     bench.check(1, purge("q"), &["1:0"]);
     bench.at(100_000);
@@ -77,7 +77,7 @@ fn named_states_go_alone_and_leased_ones_lose_their_tokens() {
         assert_eq!(counts(&mut bench), left);
         let token = bench.token("l");
         bench.ack(1, "l", token);
-        bench.told(&[if state == State::Leased { "1:0" } else { "1:1" }]);
+        bench.expect_events(&[if state == State::Leased { "1:0" } else { "1:1" }]);
         // The window is still there.
         bench.check(1, Request::Add(job("q", "w", 0)), &["1:EXISTS"]);
         bench.at(50);
@@ -99,7 +99,7 @@ fn a_job_that_comes_back_to_its_old_place_is_not_among_those_purged() {
     bench.unsent(2);
     bench.check(3, purge_state("q", State::Ready), &["3:2"]);
     bench.nack(1, "a", |nack| nack.uncounted = true);
-    bench.told(&["1:1"]);
+    bench.expect_events(&["1:1"]);
     bench.check(3, peek("q", 9), &["3:a"]);
     bench.check(3, get("q", "b"), &["3:nil"]);
     bench.replayed();
@@ -142,7 +142,7 @@ fn purging_again_removing_and_renaming_while_it_is_being_freed() {
         let expected = if round < 64 { Outcome::Replied } else { Outcome::Again };
         assert_eq!(outcome, expected, "purge {round}");
     }
-    bench.take_told();
+    bench.take_events();
     bench.advance(100);
     bench.check(1, purge("q"), &["1:120"]);
     bench.add(job("q", "a", 1_000));
@@ -195,7 +195,7 @@ fn a_base_file_holds_what_was_purged_after_it_was_begun_and_nothing_of_before() 
     bench.check(1, purge_state("q", State::Ready), &["1:2"]);
     bench.add(job("q", "r1", 0));
     bench.nack(1, "l", |nack| nack.uncounted = true);
-    bench.take_told();
+    bench.take_events();
     let (digest, from) = (bench.engine.digest(), bench.facts.len());
     bench.engine.begin_base();
     // The job that came back is purged now; what was purged before is freed, and then this.
@@ -230,7 +230,7 @@ fn a_forecast_begins_anew_and_far_ones_are_purged_too() {
     bench.check(2, purge("q"), &["2:5000"]);
     bench.add(job("q", "one", 1_000));
     while bench.ask(1, forecast("q", 10_000, 1)) == Outcome::Again {}
-    bench.told(&["1:1"]);
+    bench.expect_events(&["1:1"]);
     bench.at(20_000);
     bench.check(1, peek("q", 9), &["1:one"]);
 }

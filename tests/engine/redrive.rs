@@ -15,7 +15,7 @@ fn bury(bench: &mut Bench, id: &'static str) {
     bench.check(7, Request::Reserve(reserve(Q, Wait::No, 1)), &[&format!("7:{id}#1")]);
     bench.sent(7);
     bench.nack(7, id, |nack| nack.bury = true);
-    bench.told(&["7:1"]);
+    bench.expect_events(&["7:1"]);
 }
 
 /// `count` dead jobs, ids made by the server.
@@ -29,7 +29,7 @@ fn bury_many(bench: &mut Bench, count: usize) {
     while left > 0 {
         bench.ask(7, Request::Reserve(reserve(Q, Wait::No, 10_000)));
         bench.sent(7);
-        bench.take_told();
+        bench.take_events();
         for (id, token) in std::mem::take(&mut bench.tokens) {
             let nack = Nack {
                 queue: queue("q"),
@@ -44,7 +44,7 @@ fn bury_many(bench: &mut Bench, count: usize) {
             bench.ask(7, Request::Nack(nack));
             left -= 1;
         }
-        bench.take_told();
+        bench.take_events();
     }
 }
 
@@ -59,7 +59,7 @@ fn the_oldest_dead_come_first_with_new_places_and_void_tokens() {
     bench.check(1, get("q", "c"), &["1:ready due 0 attempt 0"]);
     let token = bench.token("c");
     bench.ack(1, "c", token);
-    bench.told(&["1:0"]);
+    bench.expect_events(&["1:0"]);
     bench.check(1, Request::Redrive(redrive("q", ALL)), &["1:1"]);
     bench.check(1, Request::Redrive(redrive("q", ALL)), &["1:0"]);
     bench.check(1, peek("q", 9), &["1:waits c a b"]);
@@ -104,8 +104,8 @@ fn kept_attempts_leave_one_more_and_others_begin_anew() {
         // Both attempts are used up: the second lease in a row that ends so waits for the backoff.
         for (at_ms, number) in [(0, 1), (100, 2)] {
             bench.at(at_ms);
-            let told = format!("1:a#{number}");
-            bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &[&told]);
+            let expect_events = format!("1:a#{number}");
+            bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &[&expect_events]);
             bench.sent(1);
         }
         bench.at(200);
@@ -118,7 +118,7 @@ fn kept_attempts_leave_one_more_and_others_begin_anew() {
         bench.sent(1);
         bench.nack(1, "a", |nack| nack.when = Some(When::In(1)));
         let left = if keep_attempts { "dead" } else { "delayed" };
-        bench.told(&["1:1"]);
+        bench.expect_events(&["1:1"]);
         bench.check(1, len("q", State::Dead), &[if left == "dead" { "1:1" } else { "1:0" }]);
     }
 }
@@ -131,25 +131,28 @@ fn waiters_are_served_slice_by_slice_and_what_dies_again_stays_dead() {
     bench.ask(2, pop(Q, Wait::Forever));
     while bench.ask(1, Request::Redrive(redrive("q", ALL))) == Outcome::Again {
         slices += 1;
-        let told = bench.take_told();
+        let expect_events = bench.take_events();
         if slices == 1 {
-            first = told.first().cloned();
+            first = expect_events.first().cloned();
             bench.sent(2);
         }
         // One of those that were moved dies again.
         bench.tokens.clear();
         bench.ask(7, Request::Reserve(reserve(Q, Wait::No, 1)));
         bench.sent(7);
-        bench.take_told();
+        bench.take_events();
         let (id, token) = bench.tokens.pop().expect("one was taken");
         let (queue, id) = (queue("q"), id.as_bytes());
         let (when, uncounted, priority, error) = (None, false, None, None);
         let nack = Nack { queue, id, token, when, bury: true, uncounted, priority, error };
         bench.ask(7, Request::Nack(nack));
-        bench.take_told();
+        bench.take_events();
     }
-    assert!(first.is_some_and(|told| told.starts_with("2:")), "served after the first slice");
-    bench.told(&["1:5000"]);
+    assert!(
+        first.is_some_and(|expect_events| expect_events.starts_with("2:")),
+        "served after the first slice"
+    );
+    bench.expect_events(&["1:5000"]);
     assert_eq!(slices, 4, "1,024 in a turn");
     bench.check(1, len("q", State::Dead), &["1:4"]);
     bench.check(1, len("q", State::Ready), &["1:4995"]);
@@ -176,10 +179,10 @@ fn without_room_it_tells_how_many_were_moved() {
     bench.flow(room(SIZES.redriven - 1));
     bench.check(1, Request::Redrive(redrive("q", ALL)), &["1:1024"]);
     bench.check(1, Request::Redrive(redrive("q", ALL)), &["1:MISCONF"]);
-    bench.flow(room(SIZES.passing + SIZES.redriven));
+    bench.flow(room(SIZES.advancing + SIZES.redriven));
     bench.ask(1, Request::Redrive(redrive("q", ALL)));
-    let told = bench.take_told();
-    let moved: u64 = told[0][2..].parse().expect("a number");
+    let expect_events = bench.take_events();
+    let moved: u64 = expect_events[0][2..].parse().expect("a number");
     assert!((2..100).contains(&moved), "{moved} of facts of 30 bytes each");
     bench.flow(Flow::default());
     bench.check(1, len("q", State::Dead), &[&format!("1:{}", 976 - moved)]);
@@ -196,7 +199,7 @@ fn in_a_transaction_it_is_done_at_once_and_bounded_before() {
     };
     assert_eq!(entries(bench.transact(1, &[of(Which::Oldest(Some(5)))])), 6);
     assert_eq!(entries(bench.transact(1, &[of(ALL)])), 2_996);
-    bench.told(&["1:5", "1:2995"]);
+    bench.expect_events(&["1:5", "1:2995"]);
 }
 
 /// One that is given up half done leaves nothing behind: the next counts what it moves itself.
@@ -204,12 +207,12 @@ fn in_a_transaction_it_is_done_at_once_and_bounded_before() {
 fn one_that_is_abandoned_is_not_gone_on_with() {
     let mut bench = Bench::new();
     bury_many(&mut bench, 1_500);
-    bench.take_told();
+    bench.take_events();
     let all = || Request::Redrive(redrive("q", ALL));
     assert_eq!(bench.ask(1, all()), Outcome::Again);
     let left = bench.stats("q").dead;
     assert!(left > 0 && left < 1_500);
     bench.engine.abandon(ClientId(1));
     assert_eq!(bench.ask(1, all()), Outcome::Replied);
-    bench.told(&[&format!("1:{left}")]);
+    bench.expect_events(&[&format!("1:{left}")]);
 }

@@ -22,7 +22,7 @@ fn a_backoff_of_zero_is_due_in_the_same_sweep() {
         bench.at_ms += 100;
         assert!(!bench.advance(1_000).more);
     }
-    bench.told(&["2:a"]);
+    bench.expect_events(&["2:a"]);
 }
 
 /// The same with the bound leases of a connection that is gone, which were ended after the sweep.
@@ -42,7 +42,7 @@ fn a_backoff_of_zero_after_a_lost_lease_is_due_in_the_same_sweep() {
         bench.closed(client);
         assert!(!bench.advance(100_000).more);
     }
-    bench.take_told();
+    bench.take_events();
     bench.check(3, len("q", State::Ready), &["3:200"]);
     bench.check(3, len("q", State::Delayed), &["3:0"]);
 }
@@ -70,7 +70,7 @@ fn expired_jobs_do_not_hide_a_live_one() {
         }
         bench.at(20);
         let expected: &[&str] = if waits_first { &["1:live#1", "2:nil"] } else { &["1:live#1"] };
-        bench.told(expected);
+        bench.expect_events(expected);
     }
 }
 
@@ -87,11 +87,11 @@ fn expired_jobs_do_not_starve_a_waiter() {
             bench.ask_in_transaction(9, Request::Add(add));
         }
         bench.ask_in_transaction(9, Request::Add(job("q", "live", 0)));
-        bench.take_told();
+        bench.take_events();
         bench.at_ms = 10;
         bench.hand_off();
         while bench.advance(50).more {}
-        bench.told(&["1:live"]);
+        bench.expect_events(&["1:live"]);
     }
 }
 
@@ -109,7 +109,7 @@ fn bound_leases_that_ended_are_let_go() {
         let token = bench.token("a");
         bench.ack(1, "a", token);
     }
-    bench.take_told();
+    bench.take_events();
     bench.closed(1);
     let mut slices = 0;
     while bench.advance(1).more {
@@ -135,9 +135,9 @@ fn a_bound_lease_outlives_the_memory_of_its_job() {
     bench.at(1);
     // The queue's number is used again, so that it does not tell.
     bench.add(job("last", "b", 0));
-    bench.take_told();
+    bench.take_events();
     bench.unsent(1);
-    bench.told(&[]);
+    bench.expect_events(&[]);
 }
 
 /// NACK ERROR's text and the count of leases that ran out in a row were left out of the fact that
@@ -152,7 +152,7 @@ fn a_popped_job_that_goes_back_keeps_its_history() {
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
     bench.sent(1);
     bench.at(100);
-    bench.take_told();
+    bench.take_events();
     bench.check(2, pop(Q, Wait::No), &["2:a"]);
     bench.unsent(2);
     bench.check(1, get("q", "a"), &["1:ready due 0 attempt 1 'no'"]);
@@ -171,7 +171,7 @@ fn a_transaction_looks_at_what_it_has_just_added() {
         add.id = None;
         bench.ask_in_transaction(1, Request::Add(add));
     }
-    bench.take_told();
+    bench.take_events();
     let stats = Request::Stats { queue: queue("q") };
     assert_eq!(bench.ask_in_transaction(1, stats), Outcome::Replied);
     assert_eq!(bench.ask_in_transaction(1, peek("q", 1)), Outcome::Replied);
@@ -188,7 +188,7 @@ fn a_queue_whose_waiter_left_is_forgotten() {
     bench.at(1_200);
     assert_eq!(bench.stats("q").totals.delivered, 1);
     bench.at(1_500);
-    bench.told(&["2:nil"]);
+    bench.expect_events(&["2:nil"]);
     bench.at(4_000);
     bench.check(1, Request::Stats { queue: queue("q") }, &["1:nil"]);
 }

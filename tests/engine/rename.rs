@@ -19,7 +19,7 @@ fn everything_moves_and_holders_acknowledge_under_the_new_name() {
     bench.sent(1);
     bench.nack(1, "dies", |nack| nack.bury = true);
     let (token, totals) = (bench.token("held"), bench.stats("q").totals);
-    bench.take_told();
+    bench.take_events();
     let memory = bench.engine.memory_bytes();
     bench.check(1, rename("q", "a much longer name"), &["1:ok"]);
     assert_eq!(bench.engine.memory_bytes(), memory + 17);
@@ -31,7 +31,7 @@ fn everything_moves_and_holders_acknowledge_under_the_new_name() {
     let seen = job("a much longer name", "seen", 0);
     bench.check(1, Request::Add(seen), &["1:EXISTS"]);
     bench.ack(1, "held", token);
-    bench.told(&["1:0"]);
+    bench.expect_events(&["1:0"]);
     let jobs = vec![(&b"held"[..], token)];
     bench.check(1, Request::Ack { queue: queue("a much longer name"), jobs }, &["1:1"]);
     bench.at(5_000);
@@ -45,7 +45,7 @@ fn a_queue_in_the_way_is_removed_and_waiters_of_the_new_name_are_served() {
     bench.ask(2, pop(&[b"new"], Wait::Forever));
     bench.add(job("new", "gone", 10));
     bench.at(10);
-    bench.told(&["2:gone"]);
+    bench.expect_events(&["2:gone"]);
     bench.sent(2);
     bench.add(job("new", "never", 10));
     bench.ask(2, pop(&[b"new"], Wait::Forever));
@@ -53,15 +53,15 @@ fn a_queue_in_the_way_is_removed_and_waiters_of_the_new_name_are_served() {
     bench.add(job("old", "a", 0));
     bench.add(job("old", "b", 0));
     bench.ask(3, pop(&[b"old"], Wait::Forever));
-    bench.told(&["3:a"]);
+    bench.expect_events(&["3:a"]);
     bench.sent(3);
     bench.check(4, rename("old", "new"), &["4:ok", "2:b"]);
     // Who waits under the old name goes on waiting there.
     bench.ask(5, pop(&[b"old"], Wait::Forever));
     bench.at(1_000);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     bench.add(job("new", "x", 0));
-    bench.told(&[]);
+    bench.expect_events(&[]);
     bench.check(6, Request::Add(job("old", "y", 0)), &["6:y", "5:y"]);
     bench.check(4, peek("new", 9), &["4:x"]);
     assert_eq!(bench.stats("new").totals.added, 3, "the totals are those of the renamed queue");

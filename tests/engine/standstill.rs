@@ -12,7 +12,7 @@ fn leased(bench: &mut Bench, ids: &[&'static str]) {
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, ids.len() as u32)));
     bench.sent(1);
     bench.ask(9, Request::Reserve(reserve(Q, Wait::Forever, 9)));
-    bench.take_told();
+    bench.take_events();
 }
 
 /// Until `ms` from the time it is now, the process stands still.
@@ -27,7 +27,7 @@ fn whoever_answered_while_the_process_stood_still_is_heard_before_leases_end() {
     let mut bench = Bench::new();
     leased(&mut bench, &["a", "b", "c", "d"]);
     bench.add(job("q", "later", 150));
-    bench.take_told();
+    bench.take_events();
     bench.at(60);
     stand_still(&mut bench, 1_000);
     let token = |bench: &Bench, id| bench.token(id);
@@ -37,19 +37,19 @@ fn whoever_answered_while_the_process_stood_still_is_heard_before_leases_end() {
     bench.ask(1, extend);
     bench.ask(1, cancel("q", "c", false));
     // The job that fell due was handed over before, and late jobs are due at once.
-    let told = bench.take_told();
-    assert_eq!(told, ["9:later#1", "1:1", &format!("1:{}", BEGIN_MS + 1_500), "1:leased"]);
+    let expect_events = bench.take_events();
+    assert_eq!(expect_events, ["9:later#1", "1:1", &format!("1:{}", BEGIN_MS + 1_500), "1:leased"]);
     // Time passes, and nobody else has been heard: no lease ends.
     bench.at(1_300);
     let d = token(&bench, "d");
     bench.ack(1, "d", d);
-    bench.told(&["1:1"]);
+    bench.expect_events(&["1:1"]);
     bench.engine.heard(bench.now());
     bench.at(1_499);
     bench.check(2, get("q", "b"), &["2:leased due 0 attempt 1 until 1500"]);
     bench.ask(2, get("q", "c"));
-    let told = bench.take_told();
-    assert!(told[0].starts_with("2:leased due 0 attempt 1 until"), "{told:?}");
+    let expect_events = bench.take_events();
+    assert!(expect_events[0].starts_with("2:leased due 0 attempt 1 until"), "{expect_events:?}");
 }
 
 /// As [`stand_still`], and what arrived meanwhile comes before waiters.
@@ -72,7 +72,7 @@ fn a_timer_that_was_cancelled_or_moved_in_time_is_not_handed_to_who_waits() {
         bench.add(job("q", "other", 101));
         bench.at(50);
         stand_still_with_mail(&mut bench, 1_000);
-        let (asked, told) = match moves {
+        let (asked, expect_events) = match moves {
             // It has fallen due, as the clock says.
             false => (cancel("q", "timer", false), "1:ready"),
             true => (reschedule("q", "timer", 500), "1:1"),
@@ -80,15 +80,15 @@ fn a_timer_that_was_cancelled_or_moved_in_time_is_not_handed_to_who_waits() {
         bench.ask(1, asked);
         // Time passes, too.
         bench.at(1_001);
-        bench.told(&[told]);
+        bench.expect_events(&[expect_events]);
         bench.check(2, len("q", State::Ready), &["2:1"]);
         all_heard(&mut bench);
         bench.at(1_002);
-        bench.told(&["9:other"]);
+        bench.expect_events(&["9:other"]);
         bench.sent(9);
         bench.ask(9, pop(Q, Wait::Forever));
         bench.at(2_000);
-        bench.told(if moves { &["9:timer"] } else { &[] });
+        bench.expect_events(if moves { &["9:timer"] } else { &[] });
     }
 }
 
@@ -109,13 +109,13 @@ fn what_is_asked_for_after_a_standstill_is_taken_in_order_and_nobody_overtakes_w
     assert_eq!(bench.begin_once(1, &[pop(Q, Wait::No)]), Begun::Again);
     let reads = [len("q", State::Ready), cancel("q", "b", false)];
     assert!(matches!(bench.transact(1, &reads), Begun::Begun(_)));
-    bench.told(&["1:2", "1:ready"]);
+    bench.expect_events(&["1:2", "1:ready"]);
     // Its deadline has passed, and a job was there for it before.
     bench.at(1_100);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     all_heard(&mut bench);
     bench.at(1_101);
-    bench.told(&["9:a"]);
+    bench.expect_events(&["9:a"]);
     bench.check(1, pop(Q, Wait::No), &["1:nil"]);
 }
 
@@ -128,10 +128,10 @@ fn a_lease_has_what_was_left_of_it_when_the_process_stood_still_and_then_it_ends
     bench.at(5_000);
     bench.engine.heard(bench.now());
     bench.at(5_039);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     bench.check(2, get("q", "a"), &["2:leased due 0 attempt 1 until 5040"]);
     bench.at(5_040);
-    bench.told(&["9:a#2"]);
+    bench.expect_events(&["9:a#2"]);
     // The next lease is as ever.
     bench.at(5_140);
     bench.check(2, get("q", "a"), &["2:delayed due 6140 attempt 2"]);
@@ -145,7 +145,7 @@ fn leases_that_ended_before_or_end_after_are_as_ever() {
     let long = Reserve { lease_ms: Some(10_000), ..reserve(&[b"other"], Wait::No, 1) };
     bench.ask(3, Request::Reserve(long));
     bench.sent(3);
-    bench.take_told();
+    bench.take_events();
     bench.at_ms = 110;
     stand_still(&mut bench, 500);
     bench.at(500);
@@ -169,16 +169,16 @@ fn a_wait_lasts_as_long_on_the_monotonic_clock_however_slow_the_engines_goes() {
     // Half as fast as the other, since the wall clock was set back.
     mono(&mut bench, 7_999);
     bench.at(500);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     mono(&mut bench, 8_001);
     bench.at(501);
-    bench.told(&["1:nil"]);
+    bench.expect_events(&["1:nil"]);
     // Set forward by an hour, it ends no wait.
     bench.at(3_600_000);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     mono(&mut bench, 10_001);
     bench.at(3_600_001);
-    bench.told(&["2:nil"]);
+    bench.expect_events(&["2:nil"]);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_wait_until_the_ms_of_a_job_gets_the_job() {
         (bench.at_ms, bench.at_us) = (bench.at_ms + later / 1_000, later % 1_000);
         bench.engine.set_monotonic(Micros(began + due_us));
         while bench.advance(1_000).more {}
-        bench.told(&["1:a"]);
+        bench.expect_events(&["1:a"]);
         bench.sent(1);
     }
 }

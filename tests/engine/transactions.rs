@@ -47,16 +47,16 @@ fn nothing_falls_due_between_its_commands() {
     let counts = [len("q", State::Delayed), len("q", State::Ready)];
     for _ in 0..3 {
         bench.transact(1, &counts);
-        let told = bench.take_told();
-        let sum: u64 = told.iter().map(|said| said[2..].parse::<u64>().unwrap()).sum();
-        assert_eq!(sum, 5_000, "{told:?}");
+        let expect_events = bench.take_events();
+        let sum: u64 = expect_events.iter().map(|said| said[2..].parse::<u64>().unwrap()).sum();
+        assert_eq!(sum, 5_000, "{expect_events:?}");
     }
     // Of a job whose time has come somebody sees one state.
     let states = [State::Ready, State::Delayed].map(Some);
     let looks = states.map(|state| Request::Peek { queue: queue("q"), state, count: 10_000 });
     bench.transact(1, &looks);
-    let told = bench.take_told();
-    let mut ids: Vec<&str> = told.iter().flat_map(|said| said[2..].split(' ')).collect();
+    let expect_events = bench.take_events();
+    let mut ids: Vec<&str> = expect_events.iter().flat_map(|said| said[2..].split(' ')).collect();
     let seen = ids.len();
     ids.sort_unstable();
     ids.dedup();
@@ -70,17 +70,17 @@ fn what_is_due_at_its_instant_has_happened_before() {
     bench.add(job("q", "leased", 0));
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
     bench.add(job("q", "due", 100));
-    bench.take_told();
+    bench.take_events();
     bench.at_ms = 100;
     let counts = State::ALL.map(|state| len("q", state));
     bench.transact(1, &counts);
-    bench.told(&["1:0", "1:2", "1:0", "1:0"]);
+    bench.expect_events(&["1:0", "1:2", "1:0", "1:0"]);
     // Whoever waits for it has it before the transaction begins.
     bench.ask(2, Request::Reserve(reserve(&[b"r"], Wait::Forever, 1)));
     bench.add(job("r", "first", 50));
     bench.at_ms = 150;
     bench.transact(1, &[pop(&[b"r"], Wait::No), len("r", State::Leased)]);
-    bench.told(&["2:first#1", "1:nil", "1:1"]);
+    bench.expect_events(&["2:first#1", "1:nil", "1:1"]);
 }
 
 /// `LPOP src; RPUSH dst`: the job was popped and the push refused, so it was lost.
@@ -96,10 +96,10 @@ fn a_queue_that_takes_no_jobs_refuses_the_whole() {
     bench.ask(9, set("dst", full(2)));
     bench.ask(9, pause("dst", Direction::In));
     assert!(bench.refusal(1, &moving).starts_with("PAUSED queue 'dst'"));
-    bench.take_told();
+    bench.take_events();
     // What the transaction itself opens is open.
     bench.transact(1, &[resume("dst"), moving[0].clone(), moving[1].clone()]);
-    bench.told(&["1:ok", "1:a", "1:2"]);
+    bench.expect_events(&["1:ok", "1:a", "1:2"]);
     // What it closes is closed.
     assert!(
         bench.refusal(1, &[pause("dst", Direction::In), moving[1].clone()]).starts_with("PAUSED")
@@ -114,7 +114,7 @@ fn places_are_counted_from_command_to_command() {
     bench.ask(9, set("q", full(3)));
     bench.add(job("q", "a", 0));
     bench.add(job("q", "b", 1_000));
-    bench.take_told();
+    bench.take_events();
     assert!(bench.refusal(1, &[add("c"), add("d")]).starts_with("FULL queue 'q' has 3"));
     let two: [&[u8]; 2] = [b"c", b"d"];
     assert!(bench.refusal(1, &[push("q", RIGHT, &two)]).starts_with("FULL"));
@@ -127,10 +127,10 @@ fn places_are_counted_from_command_to_command() {
         other.ask(9, set("q", full(2)));
         other.add(job("q", "a", 0));
         other.add(job("q", "b", 1_000));
-        other.take_told();
+        other.take_events();
         let begun = other.transact(1, &[free.clone(), add("c")]);
         assert!(matches!(begun, Begun::Begun(_)), "{free:?}: {begun:?}");
-        assert_eq!(other.take_told()[1], "1:c");
+        assert_eq!(other.take_events()[1], "1:c");
         assert!(other.refusal(1, &[free, add("d"), add("e"), add("f")]).starts_with("FULL"));
     }
     // One that may be the same is free once.
@@ -143,9 +143,9 @@ fn places_are_counted_from_command_to_command() {
     let jobs = vec![(&b"a"[..], bench.token("a"))];
     let ack = Request::Ack { queue: queue("q"), jobs };
     assert!(bench.refusal(1, &[add("x")]).starts_with("FULL"));
-    bench.take_told();
+    bench.take_events();
     bench.transact(1, &[ack, add("x")]);
-    bench.told(&["1:1", "1:x"]);
+    bench.expect_events(&["1:1", "1:x"]);
 }
 
 #[test]
@@ -153,11 +153,11 @@ fn an_id_that_is_taken_takes_no_place() {
     let mut bench = Bench::new();
     bench.ask(9, set("q", full(1)));
     bench.add(job("q", "a", 0));
-    bench.take_told();
+    bench.take_events();
     let of =
         |taken| Request::Add(delayd::engine::model::request::Add { taken, ..job("q", "a", 0) });
     bench.transact(1, &[of(Taken::Keep), of(Taken::Refuse), of(Taken::Replace)]);
-    bench.told(&["1:nil", "1:EXISTS", "1:a"]);
+    bench.expect_events(&["1:nil", "1:EXISTS", "1:a"]);
     assert!(
         bench.refusal(1, &[delete("q", &[b"a"]), add("b"), of(Taken::Keep)]).starts_with("FULL")
     );
@@ -170,15 +170,15 @@ fn a_move_is_refused_before() {
     let mut bench = Bench::new();
     bench.ask(9, set("r", full(1)));
     bench.ask(9, push("r", RIGHT, &[b"there"]));
-    bench.take_told();
+    bench.take_events();
     let moving = || rotate("q", "r", (LEFT, RIGHT), Wait::No);
     bench.transact(1, &[moving()]);
-    bench.told(&["1:nil"]);
+    bench.expect_events(&["1:nil"]);
     bench.ask(9, push("q", RIGHT, &[b"x"]));
     assert!(bench.refusal(1, &[moving()]).starts_with("FULL"));
-    bench.take_told();
+    bench.take_events();
     bench.transact(1, &[moving_round("r"), list_pop(&[b"r"], LEFT, 1, Wait::No), moving()]);
-    bench.told(&["1:there", "1:there", "1:x"]);
+    bench.expect_events(&["1:there", "1:there", "1:x"]);
     bench.ask(9, pause("r", Direction::In));
     assert!(bench.refusal(1, &[moving_round("r")]).starts_with("PAUSED"));
 }
@@ -196,13 +196,13 @@ fn without_memory_nothing_is_done() {
     for _ in 0..3 {
         bench.ask(9, push("q", RIGHT, &bodies));
     }
-    bench.take_told();
+    bench.take_events();
     let two = [push("q", RIGHT, &bodies), push("q", RIGHT, &bodies)];
     assert!(bench.refusal(1, &two).starts_with("OOM "));
     let swap = [pop_q(), push("q", RIGHT, &bodies), push("q", RIGHT, &bodies)];
     assert!(bench.refusal(1, &swap).starts_with("OOM "));
     bench.transact(1, &[pop_q(), push("q", RIGHT, &bodies)]);
-    assert_eq!(bench.take_told().len(), 2);
+    assert_eq!(bench.take_events().len(), 2);
     // What adds nothing goes on.
     let all = Request::Reserve(reserve(Q, Wait::No, 10));
     assert!(matches!(bench.transact(1, &[all, len("q", State::Leased)]), Begun::Begun(_)));
@@ -229,22 +229,22 @@ fn without_room_in_the_journal_nothing_is_done() {
     assert!(refusal.starts_with("MISCONF ") && refusal.contains("No space left"), "{refusal}");
     // One that needs no room.
     assert!(matches!(bench.transact(1, &[len("q", State::Ready)]), Begun::Begun(_)));
-    bench.told(&["1:3"]);
+    bench.expect_events(&["1:3"]);
     // Jobs are ended first, and use up what is there for all; the reserve is left for the other.
     let ids: &[&[u8]] = &[&[b'i'; 500]];
     let ids = delete("q", ids);
     bench.flow(room(SIZES.taking, 509));
     bench.transact(1, &[ids.clone(), pop_q()]);
-    bench.told(&["1:0", "1:a"]);
+    bench.expect_events(&["1:0", "1:a"]);
     bench.flow(room(SIZES.taking, 508));
     assert!(bench.refusal(1, &[ids, pop_q()]).starts_with("MISCONF"));
     bench.flow(room(SIZES.taking + 1, 0));
     assert!(bench.refusal(1, &[pop_q(), pop_q()]).starts_with("MISCONF"));
-    bench.take_told();
+    bench.take_events();
     // Nobody is to be told that there is no room for jobs that are not there.
     let many = [Request::Reserve(reserve(&[b"none"], Wait::No, 10_000)), pop_q()];
     bench.transact(1, &many);
-    bench.told(&["1:nil", "1:b"]);
+    bench.expect_events(&["1:nil", "1:b"]);
 }
 
 /// `LRANGE; DEL` of 10 MB read all and deleted nothing; of a range that is too long it would have
@@ -255,22 +255,22 @@ fn it_reads_and_deletes_ten_megabytes_or_nothing() {
     let body = vec![b'x'; 1_000];
     let bodies: Vec<&[u8]> = vec![&body; 10_000];
     bench.ask(9, push("q", RIGHT, &bodies));
-    bench.take_told();
+    bench.take_events();
     let begun = bench.transact(1, &[list("q"), remove(Q)]);
     let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
     assert!(needs.reply_bytes < 10_300_000, "{needs:?}");
-    let told = bench.take_told();
-    assert_eq!((told[0].len(), &*told[1]), (2 + 10_000 * 1_001 - 1, "1:1"));
+    let expect_events = bench.take_events();
+    assert_eq!((expect_events[0].len(), &*expect_events[1]), (2 + 10_000 * 1_001 - 1, "1:1"));
 
     let large = vec![b'x'; 2_000];
     let bodies: Vec<&[u8]> = vec![&large; 9_000];
     bench.ask(9, push("q", RIGHT, &bodies));
-    bench.take_told();
+    bench.take_events();
     let refusal = bench.refusal(1, &[list("q"), remove(Q)]);
     assert!(refusal.contains("more than 16777216 bytes"), "{refusal}");
     let part = Request::Range { queue: queue("q"), start: 0, stop: 4_999 };
     assert!(matches!(bench.transact(1, &[part, remove(Q)]), Begun::Begun(_)));
-    bench.take_told();
+    bench.take_events();
     bench.check(1, len("q", State::Ready), &["1:0"]);
 }
 
@@ -283,7 +283,7 @@ fn it_may_answer_so_much_and_no_more() {
     for _ in 0..6 {
         bench.ask(9, push("q", RIGHT, &bodies));
     }
-    bench.take_told();
+    bench.take_events();
     let pops = vec![pop_q(); 6];
     let refusal = bench.refusal(1, &pops);
     assert!(refusal.contains(&TRANSACTION_REPLY_BYTES_MAX.to_string()), "{refusal}");
@@ -302,7 +302,7 @@ fn it_may_answer_so_much_and_no_more() {
         bench.ask(9, push("q", RIGHT, &[b"small"]));
     }
     bench.ask(9, push("q", RIGHT, &bodies));
-    bench.take_told();
+    bench.take_events();
     let pops = vec![pop_q(); 1_000];
     let begun = bench.transact(1, &pops);
     let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
@@ -316,7 +316,7 @@ fn it_may_look_at_so_many_entries_and_no_more() {
     for _ in 0..3 {
         bench.ask(9, push("q", RIGHT, &words));
     }
-    bench.take_told();
+    bench.take_events();
     let count_all = |n| vec![list("q"); n];
     assert!(matches!(bench.transact(1, &count_all(5)), Begun::Begun(_)));
     let refusal = bench.refusal(1, &count_all(6));
@@ -340,8 +340,8 @@ fn it_sees_what_its_own_commands_leave() {
     bench.add(job("q", "soon", 1_000));
     let first = Request::Peek { queue: queue("q"), state: None, count: 1 };
     bench.transact(1, &[delete("q", &[b"soon"]), first]);
-    let told = bench.take_told();
-    assert!(told[0] == "1:1" && told[1].len() > 4, "{told:?}");
+    let expect_events = bench.take_events();
+    assert!(expect_events[0] == "1:1" && expect_events[1].len() > 4, "{expect_events:?}");
 }
 
 /// Ready jobs past their TTL are met, and their facts are beside what was counted: only what the
@@ -361,7 +361,7 @@ fn jobs_past_their_ttl_use_no_room_of_later_commands() {
     // Binding a policy is among what an ADD is counted with.
     let begun = bench.transact(1, &[pop_q(), push("r", RIGHT, &[&[b'x'; 1_000]])]);
     assert!(matches!(begun, Begun::Begun(_)), "{begun:?}");
-    assert_eq!(bench.take_told()[1], "1:1");
+    assert_eq!(bench.take_events()[1], "1:1");
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn what_redrive_and_nack_bring_counts_for_what_is_read() {
     for id in ["b", "c", "d", "e"] {
         bench.nack(1, id, |nack| nack.bury = true);
     }
-    bench.take_told();
+    bench.take_events();
     let nack = Request::Nack(delayd::engine::model::request::Nack {
         queue: queue("q"),
         id: b"a",
@@ -397,8 +397,8 @@ fn what_redrive_and_nack_bring_counts_for_what_is_read() {
     let all = [vec![nack, redrive], pops].concat();
     assert!(bench.refusal(1, &all).contains("replies"));
     assert!(matches!(bench.transact(1, &all[..5]), Begun::Begun(_)));
-    let told = bench.take_told();
-    assert_eq!(told, ["1:1", "1:4", "1:a", "1:b", "1:c"]);
+    let expect_events = bench.take_events();
+    assert_eq!(expect_events, ["1:1", "1:4", "1:a", "1:b", "1:c"]);
 }
 
 /// A request that is queued is looked at by itself.
@@ -430,13 +430,13 @@ fn waiters_are_served_behind_it() {
     let mut bench = Bench::new();
     bench.ask(2, pop_q());
     bench.transact(1, &[add("a"), add("b"), pop_q(), len("q", State::Ready)]);
-    bench.told(&["1:a", "1:b", "1:a", "1:1", "2:b"]);
+    bench.expect_events(&["1:a", "1:b", "1:a", "1:1", "2:b"]);
     // A push that is not to make a queue makes none.
     let pushx = Push { queue: queue("none"), bodies: &[b"x"], side: LEFT, only_existing: true };
     bench.transact(1, &[Request::Push(pushx), rename("none", "other"), reschedule("q", "b", 5)]);
-    bench.told(&["1:0", "1:ERR", "1:0"]);
+    bench.expect_events(&["1:0", "1:ERR", "1:0"]);
     let far =
         delayd::engine::model::request::Add { when: When::In(u64::MAX), ..job("q", "far", 0) };
     bench.transact(1, &[Request::Add(far)]);
-    bench.told(&["1:ERR"]);
+    bench.expect_events(&["1:ERR"]);
 }

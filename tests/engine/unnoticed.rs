@@ -11,7 +11,7 @@ const MINUTE_MS: u64 = 60_000;
 /// Takes all that is ready, for 100 ms.
 fn take(bench: &mut Bench, count: u32) {
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, count)));
-    bench.take_told();
+    bench.take_events();
     bench.sent(1);
 }
 
@@ -74,7 +74,7 @@ fn a_bound_lease_that_had_ended_before_its_connection_was_missed_counts_from_its
     once_over(&mut bench, "a");
     let bound = delayd::engine::model::request::Reserve { bound: true, ..reserve(Q, Wait::No, 1) };
     bench.ask(1, Request::Reserve(bound));
-    bench.take_told();
+    bench.take_events();
     bench.sent(1);
     // It ended at 200; as after a restart, the connection is found gone later.
     bench.at_ms = 500;
@@ -84,7 +84,7 @@ fn a_bound_lease_that_had_ended_before_its_connection_was_missed_counts_from_its
     let bound = delayd::engine::model::request::Reserve { bound: true, ..reserve(Q, Wait::No, 1) };
     bench.at(1_200);
     bench.ask(1, Request::Reserve(bound));
-    bench.take_told();
+    bench.take_events();
     bench.sent(1);
     bench.at_ms = 1_250;
     bench.closed(1);

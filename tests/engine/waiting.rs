@@ -33,9 +33,9 @@ fn a_transaction_hands_over_at_its_end_by_priority_and_takes_first_itself() {
     }
     bench.ask_in_transaction(9, pop(Q, Wait::Forever));
     bench.ask_in_transaction(9, pop(&[b"empty"], Wait::Forever));
-    bench.told(&["9:a", "9:b", "9:c", "9:d", "9:c", "9:nil"]);
+    bench.expect_events(&["9:a", "9:b", "9:c", "9:d", "9:c", "9:nil"]);
     bench.hand_off();
-    bench.told(&["1:a#1 d#1", "2:b"]);
+    bench.expect_events(&["1:a#1 d#1", "2:b"]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn several_queues_are_looked_at_in_order_and_one_named_twice_is_one() {
     bench.add(job("a", "a1", 0));
     bench.check(1, pop(&[b"a", b"b"], Wait::No), &["1:a1"]);
     bench.ask(1, pop(&[b"q", b"b", b"q"], Wait::No));
-    bench.told(&["1:b1"]);
+    bench.expect_events(&["1:b1"]);
     bench.ask(1, pop(&[b"q", b"r", b"q"], Wait::Forever));
     assert_eq!(bench.stats("q").waiters, 1);
     bench.check(9, Request::Add(job("q", "x", 0)), &["9:x", "1:x"]);
@@ -61,11 +61,11 @@ fn a_deadline_comes_after_the_jobs_of_its_millisecond() {
     bench.ask(3, pop(Q, Wait::For(51)));
     bench.add(job("q", "a", 50));
     bench.at(49);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     bench.at(50);
-    bench.told(&["1:a", "2:nil"]);
+    bench.expect_events(&["1:a", "2:nil"]);
     bench.at(51);
-    bench.told(&["3:nil"]);
+    bench.expect_events(&["3:nil"]);
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn a_job_deleted_while_it_falls_due_reaches_nobody_and_the_deadline_stays() {
     bench.at_ms = 49;
     bench.check(9, delete("q", &[b"a"]), &["9:1"]);
     bench.at(99);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     bench.at(100);
-    bench.told(&["1:nil"]);
+    bench.expect_events(&["1:nil"]);
     // Due and swept by the very request that deletes: the waiter was first.
     bench.ask(1, pop(Q, Wait::Forever));
     bench.add(job("q", "b", 50));
@@ -97,7 +97,7 @@ fn waiters_survive_the_removal_of_their_queue() {
     bench.check(9, Request::Flush { db: None }, &["9:ok"]);
     bench.add(job("q", "b", 10));
     bench.at(10);
-    bench.told(&["1:b"]);
+    bench.expect_events(&["1:b"]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_lease_that_never_left_goes_to_the_next_waiter_uncounted() {
     bench.check(2, Request::Reserve(reserve(Q, Wait::No, 2)), &["2:a#1 b#1"]);
     bench.ask(3, Request::Reserve(reserve(Q, Wait::Forever, 2)));
     bench.unsent(2);
-    bench.told(&["3:a#1 b#1"]);
+    bench.expect_events(&["3:a#1 b#1"]);
     bench.sent(3);
     bench.unsent(3);
     bench.check(4, len("q", State::Leased), &["4:2"]);
@@ -155,7 +155,7 @@ fn a_pop_that_never_left_goes_back_to_its_old_place() {
     bench.check(3, pop(Q, Wait::No), &["3:b"]);
     bench.ask(9, remove(Q));
     bench.add(job("q", "new", 0));
-    bench.told(&["9:1"]);
+    bench.expect_events(&["9:1"]);
     bench.unsent(3);
     bench.check(4, peek("q", 9), &["4:new"]);
 }
@@ -171,18 +171,18 @@ fn a_bound_lease_ends_with_its_connection_and_counts() {
     bench.check(1, Request::Reserve(bound), &["1:a#1"]);
     bench.sent(1);
     bench.ask(2, Request::Reserve(bound));
-    bench.told(&["2:nil"]);
+    bench.expect_events(&["2:nil"]);
     bound.wait = Wait::Forever;
     bench.ask(2, Request::Reserve(bound));
     bench.closed(1);
-    bench.told(&["2:a#2"]);
+    bench.expect_events(&["2:a#2"]);
     bench.sent(2);
     bench.closed(2);
     bench.check(3, get("q", "a"), &["3:dead due 0 attempt 2 lost"]);
     // The token of a lease that was lost still serves for ACK.
     let token = bench.token("a");
     bench.ack(3, "a", token);
-    bench.told(&["3:1"]);
+    bench.expect_events(&["3:1"]);
     assert_eq!(bench.stats("q").totals.lost, 2);
 }
 

@@ -413,7 +413,7 @@ fn flow_of(word: &str) -> Option<Flow> {
     let cause: Arc<str> = "No space left on device".into();
     Some(match word {
         "runs" => Flow::default(),
-        "held" => Flow::Held { room: Room::UNLIMITED },
+        "held" => Flow::Stalled { room: Room::UNLIMITED },
         "reserve" => {
             let room = Room { cause: Some(cause), ..Room::of(0, 1 << 20) };
             Flow::Running { room }

@@ -16,7 +16,7 @@ use delayd::time::{Micros, Millis};
 
 use crate::journal::Journal;
 use crate::lists::Entering;
-use crate::model::{InHand, Kind, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking};
+use crate::model::{Kind, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking, Unsent};
 use crate::moves::RedriveRun;
 use crate::trace::{Job, Kept, Said};
 
@@ -198,15 +198,15 @@ impl<'c> Check<'c> {
     fn begin(&mut self) {
         match self.step.input {
             Input::Sent(client) => {
-                self.model().in_hand.remove(&client);
+                self.model().unsent.remove(&client);
             }
             Input::Unsent(client) => {
                 let model = self.model();
-                model.going_back.extend(model.in_hand.remove(&client).unwrap_or_default());
+                model.going_back.extend(model.unsent.remove(&client).unwrap_or_default());
                 self.decided = true;
             }
             Input::Closed(client) => {
-                self.model().in_hand.remove(&client);
+                self.model().unsent.remove(&client);
                 self.model().leave(client);
                 self.model().closed.insert(client);
             }
@@ -226,16 +226,16 @@ impl<'c> Check<'c> {
         }
     }
 
-    fn expect_back_of(&mut self, handed: InHand) {
+    fn expect_back_of(&mut self, handed: Unsent) {
         match handed {
-            InHand::Leased(key, id, token) => {
+            Unsent::Leased(key, id, token) => {
                 let Some(job) = self.model().job(key, id) else { return };
                 if job.state == State::Leased && job.token == Some(token) {
                     let queue = QueueNo(self.model().queue(key).number);
                     self.expected.push_back(Fact::Unleased { queue, id });
                 }
             }
-            InHand::Gone(key, birth, job) => {
+            Unsent::Gone(key, birth, job) => {
                 let Some(queue) = self.model().queues.get(&key) else { return };
                 if queue.birth == birth && !queue.jobs.contains_key(job.id) {
                     let queue = QueueNo(queue.number);
@@ -352,7 +352,7 @@ impl<'c> Check<'c> {
                 while order.next_if(|key| **key != job.queue).is_some() {}
                 assert!(order.peek().is_some(), "queues in the order of arguments");
             }
-            let held = self.auditor.journal.holds_back();
+            let held = self.auditor.journal.throttles();
             // A list pop takes of the first queue that has any, and of no other.
             let queues = match (taking.kind, own.last()) {
                 (Kind::List { .. }, Some(last)) => {
@@ -422,7 +422,7 @@ impl<'c> Check<'c> {
             self.auditor.gave_up = false;
         }
         let short = self.auditor.journal.is_short();
-        self.auditor.gave_up |= self.auditor.journal.holds_back();
+        self.auditor.gave_up |= self.auditor.journal.throttles();
         let passed = step.advanced.is_some_and(|advanced| !advanced.more);
         let model = &self.auditor.model;
         if !transaction && !self.auditor.gave_up {

@@ -115,22 +115,22 @@ impl Check<'_> {
                 let mut jobs = self.model().queues.values().flat_map(|queue| queue.jobs.values());
                 assert!(jobs.all(|job| job.policy != policy), "a job uses policy {number}");
             }
-            Fact::Leased { queue, id, token, lease_end, bound, prompt } => {
+            Fact::Leased { queue, id, token, lease_end, bound, on_time } => {
                 let (key, id) = (self.key(queue), keep(id));
                 let to = self.taker_of(|job| job.token == Some(token));
-                let job = self.hand_over(key, id, to, Some((token, lease_end, bound)), prompt);
+                let job = self.hand_over(key, id, to, Some((token, lease_end, bound)), on_time);
                 self.took(to, key, job);
             }
-            Fact::Popped { queue, id, window_end, prompt } => {
+            Fact::Popped { queue, id, window_end, on_time } => {
                 let (key, id) = (self.key(queue), keep(id));
                 let unique_ms = self.model().job(key, id).map_or(0, |job| job.policy.unique_ms);
                 let end = if unique_ms > 0 { self.ceil() + unique_ms } else { 0 };
                 assert_eq!(window_end.0, end, "the window of a popped job");
                 let is = |job: &Job| job.token.is_none() && job.queue == key && job.id == id;
                 let Some(to) = self.find_taker(is) else {
-                    return self.move_out(key, id, window_end, prompt);
+                    return self.move_out(key, id, window_end, on_time);
                 };
-                let job = self.hand_over(key, id, to, None, prompt);
+                let job = self.hand_over(key, id, to, None, on_time);
                 self.model().queue(key).open_window(id, window_end);
                 self.took(to, key, job);
             }

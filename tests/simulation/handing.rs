@@ -5,7 +5,7 @@ use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 
 use crate::auditor::{Check, Group, Input, delivery};
-use crate::model::{InHand, ModelJob, ModelWaiter, QueueKey};
+use crate::model::{ModelJob, ModelWaiter, QueueKey, Unsent};
 use crate::trace::{Job, Kept, Said};
 
 impl Check<'_> {
@@ -26,7 +26,7 @@ impl Check<'_> {
         id: Kept,
         to: usize,
         lease: Option<(Token, Millis, bool)>,
-        prompt: bool,
+        on_time: bool,
     ) -> Job {
         let ceil = self.ceil();
         let client = self.step.replies[to].0;
@@ -43,7 +43,7 @@ impl Check<'_> {
         let default_ms = self.step.settings.lease_ms_default;
         let serial = self.model().serial();
         let newest = self.model().newest_token;
-        let mut job = self.take_next(key, id, taking.kind.side(), own.is_some(), prompt);
+        let mut job = self.take_next(key, id, taking.kind.side(), own.is_some(), on_time);
         let queue = self.model().queue(key);
         let birth = queue.birth;
         let delivered = if let Some((token, lease_end, bound)) = lease {
@@ -61,13 +61,13 @@ impl Check<'_> {
             let delivered = job.delivered(key, true);
             queue.put(job);
             self.model().newest_token = token.0;
-            let handed = InHand::Leased(key, id, token);
-            self.model().in_hand.entry(client).or_default().push(handed);
+            let handed = Unsent::Leased(key, id, token);
+            self.model().unsent.entry(client).or_default().push(handed);
             delivered
         } else {
             let delivered = job.delivered(key, false);
-            let handed = InHand::Gone(key, birth, Box::new(job));
-            self.model().in_hand.entry(client).or_default().push(handed);
+            let handed = Unsent::Gone(key, birth, Box::new(job));
+            self.model().unsent.entry(client).or_default().push(handed);
             delivered
         };
         self.auditor.note(if own.is_some() { "taken" } else { "served" });
@@ -81,7 +81,7 @@ impl Check<'_> {
         id: Kept,
         side: Option<Side>,
         own: bool,
-        prompt: bool,
+        on_time: bool,
     ) -> ModelJob {
         let (now, step, now_us) = (self.now(), self.auditor.steps, self.step.now);
         let queue = self.model().queue(key);
@@ -92,21 +92,21 @@ impl Check<'_> {
         let next = next.expect("what is handed over was ready").2;
         assert_eq!(id, next, "the next from {side:?} in the order of {:?}", queue.ready);
         queue.policies.deliver(now_us, id, queue.leased.len());
-        let held_back = queue.policies.may_hold_back(step);
+        let throttled = queue.policies.may_throttle(step);
         let job = queue.take(id).expect("it is ready");
         assert!(!job.expired(now), "{job:?} was delivered after it expired");
         assert!(job.due <= now.0, "{job:?} was delivered early");
         let fresh = !own && job.ready_step == step;
         // Held back, a job may have fallen due for its waiter in an earlier step.
-        let earlier = !own && self.auditor.journal.held_back_once();
+        let earlier = !own && self.auditor.journal.throttled_once();
         // What policies held back counts for the lateness only if it was handed over at once.
-        let right = prompt == fresh || prompt && earlier || !prompt && held_back;
+        let right = on_time == fresh || on_time && earlier || !on_time && throttled;
         assert!(right, "whether {job:?} counts for the lateness");
-        if held_back && !prompt && !own {
+        if throttled && !on_time && !own {
             self.auditor.note("held back");
         }
         let queue = self.model().queue(key);
-        if prompt {
+        if on_time {
             queue.late_us_max = queue.late_us_max.max(now_us.0 - job.due * 1000);
         }
         queue.totals.delivered += 1;
@@ -151,7 +151,7 @@ impl Check<'_> {
         let now = self.step.now;
         let full = jobs.len() == waiter.taking.count;
         assert!(jobs.len() <= waiter.taking.count, "{client} got more than its COUNT");
-        if !full && self.expired < 256 && !self.auditor.journal.holds_back() {
+        if !full && self.expired < 256 && !self.auditor.journal.throttles() {
             let queue = self.model().queues.get(&key);
             assert!(queue.is_none_or(|queue| !queue.must_give(now)), "COUNT takes all");
         }
@@ -185,7 +185,7 @@ impl Check<'_> {
                 // When a rate allows the next one is seen to when all that is due is done.
                 let queue = queue.filter(|queue| queue.policies.rate() == 0);
                 let missed = queue.is_some_and(|queue| queue.must_give(now.start()));
-                let missed = missed && !self.auditor.journal.holds_back();
+                let missed = missed && !self.auditor.journal.throttles();
                 assert!(!missed, "{client} is timed out though {key:?} has a job");
             }
             self.auditor.note("timed out");

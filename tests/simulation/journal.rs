@@ -41,26 +41,26 @@ impl Journal {
         self.note_stall(self.set_at);
         let none = Room::of(0, 0);
         let room = match flow {
-            Flow::Running { room } | Flow::Held { room } | Flow::Paused { room } => room,
+            Flow::Running { room } | Flow::Stalled { room } | Flow::Paused { room } => room,
             Flow::Stopped { .. } => &none,
         };
         (self.bytes, self.reserve_bytes) = (room.bytes, room.reserve_bytes);
         self.base_bytes_max = room.base_bytes_max;
         (self.flow, self.set_at) = (flow.clone(), now);
         self.note_stall(now);
-        if let Some((_, to)) = self.stalls.last_mut().filter(|_| self.bytes >= SIZES.passing) {
+        if let Some((_, to)) = self.stalls.last_mut().filter(|_| self.bytes >= SIZES.advancing) {
             to.get_or_insert(now);
         }
     }
 
     fn note_stall(&mut self, from: u64) {
-        if self.bytes < SIZES.passing && self.stalls.last().is_none_or(|(_, to)| to.is_some()) {
+        if self.bytes < SIZES.advancing && self.stalls.last().is_none_or(|(_, to)| to.is_some()) {
             self.stalls.push((from, None));
         }
     }
 
-    pub fn is_held(&self) -> bool {
-        matches!(self.flow, Flow::Held { .. })
+    pub fn stalls_hand_offs(&self) -> bool {
+        matches!(self.flow, Flow::Stalled { .. })
     }
 
     fn is_stopped(&self) -> bool {
@@ -73,13 +73,13 @@ impl Journal {
     }
 
     /// Whether anybody may have waited longer than the jobs would have made it.
-    pub fn held_back_once(&self) -> bool {
+    pub fn throttled_once(&self) -> bool {
         self.set_at > 0
     }
 
     /// Whether nobody need be served.
-    pub fn holds_back(&self) -> bool {
-        self.is_held() || self.is_short()
+    pub fn throttles(&self) -> bool {
+        self.stalls_hand_offs() || self.is_short()
     }
 
     /// Whether no lease could end at `end`.
@@ -177,7 +177,7 @@ impl Check<'_> {
         let mut own_bytes = 0;
         for fact in facts {
             let handed = matches!(fact, Fact::Leased { .. } | Fact::Popped { .. });
-            assert!(!handed || !journal.is_held(), "{fact:?} though held");
+            assert!(!handed || !journal.stalls_hand_offs(), "{fact:?} though held");
             let bytes = bytes_of(fact);
             let own = request.is_some_and(|request| is_own(request, fact));
             own_bytes += if own { bytes } else { 0 };
@@ -324,8 +324,8 @@ pub fn draw(rng: &mut impl rand::Rng) -> Flow {
     let room = room();
     match rng.random_range(0..8) {
         0..3 => Flow::default(),
-        3 => Flow::Held { room: Room::UNLIMITED },
-        4 => Flow::Held { room },
+        3 => Flow::Stalled { room: Room::UNLIMITED },
+        4 => Flow::Stalled { room },
         6 => Flow::Running { room: Room { bytes: u64::MAX, ..room } },
         5 => Flow::Stopped { cause: Misconf::Failed { cause: "a test".into() } },
         _ => Flow::Running { room },

@@ -45,7 +45,7 @@ impl Check<'_> {
     }
 
     /// A ready job leaves for another queue. Who moves it is told by the next reply with a body.
-    pub fn move_out(&mut self, key: QueueKey, id: Kept, window_end: Millis, prompt: bool) {
+    pub fn move_out(&mut self, key: QueueKey, id: Kept, window_end: Millis, on_time: bool) {
         let mut replies = self.step.replies.iter().zip(&self.answered);
         let to = replies.position(|((_, said), done)| !done && matches!(said, Said::Body(_)));
         let to = to.expect("what is taken is told of");
@@ -61,7 +61,7 @@ impl Check<'_> {
         let Kind::Move { side, to: target, put } = taking.kind else {
             panic!("no move: {taking:?}")
         };
-        let job = self.take_next(key, id, Some(side), own.is_some(), prompt);
+        let job = self.take_next(key, id, Some(side), own.is_some(), on_time);
         self.model().queue(key).open_window(id, window_end);
         let bodies = VecDeque::from([job.body]);
         self.entering = Some(Entering { key: target, side: put, bodies, told: Some(to) });

@@ -305,7 +305,7 @@ pub struct Taking {
 
 /// What a client has in hand.
 #[derive(Clone, Debug)]
-pub enum InHand {
+pub enum Unsent {
     Leased(QueueKey, Kept, Token),
     Gone(QueueKey, u64, Box<ModelJob>),
 }
@@ -318,9 +318,9 @@ pub struct Model {
     pub policies: BTreeMap<u32, Policy>,
     pub lines: BTreeMap<QueueKey, VecDeque<ClientId>>,
     pub waiting: BTreeMap<ClientId, ModelWaiter>,
-    pub in_hand: BTreeMap<ClientId, Vec<InHand>>,
+    pub unsent: BTreeMap<ClientId, Vec<Unsent>>,
     /// What was in the hands of connections that are gone, as long as there is no room for it.
-    pub going_back: VecDeque<InHand>,
+    pub going_back: VecDeque<Unsent>,
     pub closed: BTreeSet<ClientId>,
     pub newest_token: u64,
     /// Counts whatever needs an order: births, due times, leases, deaths.

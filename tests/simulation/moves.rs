@@ -7,7 +7,7 @@ use delayd::ids::{ClientId, QueueNo};
 use delayd::time::Micros;
 
 use crate::auditor::{Check, Input};
-use crate::model::{InHand, ModelJob, QueueKey};
+use crate::model::{ModelJob, QueueKey, Unsent};
 use crate::trace::{Kept, Said, keep};
 
 /// A REDRIVE that a client has begun.
@@ -153,8 +153,8 @@ impl Check<'_> {
         queue.jobs.values_mut().for_each(|job| job.ready_step = u64::MAX);
         let number = QueueNo(queue.number);
         model.queues.insert(to, queue);
-        for handed in model.in_hand.values_mut().flatten().chain(&mut model.going_back) {
-            let (InHand::Leased(key, ..) | InHand::Gone(key, ..)) = handed;
+        for handed in model.unsent.values_mut().flatten().chain(&mut model.going_back) {
+            let (Unsent::Leased(key, ..) | Unsent::Gone(key, ..)) = handed;
             if *key == from {
                 *key = to;
             }

@@ -60,7 +60,7 @@ impl Policies {
     }
 
     /// Whether waiting for a job that is there could be the policies' doing, in this step.
-    pub fn may_hold_back(&self, step: u64) -> bool {
+    pub fn may_throttle(&self, step: u64) -> bool {
         let limited = self.settings.max_leased.is_some() || self.rate() > 0;
         limited || self.pauses.out != Pause::None || self.changed == step
     }

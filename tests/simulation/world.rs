@@ -374,18 +374,18 @@ impl World {
             begun => panic!("{begun:?}, with nothing watched"),
         };
         (self.replied_bytes, self.made_bytes) = (0, 0);
-        let held_bytes = self.engine.in_hand_bytes(client);
+        let held_bytes = self.engine.unsent_jobs_bytes(client);
         for request in &requests {
             self.call(Input::Request { client, request, alone: false });
         }
-        let Needs { reply_bytes, facts_bytes, in_hand_bytes, .. } = needs;
+        let Needs { reply_bytes, facts_bytes, unsent_jobs_bytes, .. } = needs;
         let kind = |request| format!("{request:?}").chars().take_while(|c| *c != '(').collect();
         let kinds = requests.iter().map(kind).collect::<Vec<String>>().join(" ");
         let said = || format!("{needs:?} for {kinds:.200}");
         assert!(self.replied_bytes <= reply_bytes, "{} bytes, {}", self.replied_bytes, said());
         assert!(self.made_bytes <= facts_bytes, "{} bytes, {}", self.made_bytes, said());
-        let held_bytes = (self.engine.in_hand_bytes(client) - held_bytes) as u64;
-        assert!(held_bytes <= in_hand_bytes, "{held_bytes} bytes in hand, {}", said());
+        let held_bytes = (self.engine.unsent_jobs_bytes(client) - held_bytes) as u64;
+        assert!(held_bytes <= unsent_jobs_bytes, "{held_bytes} bytes in hand, {}", said());
         self.call(Input::End);
     }
 

@@ -28,7 +28,7 @@ impl Step<'_, '_> {
     /// Ends leases whose connection is gone, as far as their facts fit; true when none is left.
     pub fn end_lost(&mut self) -> bool {
         while let Some(leases) = self.live.leases.lost.front_mut() {
-            if !self.live.gate.lets_time_pass() || !self.budget.take() {
+            if !self.live.room.lets_time_pass() || !self.budget.take() {
                 return false;
             }
             let Some(Bound { queue, index, token }) = leases.next() else {
@@ -45,7 +45,7 @@ impl Step<'_, '_> {
     /// In an orderly shutdown: ends all bound leases; true when none is left.
     pub fn end_bound(&mut self) -> bool {
         // Nothing can be recorded any more, and trying again would be for ever: the next start ends them.
-        if !self.live.gate.lets_time_pass() {
+        if !self.live.room.lets_time_pass() {
             return true;
         }
         // What there is no room for stays handed over, as after a crash.

@@ -31,14 +31,14 @@ impl Step<'_, '_> {
         self.hand_off();
         let swept = self.sweep_all();
         if swept {
-            self.live.gate.caught_up();
+            self.live.room.caught_up();
         }
         // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
         let timed_out = self.at_least_a_slice(Step::time_out);
         let forgotten = self.forget_idle();
         let tidy = self.store.bury_slice(self.budget.steps()) && self.tidy();
         // Without room, who asks again at once finds the same.
-        let passed = swept && returned && ended && forgotten || !self.live.gate.lets_time_pass();
+        let passed = swept && returned && ended && forgotten || !self.live.room.lets_time_pass();
         let more = !(passed && timed_out && tidy);
         Advanced { next_wakeup: next_wakeup(self.store, self.live), more }
     }
@@ -49,7 +49,7 @@ impl Step<'_, '_> {
     }
 
     fn sweep_all(&mut self) -> bool {
-        if !self.live.gate.lets_time_pass() {
+        if !self.live.room.lets_time_pass() {
             return false;
         }
         // Half of the budget, so that a herd of queues does not keep those from being swept that
@@ -71,7 +71,7 @@ impl Step<'_, '_> {
             self.hand_off();
             if !done {
                 self.live.sweeping.push_back(number);
-                if self.budget.is_used_up() || !self.live.gate.lets_time_pass() {
+                if self.budget.is_used_up() || !self.live.room.lets_time_pass() {
                     return false;
                 }
             }
@@ -80,7 +80,7 @@ impl Step<'_, '_> {
     }
 
     fn time_out(&mut self) -> bool {
-        if self.live.gate.defers() {
+        if self.live.room.defers() {
             // There may be a job for who is late by then.
             return true;
         }
@@ -105,7 +105,7 @@ impl Step<'_, '_> {
     fn forget_idle(&mut self) -> bool {
         for _ in 0..limits::FORGOTTEN_PER_TURN {
             let Some(idle) = self.store.first_idle() else { return true };
-            if !self.live.gate.lets_time_pass() {
+            if !self.live.room.lets_time_pass() {
                 return false;
             }
             let old = idle.since.plus(self.live.settings.stats_retention_ms) <= self.now.floor();
@@ -141,15 +141,15 @@ impl Step<'_, '_> {
 /// When time must pass next, at the latest. What there is no room for waits for that, and a deadline on
 /// the monotonic clock is not among it.
 pub fn next_wakeup(store: &Store, live: &Live) -> Option<Millis> {
-    let passes = live.gate.lets_time_pass();
-    let serves = !live.touched.is_empty() && live.gate.serves();
+    let passes = live.room.lets_time_pass();
+    let serves = !live.touched.is_empty() && live.room.serves();
     let begun = !live.sweeping.is_empty() || !live.leases.lost.is_empty();
-    let returns = live.unsent.may_return(|taken| live.gate.has_room(taken.returning_bytes_max()));
+    let returns = live.unsent.may_return(|taken| live.room.has_room(taken.returning_bytes_max()));
     let tidying = store.next_tidying();
     if passes && begun || serves || returns || tidying == Some(Millis(0)) {
         return Some(Millis(0));
     }
-    let timed = live.monotonic.is_none() && !live.gate.defers();
+    let timed = live.monotonic.is_none() && !live.room.defers();
     let timeout = live.waiters.next_wakeup().filter(|_| timed);
     if !passes {
         return [timeout, tidying].into_iter().flatten().min();

@@ -80,8 +80,8 @@ impl Step<'_, '_> {
                 return Ok(false);
             }
             // The last one and what is set were promised their room.
-            if !self.live.gate.has_room(0) {
-                return Err(self.live.gate.shortage().into());
+            if !self.live.room.has_room(0) {
+                return Err(self.live.room.shortage().into());
             }
             self.drop_oldest_dead(queue);
             steps -= 1;

@@ -64,7 +64,7 @@ impl Step<'_, '_> {
         let (store, count) = (&*self.store, count as usize);
         let queue = store.queue(number);
         let (mut glimpses, mut bytes) = (Vec::new(), 0);
-        // Whether the reply has room for more: both in number and in bytes, as in `Haul`.
+        // Whether the reply has room for more: both in number and in bytes, as in `Batch`.
         let mut show = |state, jobs: &mut dyn Iterator<Item = JobIndex>| {
             for index in jobs {
                 if glimpses.len() == count || bytes >= limits::REPLY_BYTES_MAX {

@@ -8,7 +8,7 @@ use crate::engine::step::Step;
 use crate::engine::step::slice::Slice;
 use crate::engine::step::unfinished::{Names, Unfinished};
 use crate::engine::store::Located;
-use crate::engine::store::queue::{Queue, Stale};
+use crate::engine::store::queue::{EarlierPlaces, Queue};
 use crate::error::Error;
 use crate::glob;
 use crate::ids::{Db, QueueNo};
@@ -66,7 +66,7 @@ impl Step<'_, '_> {
         let line = self.live.waiters.line(db, name);
         let aside = self.store.aside_mut(queue);
         // Nobody waited under this name when they became ready.
-        (aside.line, aside.stale) = (line, Stale::ALL);
+        (aside.line, aside.earlier) = (line, EarlierPlaces::ALL);
         if self.store.queue(queue).count(State::Ready) > 0 {
             self.touch(queue, None);
         }

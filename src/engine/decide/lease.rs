@@ -44,7 +44,7 @@ impl Step<'_, '_> {
         let id = nack.id;
         // Where disk or memory is full the job goes back all the same, and nothing larger is kept of it.
         let error = nack.error.filter(|text| {
-            self.live.gate.lets_grow(self.store, text.len() as u64)
+            self.live.room.lets_grow(self.store, text.len() as u64)
                 && self.has_memory_for_text(index, text)
         });
         self.commit(&Fact::Nacked { queue, id, counted, priority, error, to }, at);
@@ -83,7 +83,7 @@ impl Step<'_, '_> {
         // A lease whose end has come but was not swept yet is over all the same, unless it will be
         // extended.
         let running = store.jobs().get(index).stage == Stage::Leased
-            && (end > self.now.floor() || self.live.gate.extension(end, self.now).is_some());
+            && (end > self.now.floor() || self.live.room.extension(end, self.now).is_some());
         (running && self.token_is(index, token)).then_some((queue, at, index))
     }
 

@@ -140,8 +140,8 @@ impl Step<'_, '_> {
         }
         let jobs = self.store.jobs();
         let bytes = found.iter().map(|index| deleting_bytes(jobs.get(*index).id_bytes())).sum();
-        if !self.live.gate.lets_end(bytes) {
-            return self.refuse(&self.live.gate.shortage().into());
+        if !self.live.room.lets_end(bytes) {
+            return self.refuse(&self.live.room.shortage().into());
         }
         for index in &found {
             let id = self.store.id_of(*index);

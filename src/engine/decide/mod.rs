@@ -22,14 +22,14 @@ use crate::engine::step::Step;
 impl Step<'_, '_> {
     /// Refuses what the journal might not take before anything of it is done.
     pub fn run(&mut self, request: &Request<'_>) -> Outcome {
-        if let Err(misconf) = self.live.gate.admit(self.store, request) {
+        if let Err(misconf) = self.live.room.admit(self.store, request) {
             if let Some(moved) = self.live.broken_off(self.client, &misconf) {
                 return self.reply(Reply::Integer(moved as i64));
             }
             return self.refuse(&misconf.into());
         }
         let outcome = self.decide(request);
-        self.live.gate.release();
+        self.live.room.release();
         outcome
     }
 

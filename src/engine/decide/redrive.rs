@@ -89,7 +89,7 @@ impl Step<'_, '_> {
                 return Outcome::Again;
             }
             // The first was promised its room.
-            if steps > 0 && !self.live.gate.lets_spend(SIZES.redriven) {
+            if steps > 0 && !self.live.room.lets_spend(SIZES.redriven) {
                 break;
             }
             let (id, at) = (self.store.id_of(index), self.store.located(index));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::handoff::Haul;
+use crate::engine::handoff::Batch;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{ListPop, Move, QueueName, Reserve, State, Wait};
 use crate::engine::model::turn::Outcome;
@@ -50,9 +50,9 @@ impl Step<'_, '_> {
     }
 
     fn take_or_wait(&mut self, db: Db, queues: &[&[u8]], wait: Wait, taking: Taking) -> Outcome {
-        let mut haul = Haul::new(taking, self.client, None);
+        let mut batch = Batch::new(taking, self.client, None);
         let mut complete = true;
-        let held = self.live.gate.is_held();
+        let held = self.live.room.stalls_hand_offs();
         for name in if held { &[][..] } else { queues } {
             let Some(queue) = self.queue(QueueName { db, name }) else { continue };
             if self.alone {
@@ -62,29 +62,29 @@ impl Step<'_, '_> {
                 complete = false;
                 continue;
             }
-            complete &= self.take(queue, &mut haul);
-            if haul.is_done() {
+            complete &= self.take(queue, &mut batch);
+            if batch.is_done() {
                 break;
             }
         }
-        if !haul.is_empty() {
-            self.deliver(haul);
+        if !batch.is_empty() {
+            self.deliver(batch);
             return Outcome::Replied;
         }
         if !complete && self.alone {
             // What it stopped at is done in the next turn, if there is room for it.
-            if self.live.gate.lets_time_pass() {
+            if self.live.room.lets_time_pass() {
                 return Outcome::Again;
             }
-            return self.refuse(&self.live.gate.shortage().into());
+            return self.refuse(&self.live.room.shortage().into());
         }
         let deadline = match wait {
-            _ if !self.alone => return self.reply(haul.taking.nothing()),
-            Wait::No => return self.reply(haul.taking.nothing()),
+            _ if !self.alone => return self.reply(batch.taking.nothing()),
+            Wait::No => return self.reply(batch.taking.nothing()),
             Wait::Forever => None,
             Wait::For(ms) => Some(self.deadline(ms)),
         };
-        self.live.waiters.wait(self.client, db, queues, haul.taking, deadline);
+        self.live.waiters.wait(self.client, db, queues, batch.taking, deadline);
         for name in queues {
             let line = self.live.waiters.line(db, name);
             if let Some(number) = self.store.queue_no(db, name) {

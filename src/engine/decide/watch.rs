@@ -67,7 +67,7 @@ impl Step<'_, '_> {
             let number = self.store.queue_no(queue.db, queue.name);
             let wake = number.map(|number| self.store.queue(number).wake);
             let wakes = wake.is_some_and(|wake| wake <= self.now.floor());
-            swept &= !wakes || !self.live.gate.lets_time_pass();
+            swept &= !wakes || !self.live.room.lets_time_pass();
         }
         if swept { Watched::Unchanged } else { Watched::Again }
     }

@@ -38,7 +38,7 @@ impl Step<'_, '_> {
     /// if nothing is due, or no time passes.
     pub fn catch_up(&mut self, number: QueueNo) -> bool {
         let due = self.store.queue(number).wake <= self.now.floor();
-        if !due || !self.live.gate.lets_time_pass() {
+        if !due || !self.live.room.lets_time_pass() {
             return false;
         }
         let steps = self.live.slack.min(CATCH_UP_STEPS);

@@ -10,13 +10,13 @@ impl Step<'_, '_> {
     /// good as empty for whoever takes.
     pub fn may_take(&self, number: QueueNo) -> bool {
         let queue = self.store.queue(number);
-        !queue.holds_back || queue.gives(self.now)
+        !queue.throttles || queue.gives(self.now)
     }
 
     /// A job was handed over.
     pub fn note_taken(&mut self, number: QueueNo) {
         let queue = self.store.queue(number);
-        if queue.holds_back
+        if queue.throttles
             && let Some(rate) = queue.rate()
         {
             self.store.aside_mut(number).pace.take(rate, self.now);
@@ -33,7 +33,7 @@ impl Step<'_, '_> {
     /// Sees to it that the queue's line is served when the rate allows the next delivery.
     pub fn wake_for_rate(&mut self, number: QueueNo) {
         let queue = self.store.queue(number);
-        let waits = queue.holds_back && queue.aside.line.is_some() && queue.count(State::Ready) > 0;
+        let waits = queue.throttles && queue.aside.line.is_some() && queue.count(State::Ready) > 0;
         if waits && queue.rate().is_some() && queue.aside.pace.allowed() > self.now {
             self.store.wake_by(number, queue.aside.pace.allowed().ceil());
         }
@@ -43,7 +43,7 @@ impl Step<'_, '_> {
     /// before the queue wakes for it.
     pub fn serve_line_first(&mut self, number: QueueNo) {
         let queue = self.store.queue(number);
-        if queue.holds_back && queue.aside.line.is_some() && queue.count(State::Ready) > 0 {
+        if queue.throttles && queue.aside.line.is_some() && queue.count(State::Ready) > 0 {
             self.touch(number, None);
             self.hand_off();
         }

@@ -14,12 +14,12 @@ use crate::engine::model::reply::{Delivered, Reply};
 use crate::engine::model::request::State;
 use crate::engine::room::SIZES;
 use crate::engine::step::leases::Bound;
-use crate::engine::step::unsent::{Gone, Taken};
+use crate::engine::step::unsent::{Popped, Taken};
 use crate::engine::step::waiters::{Taking, Terms};
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::JobIndex;
-use crate::engine::store::queue::Stale;
+use crate::engine::store::queue::EarlierPlaces;
 use crate::error::Error;
 use crate::ids::{ClientId, QueueNo, Token};
 use crate::limits::{HANDED_BYTES_PER_TURN, REPLY_BYTES_MAX};
@@ -27,28 +27,28 @@ use crate::time::Millis;
 use smallvec::SmallVec;
 
 /// Jobs taken for one reply. Its bytes are bounded: COUNT 10,000 of 16 MiB each would be 160 GB.
-pub struct Haul {
+pub struct Batch {
     pub taking: Taking,
     client: ClientId,
     /// The places given before the step in which a waiter is served: jobs with others fell due while
     /// it was waiting. None for who asks in this step.
-    stale: Option<Stale>,
+    earlier: Option<EarlierPlaces>,
     taken: Vec<Taken>,
     /// The job that was moved, where it is now; or why it stays.
     moved: Option<Result<JobIndex, Error>>,
     /// When those fell due for which the client was waiting then.
-    prompt: SmallVec<[Millis; 2]>,
+    on_time: SmallVec<[Millis; 2]>,
     bytes: usize,
 }
 
-impl Haul {
-    pub fn new(taking: Taking, client: ClientId, stale: Option<Stale>) -> Haul {
-        Haul {
+impl Batch {
+    pub fn new(taking: Taking, client: ClientId, earlier: Option<EarlierPlaces>) -> Batch {
+        Batch {
             taking,
             client,
-            stale,
+            earlier,
             taken: Vec::new(),
-            prompt: SmallVec::new(),
+            on_time: SmallVec::new(),
             moved: None,
             bytes: 0,
         }
@@ -72,12 +72,12 @@ impl Haul {
 
     /// It is for a client that has been waiting.
     pub fn is_waiters(&self) -> bool {
-        self.stale.is_some()
+        self.earlier.is_some()
     }
 
     /// Whether a job became ready while the client was waiting.
-    pub fn is_prompt(&self, place: i64) -> bool {
-        self.stale.is_some_and(|stale| !stale.holds(place))
+    pub fn is_on_time(&self, place: i64) -> bool {
+        self.earlier.is_some_and(|earlier| !earlier.holds(place))
     }
 }
 
@@ -86,7 +86,7 @@ impl Step<'_, '_> {
     /// stays on the list for the next one.
     pub fn hand_off(&mut self) {
         let mut next = 0;
-        while next < self.live.touched.len() && self.live.gate.serves() {
+        while next < self.live.touched.len() && self.live.room.serves() {
             let number = self.live.touched[next];
             // A queue that was removed in the same step wakes nobody.
             if self.store.bound_queue(number).is_some() {
@@ -94,7 +94,7 @@ impl Step<'_, '_> {
                     break;
                 }
                 self.store.marks_mut(number).touched = false;
-                self.store.aside_mut(number).stale = Stale::ALL;
+                self.store.aside_mut(number).earlier = EarlierPlaces::ALL;
             }
             next += 1;
         }
@@ -112,12 +112,12 @@ impl Step<'_, '_> {
         }
         while let Some(line) = self.store.queue(number).aside.line {
             let Some((client, taking)) = self.live.waiters.first(line) else { return true };
-            let stale = self.store.queue(number).aside.stale;
-            let mut haul = Haul::new(taking, client, Some(stale));
+            let earlier = self.store.queue(number).aside.earlier;
+            let mut batch = Batch::new(taking, client, Some(earlier));
             let full = self.live.handed_bytes >= HANDED_BYTES_PER_TURN;
-            let complete = !full && self.take(number, &mut haul);
-            if haul.is_empty() {
-                if !complete && !self.live.gate.serves() {
+            let complete = !full && self.take(number, &mut batch);
+            if batch.is_empty() {
+                if !complete && !self.live.room.serves() {
                     return false;
                 }
                 if !complete {
@@ -130,7 +130,7 @@ impl Step<'_, '_> {
             // Leaving ten thousand lines costs as much as handing over some MiB.
             self.live.handed_bytes += self.live.waiters.bytes(client);
             self.live.stop_waiting(self.store, client);
-            self.deliver(haul);
+            self.deliver(batch);
         }
         true
     }
@@ -146,28 +146,28 @@ impl Step<'_, '_> {
 
     /// Takes ready jobs of one queue until the haul is full; false if it gave up before the end, for
     /// lack of steps or of room.
-    pub fn take(&mut self, queue: QueueNo, haul: &mut Haul) -> bool {
-        while !haul.is_full() {
+    pub fn take(&mut self, queue: QueueNo, batch: &mut Batch) -> bool {
+        while !batch.is_full() {
             let store = &self.store;
             let from = store.queue(queue);
-            let side = haul.taking.side().unwrap_or_else(|| from.next_side());
+            let side = batch.taking.side().unwrap_or_else(|| from.next_side());
             let next = from.ready.at(side, store.jobs(), store.chunks());
             let Some(index) = next else { return true };
             if !self.may_take(queue) {
                 return true;
             }
             // A waiter leaves alone what the request of this step was promised.
-            if !(if haul.is_waiters() {
-                self.live.gate.serves()
+            if !(if batch.is_waiters() {
+                self.live.room.serves()
             } else {
-                self.live.gate.lets_take()
+                self.live.room.lets_take()
             }) {
                 return false;
             }
             if self.store.expiry(index).is_some_and(|expiry| expiry <= self.now.floor()) {
                 // A million jobs may expire at once: the sweep does the rest.
                 let Some(left) = self.live.slack.checked_sub(1) else { return false };
-                if !self.live.gate.lets_spare(SIZES.taking) {
+                if !self.live.room.lets_spare(SIZES.taking) {
                     return false;
                 }
                 self.live.slack = left;
@@ -175,25 +175,25 @@ impl Step<'_, '_> {
                 continue;
             }
             let job = self.store.jobs().get(index);
-            haul.bytes += job.data_bytes();
-            let moves = matches!(haul.taking, Taking::Move { .. });
-            if haul.is_prompt(job.order) && !moves {
-                haul.prompt.push(self.store.due(index));
+            batch.bytes += job.data_bytes();
+            let moves = matches!(batch.taking, Taking::Move { .. });
+            if batch.is_on_time(job.order) && !moves {
+                batch.on_time.push(self.store.due(index));
             }
-            match haul.taking {
+            match batch.taking {
                 Taking::Reserve { terms: Some(terms), .. } => {
-                    let taken = self.lease_job(queue, index, terms, haul);
-                    haul.taken.push(taken);
+                    let taken = self.lease_job(queue, index, terms, batch);
+                    batch.taken.push(taken);
                 }
                 Taking::Move { ref to, .. } => {
-                    haul.moved = Some(self.move_job(queue, index, to, haul));
-                    if let Some(Err(_)) = haul.moved {
+                    batch.moved = Some(self.move_job(queue, index, to, batch));
+                    if let Some(Err(_)) = batch.moved {
                         return true;
                     }
                 }
                 Taking::Pop | Taking::Reserve { .. } | Taking::List { .. } => {
-                    let prompt = haul.is_prompt(job.order);
-                    haul.taken.push(self.pop_job(queue, index, prompt));
+                    let on_time = batch.is_on_time(job.order);
+                    batch.taken.push(self.pop_job(queue, index, on_time));
                 }
             }
             self.note_taken(queue);
@@ -201,15 +201,15 @@ impl Step<'_, '_> {
         true
     }
 
-    pub fn pop_job(&mut self, queue: QueueNo, index: u32, prompt: bool) -> Taken {
+    pub fn pop_job(&mut self, queue: QueueNo, index: u32, on_time: bool) -> Taken {
         let (id, at) = (self.store.id_of(index), self.store.located(index));
         let policy = self.store.policy(index).clone();
         let due = self.store.due(index);
         let window_end = self.window_end(index);
-        let fact = Fact::Popped { queue, id: &id, window_end, prompt };
+        let fact = Fact::Popped { queue, id: &id, window_end, on_time };
         let departed = self.commit(&fact, at).gone.expect("a popped job has left the store");
         let born = self.store.queue(queue).born;
-        Taken::Gone(Box::new(Gone { queue, born, departed, policy, due, at: self.now }))
+        Taken::Popped(Box::new(Popped { queue, born, departed, policy, due, at: self.now }))
     }
 
     fn lease_job(
@@ -217,16 +217,16 @@ impl Step<'_, '_> {
         queue: QueueNo,
         index: u32,
         Terms { lease_ms, bound }: Terms,
-        haul: &Haul,
+        batch: &Batch,
     ) -> Taken {
-        let prompt = haul.is_prompt(self.store.jobs().get(index).order);
+        let on_time = batch.is_on_time(self.store.jobs().get(index).order);
         let lease_ms = lease_ms.unwrap_or_else(|| self.lease_ms_of(queue, index));
         let lease_end = self.now.ceil().plus(lease_ms);
         let token = Token(self.store.number().max(self.live.settings.token_floor) + 1);
         let (id, at) = (self.store.id_of(index), self.store.located(index));
-        self.commit(&Fact::Leased { queue, id: &id, token, lease_end, bound, prompt }, at);
+        self.commit(&Fact::Leased { queue, id: &id, token, lease_end, bound, on_time }, at);
         if bound {
-            self.live.leases.bind(self.store, haul.client, Bound { queue, index, token });
+            self.live.leases.bind(self.store, batch.client, Bound { queue, index, token });
         }
         Taken::Leased { queue, index, token, lease_end, at: self.now }
     }
@@ -244,9 +244,9 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Replies with taken jobs and keeps them in hand until the reply is on its way.
-    pub fn deliver(&mut self, haul: Haul) {
-        let Haul { client, taken, prompt, moved, bytes, taking, .. } = haul;
+    /// Replies with taken jobs and keeps them as unsent until the reply is on its way.
+    pub fn deliver(&mut self, batch: Batch) {
+        let Batch { client, taken, on_time, moved, bytes, taking, .. } = batch;
         self.live.handed_bytes += bytes;
         let store = &self.store;
         match moved {
@@ -263,8 +263,8 @@ impl Step<'_, '_> {
             Taking::List { shape, .. } => Reply::Listed(shape, delivered.as_slice()),
             _ => Reply::Reserved(delivered.as_slice()),
         };
-        if !prompt.is_empty() {
-            self.turn.outbox.prompt(client, &prompt);
+        if !on_time.is_empty() {
+            self.turn.outbox.on_time(client, &on_time);
         }
         self.turn.outbox.reply(client, reply);
         self.live.unsent.push(client, taken);
@@ -278,7 +278,7 @@ impl Live {
             if let Some(number) = store.queue_no(db, name) {
                 let aside = store.aside_mut(number);
                 // Whoever comes next was not waiting when these became ready.
-                (aside.line, aside.stale) = (None, Stale::ALL);
+                (aside.line, aside.earlier) = (None, EarlierPlaces::ALL);
             }
         })
     }

@@ -1,6 +1,6 @@
 //! Moving a job from one queue to another in one step.
 
-use crate::engine::handoff::Haul;
+use crate::engine::handoff::Batch;
 use crate::engine::model::request::{Add, QueueName, When};
 use crate::engine::model::token;
 use crate::engine::room::moving_bytes_max;
@@ -20,12 +20,12 @@ impl Step<'_, '_> {
         queue: QueueNo,
         index: JobIndex,
         to: &Target,
-        haul: &Haul,
+        batch: &Batch,
     ) -> Result<JobIndex, Error> {
         let name = QueueName { db: self.store.queue(queue).db, name: &to.name };
         let target = self.store.queue_no(name.db, name.name);
         let job = self.store.jobs().get(index);
-        let (body_bytes, prompt) = (job.body_bytes(), haul.is_prompt(job.order));
+        let (body_bytes, on_time) = (job.body_bytes(), batch.is_on_time(job.order));
         if target == Some(queue) {
             // What goes round in one queue makes it no fuller.
             self.check_admission(queue, 0)?;
@@ -35,19 +35,19 @@ impl Step<'_, '_> {
         }
         let bytes = moving_bytes_max(body_bytes, name.name.len());
         // A waiter leaves alone what the request of this step was promised.
-        let fits = if haul.is_waiters() {
-            self.live.gate.has_room(bytes)
+        let fits = if batch.is_waiters() {
+            self.live.room.has_room(bytes)
         } else {
-            self.live.gate.lets_spend(bytes)
+            self.live.room.lets_spend(bytes)
         };
         if !fits {
-            return Err(self.live.gate.shortage().into());
+            return Err(self.live.room.shortage().into());
         }
-        let Taken::Gone(gone) = self.pop_job(queue, index, prompt) else {
+        let Taken::Popped(popped) = self.pop_job(queue, index, on_time) else {
             unreachable!("a popped job is gone");
         };
         let target = target.unwrap_or_else(|| self.bind_queue(name));
-        let add = Add::new(name, When::In(0), gone.departed.body());
+        let add = Add::new(name, When::In(0), popped.departed.body());
         Ok(self.add_job(&add, 0, target, Arrival::Ready(to.side)))
     }
 }

@@ -1,11 +1,11 @@
 //! What never left the server goes back.
 //!
 //! A connection can turn out closed before the first byte of the reply goes to the kernel. Then what
-//! is in its hand goes back at once to its old place, uncounted.
+//! was not sent goes back at once to its old place, uncounted.
 
 use crate::engine::model::fact::{Fact, Image};
 use crate::engine::step::Step;
-use crate::engine::step::unsent::{Gone, Taken};
+use crate::engine::step::unsent::{Popped, Taken};
 use crate::engine::store::jobs::{History, JobIndex, Stage};
 use crate::ids::{QueueNo, Token};
 
@@ -25,7 +25,7 @@ impl Step<'_, '_> {
     /// that.
     pub fn return_unsent(&mut self) -> bool {
         while let Some(taken) = self.live.unsent.next() {
-            if !self.live.gate.has_room(taken.returning_bytes_max()) {
+            if !self.live.room.has_room(taken.returning_bytes_max()) {
                 return true;
             }
             if !self.budget.take() {
@@ -37,7 +37,7 @@ impl Step<'_, '_> {
                         self.note_untaken(queue, at);
                     }
                 }
-                Taken::Gone(gone) => self.take_back_gone(*gone),
+                Taken::Popped(popped) => self.take_back_popped(*popped),
             }
         }
         true
@@ -54,8 +54,8 @@ impl Step<'_, '_> {
         true
     }
 
-    fn take_back_gone(&mut self, gone: Gone) {
-        let Gone { queue, born, departed, policy, due, at: taken_at } = gone;
+    fn take_back_popped(&mut self, popped: Popped) {
+        let Popped { queue, born, departed, policy, due, at: taken_at } = popped;
         let (job, history) = (&departed.job, departed.history.as_ref());
         // The queue was removed meanwhile, and the job would have gone with it.
         if self.store.bound_queue(queue).is_none_or(|queue| queue.born != born) {

@@ -76,7 +76,7 @@ pub struct Events {
 
 /// One event, as it is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Told<'a> {
+pub struct Happened<'a> {
     /// What happened.
     pub event: Event,
     /// The database.
@@ -91,8 +91,8 @@ const HEAD_BYTES: usize = 1 + 1 + 2 + 2;
 
 impl Events {
     /// Appends one. Names have at most 512 bytes.
-    pub fn push(&mut self, told: Told<'_>) {
-        let Told { event, db, queue, id } = told;
+    pub fn push(&mut self, happened: Happened<'_>) {
+        let Happened { event, db, queue, id } = happened;
         self.bytes.reserve(HEAD_BYTES + queue.len() + id.len());
         self.bytes.extend_from_slice(&[event as u8, db.0]);
         self.bytes.extend_from_slice(&(queue.len() as u16).to_le_bytes());
@@ -102,7 +102,7 @@ impl Events {
     }
 
     /// Takes the first.
-    pub fn take(&mut self) -> Option<Told<'_>> {
+    pub fn take(&mut self) -> Option<Happened<'_>> {
         let (head, rest) = self.bytes.get(self.at..)?.split_first_chunk::<HEAD_BYTES>()?;
         let [event, db, queue_low, queue_high, id_low, id_high] = *head;
         let queue_len = usize::from(u16::from_le_bytes([queue_low, queue_high]));
@@ -110,7 +110,7 @@ impl Events {
         self.at += HEAD_BYTES + queue_len + id_len;
         let (queue, rest) = rest.split_at(queue_len);
         let event = Event::ALL[usize::from(event)];
-        Some(Told { event, db: crate::ids::Db(db), queue, id: &rest[..id_len] })
+        Some(Happened { event, db: crate::ids::Db(db), queue, id: &rest[..id_len] })
     }
 
     /// Whether none is left.
@@ -137,11 +137,11 @@ mod tests {
         let long = vec![b'i'; crate::limits::NAME_BYTES_MAX];
         for (at, event) in Event::ALL.into_iter().enumerate() {
             assert_eq!(event as usize, at);
-            events.push(Told { event, db: Db(at as u8), queue: b"q", id: &long[..at * 40] });
+            events.push(Happened { event, db: Db(at as u8), queue: b"q", id: &long[..at * 40] });
         }
         for (at, event) in Event::ALL.into_iter().enumerate() {
             let id = &long[..at * 40];
-            assert_eq!(events.take(), Some(Told { event, db: Db(at as u8), queue: b"q", id }));
+            assert_eq!(events.take(), Some(Happened { event, db: Db(at as u8), queue: b"q", id }));
         }
         assert_eq!(events.take(), None);
         assert_eq!(events.len_bytes(), 0);

@@ -18,7 +18,7 @@ pub trait Outbox {
 
     /// The reply that comes next hands `client` jobs for which it was waiting when they fell due, at
     /// these times: how late they are shows when it leaves.
-    fn prompt(&mut self, _client: ClientId, _due: &[Millis]) {}
+    fn on_time(&mut self, _client: ClientId, _due: &[Millis]) {}
 }
 
 /// One delivered job.

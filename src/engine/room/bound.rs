@@ -40,7 +40,7 @@ pub struct Sizes {
     pub taking: u64,
     /// One step of passing time: jobs that fell due before, and a lease that is over and ends in death,
     /// with the dead letters that leave for it.
-    pub passing: u64,
+    pub advancing: u64,
     /// One dead job is moved.
     pub redriven: u64,
     /// One job is removed, or a dead letter leaves.
@@ -59,8 +59,8 @@ pub struct Sizes {
 /// See [`Sizes`].
 pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
     let (queue, id, window_end, lease_end) = (QUEUE, LONGEST_ID, AT, AT);
-    let leased = Fact::Leased { queue, id, token: Token(0), lease_end, bound: true, prompt: true };
-    let popped = Fact::Popped { queue, id, window_end, prompt: true };
+    let leased = Fact::Leased { queue, id, token: Token(0), lease_end, bound: true, on_time: true };
+    let popped = Fact::Popped { queue, id, window_end, on_time: true };
     let expired = Fact::Expired { queue, id, window_end };
     let unleased = Fact::Unleased { queue, id };
     let taking = [leased, popped, expired.clone(), unleased].map(|fact| fact.encoded_bytes());
@@ -86,7 +86,7 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
     let backoff = Backoff { steps, jitter: true };
     Sizes {
         taking: taking.into_iter().max().expect("some"),
-        passing: due + ends.into_iter().max().expect("some"),
+        advancing: due + ends.into_iter().max().expect("some"),
         redriven: redriven.encoded_bytes(),
         deleted: dropped,
         unpopped: Fact::Unpopped { queue, image }.encoded_bytes(),

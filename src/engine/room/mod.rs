@@ -59,7 +59,7 @@ pub enum Flow {
     },
     /// A sync has been out for long: no job is handed over, taking commands see every queue as empty
     /// and waiters wait. Everything else goes on.
-    Held {
+    Stalled {
         /// For facts.
         room: Room,
     },
@@ -81,7 +81,7 @@ impl Flow {
     /// The same while clients are paused.
     pub fn paused(self) -> Flow {
         match self {
-            Flow::Running { room } | Flow::Held { room } => Flow::Paused { room },
+            Flow::Running { room } | Flow::Stalled { room } => Flow::Paused { room },
             other => other,
         }
     }
@@ -104,16 +104,16 @@ struct Stall {
 
 /// The flow of the turn and what is left of its room.
 #[derive(Debug)]
-pub struct Gate {
+pub struct RoomLeft {
     /// Of [`SIZES`], which are asked for with every job.
     taking: u64,
-    passing: u64,
+    advancing: u64,
     bytes: u64,
     reserve_bytes: u64,
     base_bytes_max: u64,
     /// By how much the next base may become larger, at the least.
     growth_bytes: u64,
-    held: bool,
+    stalled: bool,
     paused: bool,
     /// What a request is told that does not fit.
     cause: Option<Misconf>,
@@ -138,17 +138,17 @@ struct WholeRoom {
     spare_bytes: u64,
 }
 
-impl Default for Gate {
+impl Default for RoomLeft {
     /// With room for whatever comes.
-    fn default() -> Gate {
-        Gate {
+    fn default() -> RoomLeft {
+        RoomLeft {
             taking: SIZES.taking,
-            passing: SIZES.passing,
+            advancing: SIZES.advancing,
             bytes: u64::MAX,
             reserve_bytes: 0,
             base_bytes_max: u64::MAX,
             growth_bytes: u64::MAX,
-            held: false,
+            stalled: false,
             paused: false,
             cause: None,
             promised: 0,
@@ -161,20 +161,20 @@ impl Default for Gate {
     }
 }
 
-impl Gate {
+impl RoomLeft {
     /// Sets the flow of the turn that begins at `now`.
     pub fn set(&mut self, now: Micros, flow: Flow) {
         if !self.lets_time_pass() {
             self.begin_stall(self.set_at);
         }
         self.paused = matches!(flow, Flow::Paused { .. });
-        let (held, room, stopped) = match flow {
+        let (stalled, room, stopped) = match flow {
             Flow::Running { room } => (false, room, None),
-            Flow::Held { room } | Flow::Paused { room } => (true, room, None),
+            Flow::Stalled { room } | Flow::Paused { room } => (true, room, None),
             Flow::Stopped { cause } => (true, Room::of(0, 0), Some(cause)),
         };
         let Room { bytes, reserve_bytes, base_bytes_max, cause } = room;
-        (self.bytes, self.reserve_bytes, self.held) = (bytes, reserve_bytes, held);
+        (self.bytes, self.reserve_bytes, self.stalled) = (bytes, reserve_bytes, stalled);
         (self.base_bytes_max, self.growth_bytes) = (base_bytes_max, 0);
         self.cause = stopped.or(cause.map(|cause| Misconf::NoRoom { cause }));
         self.set_at = now.floor();
@@ -313,12 +313,12 @@ impl Gate {
 
     /// Whether one more step of passing time fits.
     pub fn lets_time_pass(&self) -> bool {
-        !self.paused && self.has_room(self.passing)
+        !self.paused && self.has_room(self.advancing)
     }
 
     /// Whether a job may be handed to a client that waits.
     pub fn serves(&self) -> bool {
-        !self.held && !self.defers && self.has_room(self.taking)
+        !self.stalled && !self.defers && self.has_room(self.taking)
     }
 
     /// Whether waiters are served later.
@@ -333,7 +333,7 @@ impl Gate {
 
     /// Whether the request being decided may take one more job.
     pub fn lets_take(&self) -> bool {
-        !self.held && self.bytes >= self.taking
+        !self.stalled && self.bytes >= self.taking
     }
 
     /// Whether facts of so many bytes fit that the request being decided makes.
@@ -341,14 +341,14 @@ impl Gate {
         self.bytes >= bytes
     }
 
-    /// As [`Gate::lets_spend`], of facts that end jobs.
+    /// As [`RoomLeft::lets_spend`], of facts that end jobs.
     pub fn lets_end(&self, bytes: u64) -> bool {
         self.bytes.saturating_add(self.reserve_bytes) >= bytes
     }
 
     /// Whether no job is handed over, whatever the room.
-    pub fn is_held(&self) -> bool {
-        self.held
+    pub fn stalls_hand_offs(&self) -> bool {
+        self.stalled
     }
 
     /// The new end of a lease that would have ended at `end` if a stall had not kept its consumer

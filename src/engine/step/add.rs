@@ -91,7 +91,7 @@ impl Step<'_, '_> {
     fn free_number(&self, queue: QueueNo) -> u64 {
         let store = &*self.store;
         let floor = store.number().max(self.live.settings.token_floor);
-        if !store.queue(queue).lookalikes {
+        if !store.queue(queue).generated_form {
             return floor + 1;
         }
         // In growing steps: whoever chose a million ids in a row costs 20 look-ups, not a million.

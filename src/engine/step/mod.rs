@@ -23,7 +23,7 @@ use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::settings::Settings;
 use crate::engine::model::turn::{Outcome, Turn};
-use crate::engine::room::Gate;
+use crate::engine::room::RoomLeft;
 use crate::engine::step::forecast::Forecast;
 use crate::engine::step::leases::Leases;
 use crate::engine::step::unfinished::Unfinished;
@@ -74,7 +74,7 @@ pub struct Live {
     /// A transaction has begun and is not over: no time passes, and what its requests need is there.
     pub in_transaction: bool,
     /// What the journal allows.
-    pub gate: Gate,
+    pub room: RoomLeft,
     /// The monotonic clock in this turn, if the engine was told: deadlines of waiters are instants of it.
     pub monotonic: Option<Micros>,
     /// What happened to jobs since it was last taken; none while nobody wants to hear of it.
@@ -102,7 +102,7 @@ impl Live {
             leases: Leases::new(hasher.clone()),
             watched: Watched::new(hasher),
             in_transaction: false,
-            gate: Gate::default(),
+            room: RoomLeft::default(),
             monotonic: None,
             events: None,
             tally: Tally::default(),
@@ -136,7 +136,7 @@ impl Step<'_, '_> {
         self.record(fact);
         let Step { store, live, now, .. } = self;
         if let Some(events) = &mut live.events {
-            events::tell(events, store, fact, at);
+            events::push(events, store, fact, at);
         }
         live.tally.count(store, *now, fact, at);
         if live.forecast.is_some() {
@@ -155,7 +155,7 @@ impl Step<'_, '_> {
     pub fn record(&mut self, fact: &Fact<'_>) {
         let before = self.turn.facts.bytes.len();
         self.turn.facts.push(fact);
-        self.live.gate.spend((self.turn.facts.bytes.len() - before) as u64);
+        self.live.room.spend((self.turn.facts.bytes.len() - before) as u64);
     }
 
     pub fn reply(&mut self, reply: Reply<'_>) -> Outcome {
@@ -174,7 +174,7 @@ impl Step<'_, '_> {
             return;
         }
         if let Some(place) = place {
-            aside.stale.give(place);
+            aside.earlier.give(place);
         }
         if !std::mem::replace(&mut self.store.marks_mut(number).touched, true) {
             self.live.touched.push(number);
@@ -183,7 +183,7 @@ impl Step<'_, '_> {
 
     /// A lease of the queue has ended: whoever waited for its place may have it.
     pub fn note_place_free(&mut self, number: QueueNo) {
-        if self.store.queue(number).holds_back {
+        if self.store.queue(number).throttles {
             self.touch(number, None);
         }
     }

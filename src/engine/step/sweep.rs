@@ -62,7 +62,7 @@ impl Step<'_, '_> {
         if pauses.next_end().is_none_or(|end| end > self.now.floor()) {
             return true;
         }
-        let goes_on = self.live.gate.lets_time_pass() && self.budget.take();
+        let goes_on = self.live.room.lets_time_pass() && self.budget.take();
         if goes_on {
             let pauses = pauses.still(self.now);
             self.commit(&Fact::Paused { queue, pauses }, Located::NOTHING);
@@ -72,7 +72,7 @@ impl Step<'_, '_> {
 
     /// Drops dead letters that are too many since the limit went down.
     fn sweep_dead(&mut self, number: QueueNo) -> bool {
-        while !self.budget.is_used_up() && self.live.gate.lets_time_pass() {
+        while !self.budget.is_used_up() && self.live.room.lets_time_pass() {
             if !self.drop_surplus_dead(number) {
                 return true;
             }
@@ -86,7 +86,7 @@ impl Step<'_, '_> {
         let queue = self.store.queue(number);
         let (enters, place) = (queue.due_enters(), queue.next_place(queue.due_enters()));
         let done = loop {
-            if !self.live.gate.lets_time_pass() {
+            if !self.live.room.lets_time_pass() {
                 break false;
             }
             match self.sweep_due(number) {
@@ -109,7 +109,9 @@ impl Step<'_, '_> {
             if tells {
                 forecast::pass_job(&mut live.forecast, store, number, index);
                 let events = live.events.as_deref_mut();
-                events.into_iter().for_each(|told| events::tell_due(told, store, number, index));
+                events
+                    .into_iter()
+                    .for_each(|happened| events::push_due(happened, store, number, index));
             }
         };
         let Swept { due, next } = self.store.sweep_due(self.now, number, self.budget.steps(), note);
@@ -123,7 +125,7 @@ impl Step<'_, '_> {
     /// The first timer that is due in the wheel of `stage`, and one step for what it leads to, whose
     /// facts fit.
     fn next_due(&mut self, number: QueueNo, stage: Stage) -> Peek {
-        match self.live.gate.lets_time_pass() {
+        match self.live.room.lets_time_pass() {
             true => self.store.peek_due(number, stage, self.now.floor(), self.budget.steps()),
             false => Peek::More,
         }
@@ -135,7 +137,7 @@ impl Step<'_, '_> {
                 Peek::Due(index) => index,
                 none => return none == Peek::Empty,
             };
-            match self.live.gate.extension(self.store.timers().due(index), self.now) {
+            match self.live.room.extension(self.store.timers().due(index), self.now) {
                 Some(lease_end) => {
                     // Nobody could answer for the job when its lease would have ended.
                     let (id, at) = (self.store.id_of(index), self.store.located(index));

@@ -1,4 +1,4 @@
-//! Jobs in hand: decided and in a reply, but not yet on their way.
+//! Unsent jobs: decided and in a reply, but not yet on their way.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,19 +16,19 @@ use crate::time::{Micros, Millis};
 /// What was handed over in replies that have not begun to leave, and what of it goes back.
 #[derive(Debug)]
 pub struct Unsent {
-    in_hand: HashMap<ClientId, InHand, RandomState>,
-    /// What was in the hands of connections that are gone.
+    clients: HashMap<ClientId, UnsentReplies, RandomState>,
+    /// What was not sent to connections that are gone.
     returning: VecDeque<Returning>,
 }
 
 /// What was handed to one client in replies that have not begun to leave, oldest first.
 #[derive(Debug, Default)]
-pub struct InHand {
+pub struct UnsentReplies {
     replies: VecDeque<Vec<Taken>>,
     bytes: usize,
 }
 
-/// What was in the hand of a connection that is gone, and goes back.
+/// What was not sent to a connection that is gone, and goes back.
 #[derive(Debug)]
 pub struct Returning {
     /// Of the oldest reply.
@@ -37,13 +37,13 @@ pub struct Returning {
     bytes: usize,
 }
 
-/// What is held for a popped job in hand, beside its id and body, or for one that is leased; bytes.
-pub const IN_HAND_BYTES: u64 =
-    (size_of::<Taken>() + size_of::<Gone>() + size_of::<Departed>()) as u64;
+/// What is held for an unsent popped job, beside its id and body, or for one that is leased; bytes.
+pub const UNSENT_JOB_BYTES: u64 =
+    (size_of::<Taken>() + size_of::<Popped>() + size_of::<Departed>()) as u64;
 
 /// A popped job, with all that is needed to put it back.
 #[derive(Debug)]
-pub struct Gone {
+pub struct Popped {
     pub queue: QueueNo,
     pub born: u64,
     pub departed: Box<Departed>,
@@ -71,10 +71,10 @@ pub enum Taken {
         at: Micros,
     },
     /// At most once.
-    Gone(Box<Gone>),
+    Popped(Box<Popped>),
 }
 
-impl InHand {
+impl UnsentReplies {
     fn push(&mut self, reply: Vec<Taken>) {
         self.bytes += reply_bytes(&reply);
         self.replies.push_back(reply);
@@ -96,9 +96,9 @@ impl Taken {
     fn bytes(&self) -> usize {
         let own = match self {
             Taken::Leased { .. } => 0,
-            Taken::Gone(gone) => {
-                let data = gone.departed.id().len() + gone.departed.body().len();
-                size_of::<Gone>() + size_of::<Departed>() + data
+            Taken::Popped(popped) => {
+                let data = popped.departed.id().len() + popped.departed.body().len();
+                size_of::<Popped>() + size_of::<Departed>() + data
             }
         };
         size_of::<Taken>() + own
@@ -108,8 +108,8 @@ impl Taken {
     pub fn returning_bytes_max(&self) -> u64 {
         match self {
             Taken::Leased { .. } => SIZES.taking,
-            Taken::Gone(gone) => {
-                returning_bytes_max(gone.departed.job.body_bytes(), &gone.policy.backoff)
+            Taken::Popped(popped) => {
+                returning_bytes_max(popped.departed.job.body_bytes(), &popped.policy.backoff)
             }
         }
     }
@@ -122,10 +122,10 @@ impl Taken {
                 let history = store.jobs().history(index);
                 (queue, id, body, history, store.due(index), Some((token, lease_end)))
             }
-            Taken::Gone(ref gone) => {
-                let departed = &*gone.departed;
+            Taken::Popped(ref popped) => {
+                let departed = &*popped.departed;
                 let (id, body) = (departed.id(), departed.body());
-                (gone.queue, id, body, departed.history.as_ref(), gone.due, None)
+                (popped.queue, id, body, departed.history.as_ref(), popped.due, None)
             }
         };
         let queue = store.queue(queue);
@@ -145,43 +145,43 @@ impl Taken {
 
 impl Unsent {
     pub fn new(hasher: RandomState) -> Unsent {
-        Unsent { in_hand: HashMap::with_hasher(hasher), returning: VecDeque::new() }
+        Unsent { clients: HashMap::with_hasher(hasher), returning: VecDeque::new() }
     }
 
-    /// Whether nothing is in hand, and nothing goes back.
+    /// Whether nothing is unsent, and nothing goes back.
     pub fn is_empty(&self) -> bool {
-        self.in_hand.is_empty() && self.returning.is_empty()
+        self.clients.is_empty() && self.returning.is_empty()
     }
 
     /// From here on this reply is in `client`'s hand.
     pub fn push(&mut self, client: ClientId, reply: Vec<Taken>) {
-        self.in_hand.entry(client).or_default().push(reply);
+        self.clients.entry(client).or_default().push(reply);
     }
 
     /// All that was handed to `client` is on its way.
     pub fn sent(&mut self, client: ClientId) {
-        if !self.in_hand.is_empty() {
-            self.in_hand.remove(&client);
+        if !self.clients.is_empty() {
+            self.clients.remove(&client);
         }
     }
 
     /// The oldest `replies` that handed jobs to `client` are on their way.
     pub fn sent_first(&mut self, client: ClientId, replies: usize) {
-        let Some(in_hand) = self.in_hand.get_mut(&client) else { return };
-        in_hand.drop_first(replies);
-        if in_hand.replies.is_empty() {
-            self.in_hand.remove(&client);
+        let Some(unsent) = self.clients.get_mut(&client) else { return };
+        unsent.drop_first(replies);
+        if unsent.replies.is_empty() {
+            self.clients.remove(&client);
         }
     }
 
     /// Bytes held for what is in `client`'s hand.
     pub fn bytes(&self, client: ClientId) -> usize {
-        self.in_hand.get(&client).map_or(0, |in_hand| in_hand.bytes)
+        self.clients.get(&client).map_or(0, |unsent| unsent.bytes)
     }
 
     /// What is in `client`'s hand goes back.
     pub fn give_back(&mut self, client: ClientId) {
-        if let Some(InHand { replies, bytes }) = self.in_hand.remove(&client) {
+        if let Some(UnsentReplies { replies, bytes }) = self.clients.remove(&client) {
             let first = Vec::new().into_iter();
             self.returning.push_back(Returning { first, replies, bytes });
         }

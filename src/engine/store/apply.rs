@@ -80,12 +80,12 @@ impl Store {
                     self.fall_due(queue, side_of(left), at_ms);
                 }
             }
-            Fact::Leased { queue, token, lease_end, bound, prompt, .. } => {
+            Fact::Leased { queue, token, lease_end, bound, on_time, .. } => {
                 self.lease(queue, found(at), token, lease_end, bound, now);
-                self.note_delivery(queue, found(at), prompt, now);
+                self.note_delivery(queue, found(at), on_time, now);
             }
-            Fact::Popped { queue, window_end, prompt, .. } => {
-                self.note_delivery(queue, found(at), prompt, now);
+            Fact::Popped { queue, window_end, on_time, .. } => {
+                self.note_delivery(queue, found(at), on_time, now);
                 let (job, history) = self.end(queue, found(at), window_end, at_ms);
                 applied.gone = Some(Box::new(self.jobs.part_with(job, history)));
             }
@@ -175,7 +175,7 @@ impl Store {
         self.hold(queue, weight);
         let queue_ref = self.queue_mut(queue);
         queue_ref.totals.added += 1;
-        queue_ref.lookalikes |= !made && id.len() == token::ID_BYTES;
+        queue_ref.generated_form |= !made && id.len() == token::ID_BYTES;
         if ready {
             self.make_ready(queue, index, side_of(left), due, added);
         } else {
@@ -285,8 +285,8 @@ impl Store {
         self.count(queue, Stage::Leased, index, 1);
     }
 
-    fn note_delivery(&mut self, queue: QueueNo, index: JobIndex, prompt: bool, now: Micros) {
-        let late_us = prompt.then(|| now.0.saturating_sub(self.due(index).start().0));
+    fn note_delivery(&mut self, queue: QueueNo, index: JobIndex, on_time: bool, now: Micros) {
+        let late_us = on_time.then(|| now.0.saturating_sub(self.due(index).start().0));
         let queue_ref = self.queue_mut(queue);
         queue_ref.totals.delivered += 1;
         if let Some(late_us) = late_us {

@@ -73,7 +73,7 @@ impl Queue {
     }
 
     /// Whether anything set could keep its ready jobs from being taken.
-    pub fn could_hold_back(&self) -> bool {
+    pub fn could_throttle(&self) -> bool {
         self.pauses.out != Default::default()
             || self.max_leased().is_some()
             || self.rate().is_some()

@@ -66,7 +66,7 @@ pub struct Queue {
     pub dead: List,
     /// A client has chosen an id of the length of server-made ones, so that a new number's id may
     /// be taken. Without it there is nothing to look up.
-    pub lookalikes: bool,
+    pub generated_form: bool,
     /// What was purged and is not freed yet.
     pub purging: Option<Box<Purging>>,
     /// Bytes counted for jobs and windows.
@@ -79,7 +79,7 @@ pub struct Queue {
     /// When slots of its delayed jobs are to be opened ahead of their time; none is `NEVER`.
     pub opening: Millis,
     /// A setting or a pause may keep its ready jobs from being taken.
-    pub holds_back: bool,
+    pub throttles: bool,
 
     // Volatile.
     /// Which binding of its number this is: numbers are bound again, births never repeat.
@@ -117,7 +117,7 @@ pub struct Aside {
     /// Who waits for its jobs: the number of a line.
     pub line: Option<u32>,
     /// The places that were given before this step.
-    pub stale: Stale,
+    pub earlier: EarlierPlaces,
     /// What its deliveries have used up of its rate.
     pub pace: Pace,
     /// Hand-offs since the start that went back.
@@ -126,14 +126,14 @@ pub struct Aside {
 
 /// Places that were given in earlier steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stale {
+pub struct EarlierPlaces {
     first: i64,
     last: i64,
 }
 
-impl Stale {
+impl EarlierPlaces {
     /// All places.
-    pub const ALL: Stale = Stale { first: i64::MIN, last: i64::MAX };
+    pub const ALL: EarlierPlaces = EarlierPlaces { first: i64::MIN, last: i64::MAX };
 
     /// A place is given, at the tail or at the head.
     pub fn give(&mut self, place: i64) {
@@ -150,9 +150,9 @@ impl Stale {
     }
 }
 
-impl Default for Stale {
-    fn default() -> Stale {
-        Stale::ALL
+impl Default for EarlierPlaces {
+    fn default() -> EarlierPlaces {
+        EarlierPlaces::ALL
     }
 }
 
@@ -184,12 +184,12 @@ impl Queue {
             ready: ReadyOrder::default(),
             dead: List::new(),
             purging: None,
-            lookalikes: false,
+            generated_form: false,
             bytes: 0,
             weights: Weights::default(),
             wake: NEVER,
             opening: NEVER,
-            holds_back: false,
+            throttles: false,
             born,
             version: 0,
             wake_key: 0,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::hash::{Hasher, wide};
 use crate::engine::store::jobs::index::Table;
-use crate::engine::store::jobs::slots::Numbered;
+use crate::engine::store::jobs::slots::Slots;
 use crate::engine::store::queue::{Aside, Marks, NEVER, Queue};
 use crate::engine::store::snapshot::record;
 use crate::ids::{DATABASES, Db, QueueNo};
@@ -18,7 +18,7 @@ use crate::wheel::{Peek, Timers, Wheel};
 #[derive(Debug, Default)]
 pub(super) struct Database {
     /// By the part of their number that [`place_of`] gives.
-    pub(super) queues: Numbered<Box<Queue>>,
+    pub(super) queues: Slots<Box<Queue>>,
     /// Queue numbers by name.
     names: Table,
     /// One timer per queue, for its next wake-up.
@@ -249,7 +249,7 @@ impl Store {
         self.bytes -= queue.own_bytes();
         let image_before = record::more_bytes(queue);
         change(queue);
-        queue.holds_back = queue.could_hold_back();
+        queue.throttles = queue.could_throttle();
         let image_after = record::more_bytes(queue);
         queue.image_bytes = queue.image_bytes + image_after - image_before;
         *image_bytes = *image_bytes + image_after - image_before;
@@ -286,7 +286,7 @@ impl Store {
         let (db, place) = place_of(number);
         let Database { queues, names, image_bytes, .. } = &mut self.databases[db];
         let hash_of =
-            |queues: &Numbered<Box<Queue>>, number| wide(name_hash(queues, &self.hasher, number));
+            |queues: &Slots<Box<Queue>>, number| wide(name_hash(queues, &self.hasher, number));
         let hash = hash_of(queues, number.0);
         let removed = names.remove(hash, number.0, |number| hash_of(queues, number));
         assert!(removed, "a bound queue is found by its name");
@@ -354,7 +354,7 @@ pub(super) fn bound_in(databases: &mut [Database], number: QueueNo) -> &mut Queu
     databases[db].queues.get_mut(place).expect("the queue's number is bound")
 }
 
-fn name_hash(queues: &Numbered<Box<Queue>>, hasher: &Hasher, number: u32) -> u32 {
+fn name_hash(queues: &Slots<Box<Queue>>, hasher: &Hasher, number: u32) -> u32 {
     let queue = queues.get(place_of(QueueNo(number)).1).expect("a listed queue is bound");
     hasher.name(&queue.name)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::store::jobs::slots::Numbered;
+use crate::engine::store::jobs::slots::Slots;
 use crate::engine::store::queue::Queue;
 
 /// Removed queues. Putting any number of them here is O(1).
@@ -10,7 +10,7 @@ use crate::engine::store::queue::Queue;
 pub struct Graveyard {
     graves: VecDeque<Box<Queue>>,
     /// Whole databases.
-    flushed: Vec<Numbered<Box<Queue>>>,
+    flushed: Vec<Slots<Box<Queue>>>,
     /// Other graveyards.
     others: Vec<Graveyard>,
 }
@@ -27,7 +27,7 @@ impl Graveyard {
     }
 
     /// Adds all queues of a database.
-    pub fn put_all(&mut self, queues: Numbered<Box<Queue>>) {
+    pub fn put_all(&mut self, queues: Slots<Box<Queue>>) {
         if queues.len() > 0 {
             self.flushed.push(queues);
         }

@@ -1,6 +1,6 @@
 //! From facts to events, while somebody wants to hear of them.
 
-use crate::engine::model::event::{Event, Events, Told};
+use crate::engine::model::event::{Event, Events, Happened};
 use crate::engine::model::fact::{Destination, Fact, FactId};
 use crate::engine::model::token;
 use crate::engine::store::jobs::{JobIndex, Stage};
@@ -8,10 +8,10 @@ use crate::engine::store::{Located, Store};
 use crate::ids::QueueNo;
 
 /// Notes what a fact that is about to be applied tells.
-pub fn tell(events: &mut Events, store: &Store, fact: &Fact<'_>, at: Located) {
-    let mut tell_of = |event, queue, id: &[u8]| {
+pub fn push(events: &mut Events, store: &Store, fact: &Fact<'_>, at: Located) {
+    let mut push_of = |event, queue, id: &[u8]| {
         let queue = store.queue(queue);
-        events.push(Told { event, db: queue.db, queue: &queue.name, id });
+        events.push(Happened { event, db: queue.db, queue: &queue.name, id });
     };
     match *fact {
         Fact::Added { queue, id, ready, .. } => {
@@ -23,50 +23,50 @@ pub fn tell(events: &mut Events, store: &Store, fact: &Fact<'_>, at: Located) {
                     &written[..]
                 }
             };
-            tell_of(Event::Added, queue, id);
+            push_of(Event::Added, queue, id);
             if ready {
-                tell_of(Event::Due, queue, id);
+                push_of(Event::Due, queue, id);
             }
         }
         Fact::Leased { queue, id, .. } | Fact::Popped { queue, id, .. } => {
-            tell_of(Event::Delivered, queue, id);
+            push_of(Event::Delivered, queue, id);
         }
-        Fact::Acked { queue, id, .. } => tell_of(Event::Acked, queue, id),
+        Fact::Acked { queue, id, .. } => push_of(Event::Acked, queue, id),
         Fact::Nacked { queue, id, to, .. } => {
-            tell_of(Event::Nacked, queue, id);
+            push_of(Event::Nacked, queue, id);
             if let Destination::Dead { .. } = to {
-                tell_of(Event::Dead, queue, id);
+                push_of(Event::Dead, queue, id);
             }
         }
         Fact::LeaseOver { queue, id, to: Destination::Dead { .. }, .. } => {
-            tell_of(Event::Dead, queue, id);
+            push_of(Event::Dead, queue, id);
         }
-        Fact::Expired { queue, id, .. } => tell_of(Event::Expired, queue, id),
+        Fact::Expired { queue, id, .. } => push_of(Event::Expired, queue, id),
         Fact::Rescheduled { queue, id, ready: true, .. }
-        | Fact::Redriven { queue, id, ready: true, .. } => tell_of(Event::Due, queue, id),
+        | Fact::Redriven { queue, id, ready: true, .. } => push_of(Event::Due, queue, id),
         // An id that is still taken is no job.
-        Fact::Deleted { queue, id } if is_job(store, at) => tell_of(Event::Deleted, queue, id),
+        Fact::Deleted { queue, id } if is_job(store, at) => push_of(Event::Deleted, queue, id),
         // At once, whatever their number: the ids are not looked at.
-        Fact::Purged { queue, count, .. } if count > 0 => tell_of(Event::Deleted, queue, b""),
+        Fact::Purged { queue, count, .. } if count > 0 => push_of(Event::Deleted, queue, b""),
         Fact::QueueRemoved { queue } if store.queue(queue).exists() => {
-            tell_of(Event::Removed, queue, b"");
+            push_of(Event::Removed, queue, b"");
         }
         Fact::Renamed { queue, name, .. } => {
-            tell_of(Event::RenamedFrom, queue, b"");
+            push_of(Event::RenamedFrom, queue, b"");
             let db = store.queue(queue).db;
-            events.push(Told { event: Event::RenamedTo, db, queue: name, id: b"" });
+            events.push(Happened { event: Event::RenamedTo, db, queue: name, id: b"" });
         }
         Fact::QueueBound { db, name, .. } => {
-            events.push(Told { event: Event::Begun, db, queue: name, id: b"" });
+            events.push(Happened { event: Event::Begun, db, queue: name, id: b"" });
         }
         _ => {}
     }
 }
 
 /// Notes that a job falls due.
-pub fn tell_due(events: &mut Events, store: &Store, queue: QueueNo, index: JobIndex) {
+pub fn push_due(events: &mut Events, store: &Store, queue: QueueNo, index: JobIndex) {
     let (queue, id) = (store.queue(queue), store.jobs().id(index));
-    events.push(Told { event: Event::Due, db: queue.db, queue: &queue.name, id });
+    events.push(Happened { event: Event::Due, db: queue.db, queue: &queue.name, id });
 }
 
 fn is_job(store: &Store, at: Located) -> bool {

@@ -4,7 +4,7 @@
 
 /// Counts of values in µs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Spread {
+pub struct CounterHistogram {
     /// Upper bounds, inclusive, rising.
     bounds: &'static [u64],
     /// One for each bound, and one for what is above all.
@@ -12,10 +12,10 @@ pub struct Spread {
     sum: u64,
 }
 
-impl Spread {
+impl CounterHistogram {
     /// Nothing counted. `bounds` are in µs, rising, each inclusive.
-    pub fn new(bounds: &'static [u64]) -> Spread {
-        Spread { bounds, counts: vec![0; bounds.len() + 1].into(), sum: 0 }
+    pub fn new(bounds: &'static [u64]) -> CounterHistogram {
+        CounterHistogram { bounds, counts: vec![0; bounds.len() + 1].into(), sum: 0 }
     }
 
     /// Counts a value. Small values are found first.
@@ -26,9 +26,9 @@ impl Spread {
     }
 
     /// As one that was counted elsewhere; `counts` has one more than `bounds`.
-    pub fn of(bounds: &'static [u64], counts: Box<[u64]>, sum_us: u64) -> Spread {
+    pub fn of(bounds: &'static [u64], counts: Box<[u64]>, sum_us: u64) -> CounterHistogram {
         assert_eq!(counts.len(), bounds.len() + 1, "a count for each bound and one beyond");
-        Spread { bounds, counts, sum: sum_us }
+        CounterHistogram { bounds, counts, sum: sum_us }
     }
 
     /// Each bound with how many values are not above it.
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_bound_belongs_to_what_is_below_it() {
-        let mut spread = Spread::new(&[10, 100]);
+        let mut spread = CounterHistogram::new(&[10, 100]);
         for value in [0, 10, 11, 100, 101, u64::MAX - 300] {
             spread.record(value);
         }
@@ -65,6 +65,6 @@ mod tests {
         assert_eq!((spread.count(), spread.sum_us()), (6, u64::MAX - 78));
         spread.record(79);
         assert_eq!(spread.sum_us(), u64::MAX, "the sum stays at its end");
-        assert_eq!(Spread::of(&[10, 100], [2, 3, 2].into(), u64::MAX), spread);
+        assert_eq!(CounterHistogram::of(&[10, 100], [2, 3, 2].into(), u64::MAX), spread);
     }
 }

@@ -4,7 +4,7 @@
 use crate::engine::model::fact::{Destination, Fact};
 use crate::engine::store::jobs::Stage;
 use crate::engine::store::{Located, Store};
-use crate::engine::watch::histogram::Spread;
+use crate::engine::watch::histogram::CounterHistogram;
 use crate::time::Micros;
 
 /// Upper bounds of [`Tally::held`], µs: 1 ms to a day.
@@ -60,7 +60,7 @@ pub struct Tally {
     /// Dead letters that were given another try.
     pub redriven: u64,
     /// From the delivery to the ACK.
-    pub held: Spread,
+    pub held: CounterHistogram,
 }
 
 impl Default for Tally {
@@ -80,7 +80,7 @@ impl Default for Tally {
             died: 0,
             dropped: 0,
             redriven: 0,
-            held: Spread::new(&HELD_US),
+            held: CounterHistogram::new(&HELD_US),
         }
     }
 }

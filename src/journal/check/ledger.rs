@@ -205,7 +205,7 @@ mod tests {
             token: crate::ids::Token(1),
             lease_end: Millis(9),
             bound: false,
-            prompt: false,
+            on_time: false,
         };
         let of = Policy {
             attempts: 1,

@@ -76,14 +76,14 @@ impl<'a> Fields<'a> {
                 self.queue(queue).put("place", Place(place)).put("count", Count(count.into()));
                 self.put("left", Flag(left))
             }
-            Fact::Leased { queue, id, token, lease_end, bound, prompt } => {
+            Fact::Leased { queue, id, token, lease_end, bound, on_time } => {
                 self.job(queue, id).put("token", Value::digits(token.0));
                 self.put("lease_end", At(lease_end));
-                self.put("bound", Flag(bound)).put("prompt", Flag(prompt))
+                self.put("bound", Flag(bound)).put("prompt", Flag(on_time))
             }
-            Fact::Popped { queue, id, window_end, prompt } => {
+            Fact::Popped { queue, id, window_end, on_time } => {
                 self.job(queue, id).put("window_end", Value::at_or_none(window_end));
-                self.put("prompt", Flag(prompt))
+                self.put("prompt", Flag(on_time))
             }
             Fact::Unpopped { queue, image } => self.popped(queue, image),
             Fact::Acked { queue, id, window_end } | Fact::Expired { queue, id, window_end } => {
@@ -234,7 +234,8 @@ impl<'a> Fields<'a> {
         self.queue(image.number).put("totals", Value::Fields(counted));
         self.put("sequence", Value::Place(image.sequence));
         self.put("last_place", Value::Place(image.last_place));
-        self.put("used", Value::At(image.used)).put("lookalikes", Value::Flag(image.lookalikes));
+        self.put("used", Value::At(image.used))
+            .put("lookalikes", Value::Flag(image.generated_form));
         let lateness = image.lateness.as_ref().map_or(Value::Null, |lateness| {
             let buckets = Value::Pairs(lateness.filled().collect());
             Value::Fields(vec![("buckets", buckets), ("max", Value::Count(lateness.max()))])

@@ -8,7 +8,7 @@ mod text;
 pub mod top;
 
 use super::snapshot::Snapshot;
-use crate::engine::watch::histogram::Spread;
+use crate::engine::watch::histogram::CounterHistogram;
 use families::FAMILIES;
 use std::ops::Deref;
 pub use text::Format;
@@ -33,11 +33,11 @@ pub struct Scrape {
     /// Requests are served: nothing is loading, failed or stopping.
     pub ready: bool,
     /// How late jobs left.
-    pub lateness: Spread,
+    pub lateness: CounterHistogram,
     /// How long syncs took.
-    pub syncs: Spread,
+    pub syncs: CounterHistogram,
     /// How long turns took.
-    pub turns: Spread,
+    pub turns: CounterHistogram,
     /// Queues with lines of their own, by database and name.
     pub rows: Vec<Row>,
     /// The other queues together.

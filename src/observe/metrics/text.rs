@@ -3,7 +3,7 @@
 use super::Scrape;
 use super::families::{Family, Kind};
 use super::label::escape_into;
-use crate::engine::watch::histogram::Spread;
+use crate::engine::watch::histogram::CounterHistogram;
 use std::fmt::Write;
 
 /// Which text.
@@ -124,7 +124,7 @@ impl<'a> Page<'a> {
     }
 
     /// The samples of a histogram, in seconds.
-    pub(super) fn spread(&mut self, spread: &Spread) {
+    pub(super) fn spread(&mut self, spread: &CounterHistogram) {
         for (bound_us, count) in spread.below() {
             let labels = format!("le=\"{:?}\"", bound_us as f64 / 1e6);
             self.line("_bucket", &labels, Value::Count(count));

@@ -23,13 +23,13 @@ pub struct Unsent {
     /// The piece that is being written.
     last: BytesMut,
     /// How much of the oldest piece has left: always less than all of it.
-    gone_bytes: usize,
+    sent_bytes: usize,
 }
 
 impl Unsent {
     /// How many bytes there are.
     pub fn len(&self) -> usize {
-        self.full_bytes + self.last.len() - self.gone_bytes
+        self.full_bytes + self.last.len() - self.sent_bytes
     }
 
     /// Whether all has left.
@@ -50,7 +50,7 @@ impl Unsent {
 
     /// Bytes in the piece that is being written.
     pub fn last_bytes(&self) -> usize {
-        let gone = if self.full.is_empty() { self.gone_bytes } else { 0 };
+        let gone = if self.full.is_empty() { self.sent_bytes } else { 0 };
         self.last.len() - gone
     }
 
@@ -97,19 +97,19 @@ impl Unsent {
     /// The oldest bytes that stand together, at most so many.
     pub fn first(&self, bytes_max: usize) -> &[u8] {
         let piece = self.full.front().unwrap_or(&self.last);
-        let bytes = &piece[self.gone_bytes..];
+        let bytes = &piece[self.sent_bytes..];
         &bytes[..bytes.len().min(bytes_max)]
     }
 
     /// The oldest `count` bytes have left.
     pub fn drop_first(&mut self, count: usize, buffers: &mut Buffers) {
-        self.gone_bytes += count;
-        self.drop_gone(buffers);
+        self.sent_bytes += count;
+        self.drop_sent(buffers);
     }
 
     /// Takes away all but the oldest `count` bytes and returns them.
     pub fn split_off(&mut self, count: usize, buffers: &mut Buffers) -> BytesMut {
-        let mut kept = count + self.gone_bytes;
+        let mut kept = count + self.sent_bytes;
         let mut rest = BytesMut::new();
         let mut full = std::mem::take(&mut self.full);
         (self.full_bytes, self.full_room) = (0, 0);
@@ -125,15 +125,15 @@ impl Unsent {
         rest.extend_from_slice(&last[kept..]);
         last.truncate(kept);
         self.last = last;
-        self.drop_gone(buffers);
+        self.drop_sent(buffers);
         rest
     }
 
     #[cfg(test)]
     pub fn to_vec(&self) -> Vec<u8> {
-        let mut all = Vec::with_capacity(self.len() + self.gone_bytes);
+        let mut all = Vec::with_capacity(self.len() + self.sent_bytes);
         self.full.iter().chain([&self.last]).for_each(|piece| all.extend_from_slice(piece));
-        all.split_off(self.gone_bytes)
+        all.split_off(self.sent_bytes)
     }
 
     /// Forgets all; buffers go back to `buffers`.
@@ -143,11 +143,11 @@ impl Unsent {
     }
 
     /// Gives back the pieces that have left.
-    fn drop_gone(&mut self, buffers: &mut Buffers) {
+    fn drop_sent(&mut self, buffers: &mut Buffers) {
         while let Some(piece) = self.full.front()
-            && self.gone_bytes >= piece.len()
+            && self.sent_bytes >= piece.len()
         {
-            self.gone_bytes -= piece.len();
+            self.sent_bytes -= piece.len();
             self.full_bytes -= piece.len();
             self.full_room -= piece.capacity();
             buffers.put(self.full.pop_front().expect("it was looked at"));
@@ -156,9 +156,9 @@ impl Unsent {
             if self.full.capacity() > 0 {
                 self.full = VecDeque::new();
             }
-            if self.gone_bytes == self.last.len() {
+            if self.sent_bytes == self.last.len() {
                 buffers.put(std::mem::take(&mut self.last));
-                self.gone_bytes = 0;
+                self.sent_bytes = 0;
             }
         }
     }

@@ -13,7 +13,7 @@ mod room;
 use crate::command::spec::action::WaitAof;
 use crate::config::Config;
 use crate::engine::room::Flow;
-use crate::engine::watch::histogram::Spread;
+use crate::engine::watch::histogram::CounterHistogram;
 use crate::engine::{Engine, Facts, Settings};
 use crate::error::Misconf;
 use crate::ids::{ClientId, Index};
@@ -317,10 +317,10 @@ impl Durability {
     }
 
     /// How long syncs took.
-    pub fn syncs(&self) -> Spread {
+    pub fn syncs(&self) -> CounterHistogram {
         match &self.journaling {
             Journaling::Running(running) => running.journal.shared().syncs(),
-            _ => Spread::new(&SYNC_US),
+            _ => CounterHistogram::new(&SYNC_US),
         }
     }
 

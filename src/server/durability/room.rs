@@ -54,7 +54,7 @@ impl Running {
                 Room { bytes, reserve_bytes, base_bytes_max: 0, cause: Some(Arc::clone(cause)) }
             }
         };
-        if self.journal.is_stuck(mono_us) { Flow::Held { room } } else { Flow::Running { room } }
+        if self.journal.is_stuck(mono_us) { Flow::Stalled { room } } else { Flow::Running { room } }
     }
 
     /// What there is on the disk. Other programs' files are looked at every second.

@@ -5,7 +5,7 @@ use crate::command::CommandSpec;
 use crate::command::spec::action;
 use crate::config::events::Notify;
 use crate::engine::Engine;
-use crate::engine::model::event::{Event, Events, Told};
+use crate::engine::model::event::{Event, Events, Happened};
 use crate::ids::Db;
 use crate::limits::{
     COMPARED_PER_NAME, DELIVERIES_PER_TURN, DELIVERY_BYTES_PER_TURN, EVENT_BYTES_MAX,
@@ -108,9 +108,9 @@ impl Messages {
     fn publish_event(&mut self, notify: &Notify) -> bool {
         let Some(batch) = self.batches.front_mut() else { return false };
         let before = batch.events.len_bytes();
-        if let Some(told) = batch.events.take() {
+        if let Some(happened) = batch.events.take() {
             self.pubsub.turn = batch.turn;
-            publish(&told, notify, &mut self.pubsub);
+            publish(&happened, notify, &mut self.pubsub);
         }
         self.event_bytes -= before - batch.events.len_bytes();
         if batch.events.is_empty() {
@@ -161,8 +161,8 @@ impl Messages {
 }
 
 /// Publishes an event on the channels that are switched on. Costs a few look-ups where nobody listens.
-fn publish(told: &Told<'_>, notify: &Notify, pubsub: &mut PubSub) {
-    let &Told { event, db, queue, id } = told;
+fn publish(happened: &Happened<'_>, notify: &Notify, pubsub: &mut PubSub) {
+    let &Happened { event, db, queue, id } = happened;
     let wanted = match event {
         Event::Removed | Event::RenamedFrom | Event::RenamedTo => notify.queues,
         Event::Begun => notify.begun,

@@ -360,13 +360,13 @@ impl Outputs {
 }
 
 impl reply::Outbox for Outputs {
-    fn prompt(&mut self, client: ClientId, due: &[Millis]) {
+    fn on_time(&mut self, client: ClientId, due: &[Millis]) {
         let Some(slot) = self.slot(client) else { return };
         let output = &mut self.by_slot[slot as usize];
         match output.muted {
             // Nothing of it leaves; it is as late as it will be.
             true => self.left.extend_from_slice(due),
-            false => output.hand_over_promptly(due),
+            false => output.hand_over_on_time(due),
         }
     }
 
@@ -435,12 +435,12 @@ mod tests {
         hand(&mut outputs);
         assert_eq!(outputs.sent(SLOT, 3), 0);
         assert_eq!(outputs.sent(SLOT, 2), 0);
-        assert!(outputs.at(SLOT).has_jobs_in_hand());
+        assert!(outputs.at(SLOT).has_unsent_jobs());
         assert_eq!(outputs.sent(SLOT, 1), 1);
         let left = outputs.unsent_bytes(SLOT);
         // The second is as long as the first: its first byte is the one behind it.
         assert_eq!(outputs.sent(SLOT, left / 2), 0);
-        assert!(outputs.at(SLOT).has_jobs_in_hand(), "the second has not begun to leave");
+        assert!(outputs.at(SLOT).has_unsent_jobs(), "the second has not begun to leave");
         assert_eq!(outputs.sent(SLOT, 1), 1);
         hand(&mut outputs);
         let left = outputs.unsent_bytes(SLOT);
@@ -470,7 +470,7 @@ mod tests {
         let mut outputs = outputs();
         outputs.encoder(CLIENT).ok();
         for due in [7, 9] {
-            outputs.prompt(CLIENT, &[Millis(due), Millis(due)]);
+            outputs.on_time(CLIENT, &[Millis(due), Millis(due)]);
             hand(&mut outputs);
         }
         outputs.sent(SLOT, "+OK\r\n".len());
@@ -479,7 +479,7 @@ mod tests {
         assert_eq!(outputs.left, [Millis(7), Millis(7)]);
         // What leaves nothing behind on the wire is as late as it will be.
         outputs.set_muted(CLIENT, true);
-        outputs.prompt(CLIENT, &[Millis(8)]);
+        outputs.on_time(CLIENT, &[Millis(8)]);
         assert_eq!(outputs.left[2..], [Millis(8)]);
         let left = outputs.unsent_bytes(SLOT);
         outputs.sent(SLOT, left);
@@ -492,7 +492,7 @@ mod tests {
         outputs.set_muted(CLIENT, true);
         hand(&mut outputs);
         assert_eq!(outputs.unsent_bytes(SLOT), 0);
-        assert!(!outputs.at(SLOT).has_jobs_in_hand());
+        assert!(!outputs.at(SLOT).has_unsent_jobs());
         assert_eq!(outputs.unheard, [SLOT]);
     }
 
@@ -561,7 +561,7 @@ mod tests {
         reply(&mut outputs, "lost", true, true);
         reply(&mut outputs, "read", true, false);
         reply(&mut outputs, "PONG", false, false);
-        // A waiter's job is lost, too, and is not in hand any more.
+        // A waiter's job is lost, too, and is not unsent any more.
         outputs.set_waiting(CLIENT);
         hand(&mut outputs);
         outputs.gate.end_turn();
@@ -571,7 +571,7 @@ mod tests {
         let lost = "-MISCONF broken\r\n";
         assert_eq!(text, format!("+safe\r\n{lost}+read\r\n+PONG\r\n{lost}"));
         assert_eq!(outputs.sendable_bytes(SLOT), text.len());
-        assert!(!outputs.at(SLOT).has_jobs_in_hand() && !outputs.gate.has_waiting());
+        assert!(!outputs.at(SLOT).has_unsent_jobs() && !outputs.gate.has_waiting());
     }
 
     /// What somebody else is told, with the turn it rests on.

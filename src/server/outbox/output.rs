@@ -23,7 +23,7 @@ pub struct Output {
     /// was ever written to the client.
     handed_at: VecDeque<u64>,
     /// When jobs in them fell due for which the client was waiting then, and where their reply begins.
-    prompt: VecDeque<(u64, Millis)>,
+    on_time: VecDeque<(u64, Millis)>,
     /// How much the kernel has taken.
     pub(super) sent_bytes: u64,
     /// The first of those replies goes to a client that had been waiting, perhaps for long: its
@@ -48,7 +48,7 @@ pub(super) enum Handed {
 
 impl Output {
     /// Whether replies that hand over jobs have not begun to leave.
-    pub fn has_jobs_in_hand(&self) -> bool {
+    pub fn has_unsent_jobs(&self) -> bool {
         !self.handed_at.is_empty()
     }
 
@@ -62,7 +62,7 @@ impl Output {
         self.unsent.held_bytes()
             + self.gated.bytes()
             + self.handed_at.capacity() * size_of::<u64>()
-            + self.prompt.capacity() * size_of::<(u64, Millis)>()
+            + self.on_time.capacity() * size_of::<(u64, Millis)>()
             + self.call.as_ref().map_or(0, |call| call.bytes())
     }
 
@@ -82,9 +82,9 @@ impl Output {
     }
 
     /// The reply that is written next hands over jobs that fell due then, on time.
-    pub(super) fn hand_over_promptly(&mut self, due: &[Millis]) {
+    pub(super) fn hand_over_on_time(&mut self, due: &[Millis]) {
         let at = self.end();
-        self.prompt.extend(due.iter().map(|due| (at, *due)));
+        self.on_time.extend(due.iter().map(|due| (at, *due)));
     }
 
     /// The kernel took `count` bytes. Returns how many replies that hand over jobs began to leave with them;
@@ -103,14 +103,14 @@ impl Output {
             // A pipeline had taken many.
             self.handed_at = VecDeque::new();
         }
-        while let Some((at, due)) = self.prompt.front().copied()
+        while let Some((at, due)) = self.on_time.front().copied()
             && at < self.sent_bytes
         {
-            self.prompt.pop_front();
+            self.on_time.pop_front();
             left.push(due);
         }
-        if self.prompt.is_empty() && self.prompt.capacity() > HANDED_KEPT {
-            self.prompt = VecDeque::new();
+        if self.on_time.is_empty() && self.on_time.capacity() > HANDED_KEPT {
+            self.on_time = VecDeque::new();
         }
         begun
     }
@@ -144,7 +144,7 @@ impl Output {
         }
         let handed = self.handed_at.iter().any(|at| *at >= first);
         self.handed_at.retain(|at| *at < first);
-        self.prompt.retain(|(at, _)| *at < first);
+        self.on_time.retain(|(at, _)| *at < first);
         handed
     }
 }

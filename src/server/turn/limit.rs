@@ -9,7 +9,7 @@ impl Turns {
     pub(in crate::server) fn account(&mut self, slot: u32) {
         let unsent_bytes = self.core.outputs.unsent_bytes(slot) as u64;
         let output_bytes = self.core.outputs.held_bytes(slot);
-        let has_jobs = self.core.outputs.at(slot).has_jobs_in_hand();
+        let has_jobs = self.core.outputs.at(slot).has_unsent_jobs();
         let Some(client) = self.clients.get_mut(slot) else { return };
         let waiting_bytes = match self.core.outputs.is_waiting(slot) {
             true => self.core.engine.waiting_bytes(client.id),
@@ -20,11 +20,11 @@ impl Turns {
             true => self.core.messages.pubsub.bytes(client.id),
             false => 0,
         };
-        let in_hand_bytes = match has_jobs {
-            true => self.core.engine.in_hand_bytes(client.id),
+        let unsent_jobs_bytes = match has_jobs {
+            true => self.core.engine.unsent_jobs_bytes(client.id),
             false => 0,
         };
-        let replies = output_bytes + in_hand_bytes;
+        let replies = output_bytes + unsent_jobs_bytes;
         let bound_bytes = self.core.engine.bound_bytes(client.id);
         let bytes =
             client.held_bytes() + replies + waiting_bytes + subscription_bytes + bound_bytes;

@@ -2,7 +2,7 @@
 //! what a scrape wants is collected in slices, some queues a turn.
 
 use crate::config::options::Name;
-use crate::engine::watch::histogram::Spread;
+use crate::engine::watch::histogram::CounterHistogram;
 use crate::engine::watch::survey::Walk;
 use crate::limits::SCRAPED_PER_TURN;
 use crate::observe::metrics::top::Top;
@@ -20,7 +20,7 @@ pub struct Observers {
     status: Option<Arc<StatusBoard>>,
     supervisor: Option<Supervisor>,
     sent: Option<Standing>,
-    turns: Spread,
+    turns: CounterHistogram,
     collecting: Option<Collecting>,
 }
 
@@ -41,7 +41,7 @@ impl Observers {
         if status.is_none() && supervisor.is_none() {
             return None;
         }
-        let turns = Spread::new(&TURN_US);
+        let turns = CounterHistogram::new(&TURN_US);
         Some(Box::new(Observers { status, supervisor, sent: None, turns, collecting: None }))
     }
 
@@ -131,7 +131,7 @@ impl Turns {
         self.core.durability.standing()
     }
 
-    fn scrape(&self, top: Top, turns: &Spread) -> Scrape {
+    fn scrape(&self, top: Top, turns: &CounterHistogram) -> Scrape {
         let (rows, rest) = top.finish();
         Scrape {
             all: info::snapshot(&self.core, self.clients.count()),

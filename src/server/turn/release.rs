@@ -36,7 +36,7 @@ impl Turns {
         // One that had been waiting may have left without our having noticed: its jobs would be
         // written into a closed connection and be lost, or held by a lease for nobody.
         if sendable > 0
-            && output.has_jobs_in_hand()
+            && output.has_unsent_jobs()
             && output.waited
             && !client.socket.is_peer_there()
         {

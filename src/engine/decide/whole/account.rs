@@ -315,7 +315,7 @@ impl<'e> Account<'e> {
 
     /// Whether nothing set keeps its jobs from being taken.
     pub fn gives(&self) -> bool {
-        !self.coarse && self.queues.iter().all(|queue| !queue.holds_back)
+        !self.coarse && self.queues.iter().all(|queue| !queue.throttles)
     }
 }
 

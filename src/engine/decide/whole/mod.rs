@@ -38,7 +38,7 @@ pub struct Whole<'r> {
     pub watched: &'r [(QueueName<'r>, Stamp)],
     /// What its other commands may look at and answer.
     pub beside: Needs,
-    /// What its client may come to hold for it: replies, and jobs in hand. Bytes.
+    /// What its client may come to hold for it: replies, and unsent jobs. Bytes.
     pub held_bytes_max: u64,
 }
 
@@ -60,13 +60,13 @@ impl Step<'_, '_> {
     /// Begins a transaction. Cost: about that of running it.
     pub fn begin_transaction(&mut self, whole: &Whole<'_>) -> Begun {
         self.hand_off();
-        if self.live.gate.is_short() {
+        if self.live.room.is_short() {
             // What passes of time before must not use up what it needs.
             let mut plan = Plan::new(self.store, self.live, self.now, whole.beside);
             let added = whole.requests.iter().try_for_each(|request| plan.add(request));
             let facts = if added.is_ok() { plan.facts } else { Bound::default() };
             drop(plan);
-            self.live.gate.promise(facts);
+            self.live.room.promise(facts);
         }
         for request in whole.requests {
             // What is due falls due, as before a request that is decided alone.
@@ -74,16 +74,16 @@ impl Step<'_, '_> {
                 self.queue(queue);
             });
         }
-        let deferred = self.live.gate.defers();
+        let deferred = self.live.room.defers();
         if deferred && whole.requests.iter().any(|request| self.overtakes(request)) {
-            self.live.gate.release();
+            self.live.room.release();
             return Begun::Again;
         }
         let watched = match whole.watched {
             [] => Watched::Unchanged,
             queues => self.compare(queues.iter().copied()),
         };
-        self.live.gate.release();
+        self.live.room.release();
         match watched {
             Watched::Unchanged => self.begin_planned(whole),
             Watched::Changed => Begun::Changed,
@@ -111,7 +111,7 @@ impl Step<'_, '_> {
                 Ordered::Not => return Begun::Again,
             }
         };
-        self.live.gate.begin_whole(facts);
+        self.live.room.begin_whole(facts);
         self.live.in_transaction = true;
         Begun::Begun(needs)
     }
@@ -119,7 +119,7 @@ impl Step<'_, '_> {
     /// All requests of the transaction have been decided: whoever waits for what they left is served.
     pub fn end_transaction(&mut self) {
         self.live.in_transaction = false;
-        self.live.gate.end_whole();
+        self.live.room.end_whole();
         self.hand_off();
     }
 

@@ -13,7 +13,7 @@ pub struct Needs {
     /// Bytes of the largest of them.
     pub largest_bytes: u64,
     /// Bytes of the jobs that it pops: kept until their replies have begun to leave.
-    pub in_hand_bytes: u64,
+    pub unsent_jobs_bytes: u64,
     /// Bytes of facts.
     pub facts_bytes: u64,
 }
@@ -28,7 +28,7 @@ impl Needs {
 
     /// Whether its client may hold so much.
     pub fn check_held(&self, max: u64) -> Result<(), Error> {
-        let held_bytes = self.reply_bytes.saturating_add(self.in_hand_bytes);
+        let held_bytes = self.reply_bytes.saturating_add(self.unsent_jobs_bytes);
         if held_bytes > max {
             return Err(Error::TransactionHeld { held_bytes, max });
         }

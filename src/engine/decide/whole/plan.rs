@@ -15,7 +15,7 @@ use crate::engine::model::request::{
 use crate::engine::model::token;
 use crate::engine::room::Bound;
 use crate::engine::step::Live;
-use crate::engine::step::unsent::IN_HAND_BYTES;
+use crate::engine::step::unsent::UNSENT_JOB_BYTES;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{JOB_BYTES, Stage};
 use crate::engine::store::queue::{QUEUE_BYTES, Queue};
@@ -129,7 +129,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         if self.memory > 0 {
             self.live.check_room_for(self.store, self.memory)?;
         }
-        self.live.gate.check_whole(self.store, self.facts)?;
+        self.live.room.check_whole(self.store, self.facts)?;
         Ok(())
     }
 
@@ -265,7 +265,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         let (bytes, sure) = self.take_from(from, Some(of.take), 1, true);
         self.answer(1, bytes);
         // A pop after it may take the job that these bytes are of.
-        self.needs.in_hand_bytes += bytes;
+        self.needs.unsent_jobs_bytes += bytes;
         // What it hands over may have been counted for a command before it, which took another one.
         let bytes = self.account(from).largest();
         let account = self.account(from);
@@ -319,7 +319,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         self.answer(entries, bytes);
         let found = found.min(asked);
         // Of leased jobs nothing more is held, but a pop after them may take the jobs that these bytes are of.
-        self.needs.in_hand_bytes += (1 + found) * IN_HAND_BYTES + bytes;
+        self.needs.unsent_jobs_bytes += (1 + found) * UNSENT_JOB_BYTES + bytes;
         found
     }
 
@@ -332,7 +332,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         ends: bool,
     ) -> (u64, u64) {
         let (store, now, mut expired) = (self.store, self.now, self.expired);
-        let held = self.live.gate.is_held();
+        let held = self.live.room.stalls_hand_offs();
         let account = self.account(name);
         let gives = account.gives() && account.ready.0 > 0 && !held;
         let sure = u64::from(ends && gives);

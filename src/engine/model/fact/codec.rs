@@ -70,12 +70,12 @@ impl<'a> Fact<'a> {
                 let tag = if left { DUE_LEFT } else { DUE };
                 w.head(tag, queue).u64(place as u64).u32(count)
             }
-            Fact::Leased { queue, id, token, lease_end, bound, prompt } => {
-                let flags = u8::from(bound) | (u8::from(prompt) << 1);
+            Fact::Leased { queue, id, token, lease_end, bound, on_time } => {
+                let flags = u8::from(bound) | (u8::from(on_time) << 1);
                 w.head(LEASED, queue).bytes(id).u64(token.0).u64(lease_end.0).u8(flags)
             }
-            Fact::Popped { queue, id, window_end, prompt } => {
-                w.head(POPPED, queue).bytes(id).u64(window_end.0).u8(prompt.into())
+            Fact::Popped { queue, id, window_end, on_time } => {
+                w.head(POPPED, queue).bytes(id).u64(window_end.0).u8(on_time.into())
             }
             Fact::Unleased { queue, id } => w.head(UNLEASED, queue).bytes(id),
             Fact::Unpopped { queue, image } => w.head(UNPOPPED, queue).image(&image),
@@ -159,12 +159,12 @@ impl<'a> Fact<'a> {
             LEASED => {
                 let (id, token, lease_end) = (r.bytes()?, Token(r.u64()?), r.millis()?);
                 let flags = r.u8()?;
-                let (bound, prompt) = (flags & 1 != 0, flags & 2 != 0);
-                Fact::Leased { queue, id, token, lease_end, bound, prompt }
+                let (bound, on_time) = (flags & 1 != 0, flags & 2 != 0);
+                Fact::Leased { queue, id, token, lease_end, bound, on_time }
             }
             POPPED => {
-                let (id, window_end, prompt) = (r.bytes()?, r.millis()?, r.flag()?);
-                Fact::Popped { queue, id, window_end, prompt }
+                let (id, window_end, on_time) = (r.bytes()?, r.millis()?, r.flag()?);
+                Fact::Popped { queue, id, window_end, on_time }
             }
             UNLEASED => Fact::Unleased { queue, id: r.bytes()? },
             UNPOPPED => Fact::Unpopped { queue, image: r.image()? },
@@ -299,9 +299,9 @@ mod tests {
             added(FactId::Made(7), false, true, true),
             Fact::Due { queue, place: i64::MAX, count: 1_000, left: false },
             Fact::Due { queue, place: i64::MIN, count: 1_000, left: true },
-            Fact::Leased { queue, id, token: Token(5), lease_end, bound: true, prompt: false },
-            Fact::Leased { queue, id, token: Token(5), lease_end, bound: false, prompt: true },
-            Fact::Popped { queue, id, window_end, prompt: true },
+            Fact::Leased { queue, id, token: Token(5), lease_end, bound: true, on_time: false },
+            Fact::Leased { queue, id, token: Token(5), lease_end, bound: false, on_time: true },
+            Fact::Popped { queue, id, window_end, on_time: true },
             Fact::Unleased { queue, id },
             Fact::Unpopped { queue, image },
             Fact::Unpopped { queue, image: Image { history: None, error: None, ..image } },

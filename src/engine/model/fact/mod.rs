@@ -115,7 +115,7 @@ pub enum Fact<'a> {
         /// It ends with its connection.
         bound: bool,
         /// A consumer was waiting when the job fell due: it counts for the lateness.
-        prompt: bool,
+        on_time: bool,
     },
     /// Delivered at most once: the job is gone.
     Popped {
@@ -124,7 +124,7 @@ pub enum Fact<'a> {
         /// The id stays taken until then; 0 not at all.
         window_end: Millis,
         /// As in `Leased`.
-        prompt: bool,
+        on_time: bool,
     },
     /// A lease that never left the server: back to its old place, uncounted.
     Unleased { queue: QueueNo, id: &'a [u8] },

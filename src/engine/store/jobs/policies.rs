@@ -7,7 +7,7 @@ use ahash::RandomState;
 use crate::engine::model::policy::{Policy, Steps};
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::Table;
-use crate::engine::store::jobs::slots::Numbered;
+use crate::engine::store::jobs::slots::Slots;
 use crate::engine::store::memory::allocated_bytes;
 use crate::ids::PolicyNo;
 
@@ -30,7 +30,7 @@ pub fn policy_bytes(policy: &Policy) -> u64 {
 /// Policies by number and by value, with a count of the jobs that use each.
 #[derive(Debug)]
 pub struct Policies {
-    slots: Numbered<Slot>,
+    slots: Slots<Slot>,
     /// Numbers by the hash of the policy, which stands in its slot alone.
     numbers: Table,
     hasher: RandomState,
@@ -54,7 +54,7 @@ struct Slot {
 impl Policies {
     /// None bound. The hasher's order is never looked at.
     pub fn new(hasher: RandomState) -> Policies {
-        let (slots, numbers) = (Numbered::default(), Table::default());
+        let (slots, numbers) = (Slots::default(), Table::default());
         Policies { slots, numbers, hasher, unused: BTreeMap::new(), retirements: 0 }
     }
 
@@ -183,6 +183,6 @@ impl Policies {
     }
 }
 
-fn hash_in(slots: &Numbered<Slot>, number: u32) -> u64 {
+fn hash_in(slots: &Slots<Slot>, number: u32) -> u64 {
     wide(slots.get(number).expect("a policy in the index is bound").hash)
 }

@@ -9,7 +9,7 @@ const BLOCK: usize = 256;
 
 /// Things by number.
 #[derive(Debug)]
-pub struct Numbered<T> {
+pub struct Slots<T> {
     blocks: Vec<Option<Box<Block<T>>>>,
     /// A bit per block without a free number.
     full: Vec<u64>,
@@ -24,13 +24,13 @@ struct Block<T> {
     taken: [u64; BLOCK / 64],
 }
 
-impl<T> Default for Numbered<T> {
-    fn default() -> Numbered<T> {
-        Numbered { blocks: Vec::new(), full: Vec::new(), count: 0, open: 0 }
+impl<T> Default for Slots<T> {
+    fn default() -> Slots<T> {
+        Slots { blocks: Vec::new(), full: Vec::new(), count: 0, open: 0 }
     }
 }
 
-impl<T> Numbered<T> {
+impl<T> Slots<T> {
     /// The thing with this number.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&T> {
@@ -159,7 +159,7 @@ mod tests {
     fn behaves_as_a_sorted_map_and_tells_the_lowest_free_number() {
         let mut rng = SmallRng::seed_from_u64(3);
         for round in 0..30 {
-            let (mut things, mut model) = (Numbered::default(), BTreeMap::new());
+            let (mut things, mut model) = (Slots::default(), BTreeMap::new());
             let span = [4, 300, 1_000, 40_000][round % 4];
             for _ in 0..20_000 {
                 let number = rng.random_range(0..span);

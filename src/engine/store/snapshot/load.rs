@@ -171,7 +171,7 @@ impl Loader {
         store.restore_lateness(number, image.lateness);
         let queue = store.queue_mut(number);
         (queue.totals, queue.sequence, queue.last_place) = (totals, sequence, last_place);
-        (queue.used, queue.lookalikes) = (used, image.lookalikes);
+        (queue.used, queue.generated_form) = (used, image.generated_form);
         self.standings.push(Standing::new(queue));
         Some(())
     }

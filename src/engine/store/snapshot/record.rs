@@ -116,7 +116,7 @@ fn write_counted(out: &mut impl Sink, queue: &Queue) {
         w.u64(total);
     }
     w.u64(queue.sequence as u64).u64(queue.last_place as u64).u64(queue.used.0);
-    w.u8(queue.lookalikes.into());
+    w.u8(queue.generated_form.into());
     let Some(lateness) = &queue.lateness else {
         w.u8(0);
         return;
@@ -192,7 +192,7 @@ pub struct QueueImage<'a> {
     pub sequence: i64,
     pub last_place: i64,
     pub used: Millis,
-    pub lookalikes: bool,
+    pub generated_form: bool,
     pub lateness: Option<Box<Histogram>>,
 }
 
@@ -251,7 +251,7 @@ fn read_queue<'a>(r: &mut Reader<'a>) -> Result<QueueImage<'a>, Malformed> {
         *total = r.u64()?;
     }
     let (sequence, last_place) = (r.u64()? as i64, r.u64()? as i64);
-    let (used, lookalikes, filled) = (r.millis()?, r.flag()?, r.u8()?);
+    let (used, generated_form, filled) = (r.millis()?, r.flag()?, r.u8()?);
     let mut lateness = None;
     if filled > 0 {
         let histogram: &mut Box<Histogram> = lateness.insert(Box::default());
@@ -264,7 +264,17 @@ fn read_queue<'a>(r: &mut Reader<'a>) -> Result<QueueImage<'a>, Malformed> {
         histogram.restore_max(r.u64()?);
     }
     let totals = totals_of(counted);
-    Ok(QueueImage { number, db, name, totals, sequence, last_place, used, lookalikes, lateness })
+    Ok(QueueImage {
+        number,
+        db,
+        name,
+        totals,
+        sequence,
+        last_place,
+        used,
+        generated_form,
+        lateness,
+    })
 }
 
 fn read_job<'a>(r: &mut Reader<'a>) -> Result<JobImage<'a>, Malformed> {

@@ -1,6 +1,6 @@
 //! What the turn, the writer and the keeper share.
 
-use crate::engine::watch::histogram::Spread;
+use crate::engine::watch::histogram::CounterHistogram;
 use crate::ids::Index;
 use crate::journal::commit_log::EPOCH;
 use crate::journal::{Disk, Entry, Log, Spare};
@@ -79,7 +79,7 @@ pub struct Shared {
     pub sync_began_us: AtomicU64,
     /// Syncs that took longer than a second.
     pub slow_syncs: AtomicU64,
-    syncs: Mutex<Spread>,
+    syncs: Mutex<CounterHistogram>,
     /// When the last one was over; monotonic, µs.
     pub synced_us: AtomicU64,
     /// Since when something is written and not synced; monotonic, µs; 0 for none.
@@ -119,7 +119,7 @@ impl Shared {
             awaited: AtomicU64::new(u64::MAX),
             sync_began_us: AtomicU64::new(0),
             slow_syncs: AtomicU64::new(0),
-            syncs: Mutex::new(Spread::new(&SYNC_US)),
+            syncs: Mutex::new(CounterHistogram::new(&SYNC_US)),
             synced_us: AtomicU64::new(mono_us()),
             unsynced_since_us: AtomicU64::new(0),
             synced_bytes: AtomicU64::new(0),
@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// How long syncs took so far.
-    pub fn syncs(&self) -> Spread {
+    pub fn syncs(&self) -> CounterHistogram {
         self.lock_syncs().clone()
     }
 
@@ -266,7 +266,7 @@ impl Shared {
     }
 
     /// Nobody holds it for longer than it takes to count.
-    fn lock_syncs(&self) -> MutexGuard<'_, Spread> {
+    fn lock_syncs(&self) -> MutexGuard<'_, CounterHistogram> {
         self.syncs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -16,7 +16,7 @@ fn room(bytes: u64, reserve_bytes: u64) -> Flow {
 }
 
 fn held() -> Flow {
-    Flow::Held { room: Room::UNLIMITED }
+    Flow::Stalled { room: Room::UNLIMITED }
 }
 
 fn stopped() -> Flow {
@@ -54,19 +54,19 @@ fn while_hand_offs_are_held_takers_see_nothing_and_all_else_goes_on() {
     bench.flow(held());
     bench.check(1, pop(Q, Wait::No), &["1:nil"]);
     bench.ask_in_transaction(1, pop(Q, Wait::Forever));
-    bench.told(&["1:nil"]);
+    bench.expect_events(&["1:nil"]);
     // Who is first in line for a job that was ready before it came is so when it is over.
     bench.ask(1, Request::Reserve(reserve(Q, Wait::Forever, 1)));
     bench.ask(2, pop(Q, Wait::For(20)));
     bench.ask(3, pop(Q, Wait::Forever));
     bench.at(20);
-    bench.told(&["2:nil"]);
+    bench.expect_events(&["2:nil"]);
     bench.check(9, len("q", State::Ready), &["9:2"]);
     bench.check(9, Request::Add(job("q", "c", 0)), &["9:c"]);
     bench.flow(Flow::default());
     assert_eq!(bench.engine.next_wakeup().map(|at| at.0), Some(0), "somebody is to be served");
     bench.advance(100);
-    bench.told(&["1:a#1", "3:b"]);
+    bench.expect_events(&["1:a#1", "3:b"]);
     bench.check(9, peek("q", 9), &["9:c"]);
 }
 
@@ -91,7 +91,7 @@ fn a_job_that_fell_due_for_a_held_waiter_counts_as_late() {
     bench.at(310);
     bench.flow(Flow::default());
     bench.at(310);
-    bench.told(&["1:a"]);
+    bench.expect_events(&["1:a"]);
     assert_eq!(bench.stats("q").lateness_us[3], 300_000);
     // Not one whose waiter came later than the job.
     bench.flow(held());
@@ -100,7 +100,7 @@ fn a_job_that_fell_due_for_a_held_waiter_counts_as_late() {
     bench.at(9_000);
     bench.flow(Flow::default());
     bench.at(9_000);
-    bench.told(&["1:b"]);
+    bench.expect_events(&["1:b"]);
     assert_eq!(bench.stats("q").lateness_us[3], 300_000);
 }
 
@@ -122,7 +122,7 @@ fn stopped_nothing_changes_and_no_time_passes_but_for_waiters() {
     bench.flow(stopped());
     let (made, digest) = (bench.made(), bench.engine.digest());
     bench.at(5_000);
-    bench.told(&["2:nil"]);
+    bench.expect_events(&["2:nil"]);
     assert_eq!(bench.engine.next_wakeup(), None, "nobody is woken for what cannot happen");
     let token = bench.token("a");
     for change in [
@@ -139,12 +139,12 @@ fn stopped_nothing_changes_and_no_time_passes_but_for_waiters() {
         Request::Ack { queue: queue("q"), jobs: vec![(b"a", token)] },
     ] {
         assert_eq!(bench.ask(1, change.clone()), Outcome::Replied);
-        bench.told(&["1:MISCONF"]);
+        bench.expect_events(&["1:MISCONF"]);
         bench.ask_in_transaction(1, change);
-        bench.told(&["1:MISCONF"]);
+        bench.expect_events(&["1:MISCONF"]);
     }
     bench.nack(1, "a", |_| ());
-    bench.told(&["1:MISCONF"]);
+    bench.expect_events(&["1:MISCONF"]);
     bench.check(9, peek("q", 9), &["9:brief later"]);
     bench.check(9, get("q", "a"), &["9:leased due 0 attempt 1 until 100"]);
     assert_eq!(bench.stats("used").totals.delivered, 1);
@@ -196,7 +196,7 @@ fn what_a_long_pipeline_had_in_hand_goes_back_in_slices() {
     for _ in 0..4_999 {
         bench.ask(1, pop(Q, Wait::No));
     }
-    bench.take_told();
+    bench.take_events();
     bench.check(2, Request::Reserve(reserve(Q, Wait::No, 1)), &["2:4999#1"]);
     bench.unsent(2);
     bench.unsent(1);
@@ -227,7 +227,7 @@ fn a_lease_that_ended_while_nothing_could_be_recorded_is_extended_by_what_was_le
         bench.ask(1, Request::Reserve(wish));
         bench.sent(1);
     }
-    bench.take_told();
+    bench.take_events();
     bench.at_ms = 100;
     // The one of 40 ms was over before: it is not spared.
     bench.flow(stopped());
@@ -244,7 +244,7 @@ fn a_lease_that_ended_while_nothing_could_be_recorded_is_extended_by_what_was_le
     bench.at(201);
     bench.check(9, get("q", "a"), &["9:ready due 0 attempt 1"]);
     bench.ack(1, "b", b);
-    bench.told(&["1:1"]);
+    bench.expect_events(&["1:1"]);
     // Another stall: c had 1 ms left.
     bench.at_ms = 299;
     bench.flow(stopped());
@@ -262,7 +262,7 @@ fn leases_not_yet_met_after_one_stall_are_extended_after_the_next() {
     bench.add(job("q", "a", 0));
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
     bench.sent(1);
-    bench.take_told();
+    bench.take_events();
     bench.at_ms = 90;
     bench.flow(stopped());
     bench.at_ms = 200;
@@ -286,10 +286,10 @@ fn jobs_that_fell_due_meanwhile_are_ready_in_order_and_ttls_went_on() {
     bench.ask(1, pop(Q, Wait::Forever));
     bench.flow(stopped());
     bench.at(500);
-    bench.told(&[]);
+    bench.expect_events(&[]);
     bench.flow(Flow::default());
     bench.at(500);
-    bench.told(&["1:a"]);
+    bench.expect_events(&["1:a"]);
     bench.check(9, peek("q", 9), &["9:b c"]);
     assert_eq!(bench.stats("q").totals.expired, 1);
 }
@@ -312,7 +312,7 @@ fn a_request_that_might_not_fit_is_refused_as_a_whole() {
     bench.add(job("q", "b", 0));
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 2)));
     bench.sent(1);
-    bench.told(&["1:a#1 b#1"]);
+    bench.expect_events(&["1:a#1 b#1"]);
     let jobs = ["a", "b"].map(|id| (id.as_bytes(), bench.token(id))).to_vec();
     let ack = Request::Ack { queue: queue("q"), jobs };
     let needed = Engine::facts_bytes_max(&ack);
@@ -331,7 +331,7 @@ fn the_reserve_is_for_what_ends_jobs() {
     }
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
     bench.sent(1);
-    bench.take_told();
+    bench.take_events();
     bench.flow(room(0, 1 << 20));
     let token = bench.token("a");
     bench.check(1, Request::Add(job("q", "e", 0)), &["1:MISCONF"]);
@@ -339,11 +339,11 @@ fn the_reserve_is_for_what_ends_jobs() {
     bench.check(1, extend(token), &["1:MISCONF"]);
     bench.check(1, reschedule("q", "b", 5), &["1:MISCONF"]);
     bench.nack(1, "a", |_| ());
-    bench.told(&["1:MISCONF"]);
+    bench.expect_events(&["1:MISCONF"]);
     bench.at(1_000);
     bench.check(1, len("q", State::Leased), &["1:1"]);
     bench.ack(1, "a", token);
-    bench.told(&["1:1"]);
+    bench.expect_events(&["1:1"]);
     bench.check(1, delete("q", &[b"b"]), &["1:1"]);
     bench.check(1, cancel("q", "c", false), &["1:ready"]);
     bench.check(1, remove(Q), &["1:1"]);
@@ -361,13 +361,13 @@ fn time_passes_as_far_as_there_is_room_and_does_not_spin() {
     bench.at_ms = 15;
     // An expiry each, and each needs room for the largest step.
     let expired = 5 + 4 + 1 + 8;
-    bench.flow(room(SIZES.passing + expired, 1 << 20));
+    bench.flow(room(SIZES.advancing + expired, 1 << 20));
     let (_, before) = bench.made();
     let advanced = bench.advance(1_000);
     assert_eq!((advanced.more, advanced.next_wakeup), (false, None));
     assert_eq!(bench.made().1 - before, 2 * expired);
     assert!(bench.engine.is_stalled());
-    bench.flow(room(SIZES.passing, 0));
+    bench.flow(room(SIZES.advancing, 0));
     assert_eq!(bench.engine.next_wakeup().map(|at| at.0), Some(0), "there is more to do");
     bench.at(15);
     assert_eq!(bench.stats("q").totals.expired, 3);
@@ -385,7 +385,7 @@ fn jobs_are_handed_over_as_far_as_there_is_room_first_to_those_who_wait() {
     let leased = 5 + 4 + 1 + 8 + 8 + 1;
     bench.flow(room(SIZES.taking + leased - 1, 0));
     bench.advance(100);
-    bench.told(&["1:a#1"]);
+    bench.expect_events(&["1:a#1"]);
     // Room for one, and that is not for who comes last.
     bench.flow(room(SIZES.taking, 0));
     bench.check(3, pop(Q, Wait::No), &["2:b#1", "3:MISCONF"]);
@@ -412,11 +412,12 @@ fn who_asks_while_there_is_no_room_for_those_who_wait_does_not_overtake_them() {
     bench.at_ms = 10;
     // The request finds them due, and all of them are swept. With its own job promised there is
     // room for some of the waiters.
-    bench.flow(room(SIZES.passing + SIZES.taking + 100, 0));
+    bench.flow(room(SIZES.advancing + SIZES.taking + 100, 0));
     bench.ask(9, pop(Q, Wait::No));
     // What was promised goes to the next in line instead.
-    let told: Vec<String> = bench.take_told().iter().map(|said| said[..3].to_owned()).collect();
-    assert_eq!(told, ["1:0", "2:0", "3:0", "9:M", "4:0"]);
+    let expect_events: Vec<String> =
+        bench.take_events().iter().map(|said| said[..3].to_owned()).collect();
+    assert_eq!(expect_events, ["1:0", "2:0", "3:0", "9:M", "4:0"]);
 }
 
 #[test]
@@ -444,12 +445,12 @@ fn who_came_after_the_last_held_waiter_had_left_was_not_waiting() {
     bench.ask(1, pop(Q, Wait::For(20)));
     bench.add(job("q", "a", 10));
     bench.at(20);
-    bench.told(&["1:nil"]);
+    bench.expect_events(&["1:nil"]);
     bench.at(30);
     bench.ask(2, pop(Q, Wait::Forever));
     bench.flow(Flow::default());
     bench.at(50);
-    bench.told(&["2:a"]);
+    bench.expect_events(&["2:a"]);
     assert_eq!(bench.stats("q").lateness_us[3], 0);
 }
 
@@ -474,11 +475,11 @@ fn what_makes_the_next_base_too_large_is_refused_and_all_else_goes_on() {
     bench.sent(1);
     let a = bench.token("a");
     bench.ask(1, extend(a));
-    assert!(!bench.take_told()[0].contains("MISCONF"));
+    assert!(!bench.take_events()[0].contains("MISCONF"));
     bench.ack(1, "a", a);
-    bench.told(&["1:1"]);
+    bench.expect_events(&["1:1"]);
     bench.nack(1, "b", |nack| nack.error = Some(b"no room is left for this"));
-    bench.told(&["1:1"]);
+    bench.expect_events(&["1:1"]);
     assert!(bench.stats("q").totals.nacked == 1);
     bench.check(1, pop(Q, Wait::No), &["1:c"]);
     bench.check(1, reschedule("q", "later", 5), &["1:1"]);
@@ -515,7 +516,7 @@ fn the_next_base_never_becomes_larger_than_it_may() {
             };
             bench.ask(1, request);
             bench.sent(1);
-            refused += bench.take_told().iter().filter(|said| said.ends_with("MISCONF")).count();
+            refused += bench.take_events().iter().filter(|said| said.ends_with("MISCONF")).count();
             let bytes = bench.engine.base_bytes();
             assert!(bytes <= base_bytes_max, "{bytes} bytes of {base_bytes_max}");
         }
