@@ -8,6 +8,7 @@ mod program;
 
 use disk::Shim;
 use program::{Folder, Program, Reply, Wire};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -290,13 +291,15 @@ fn a_journal_folder_that_is_gone_stops_the_journal_within_seconds() {
         let program = Program::start(&folder.0, &OPTIONS);
         let mut wire = program.connect_loaded();
         assert_eq!(add_many(&mut wire, "1h", 10).len(), 10);
-        let journal = folder.0.join("journal");
-        let began = Instant::now();
-        fs::rename(&journal, folder.0.join("moved")).unwrap();
+        let (journal, other) = (folder.0.join("journal"), folder.0.join("other"));
         if replaced {
-            fs::create_dir(&journal).unwrap();
-            fs::write(journal.join("lock"), "").unwrap();
+            fs::create_dir(&other).unwrap();
+            fs::write(other.join("lock"), "").unwrap();
         }
+        // At once: whenever the server looks, there is one or the other.
+        let how = if replaced { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        let began = Instant::now();
+        renameat_with(CWD, &journal, CWD, &other, how).unwrap();
         wire.wait_for("journal_state", |state| state == "failed");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         let trouble = wire.field("journal_trouble");

@@ -228,6 +228,9 @@ impl Work {
     /// Nothing more is written until a restart.
     fn fail(&self, error: &io::Error) {
         if self.shared.failure().is_none() {
+            // A folder that is gone fails whatever is made in it first, with a text that says less.
+            let gone = self.storage.check_place().err();
+            let error = gone.as_ref().unwrap_or(error);
             tracing::error!(%error, "the journal failed; nothing is acknowledged until a restart");
             self.shared.fail(&error.to_string());
         }
@@ -249,7 +252,7 @@ impl Work {
         match &given {
             Ok(()) => {}
             Err(error) if may_pass(error) => self.look(),
-            Err(error) => self.fail(error),
+            Err(error) => return self.fail(error),
         }
         self.report(Done::Spare(given));
     }
