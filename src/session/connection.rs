@@ -3,7 +3,7 @@
 use crate::command::spec::action::{Connection, Hello, ReplyMode};
 use crate::ids::Db;
 use crate::resp::Protocol;
-use crate::session::world::World;
+use crate::session::world::{Admin, World};
 use crate::session::{Session, Step, acl};
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -30,11 +30,7 @@ impl Session {
                 self.ok(world);
                 return Step::Close;
             }
-            Connection::Info => {
-                let line = format!("{}\n", world.own_line(self));
-                world.encoder(self.id).verbatim_txt(&line);
-                return Step::Done;
-            }
+            Connection::Info => return self.serve(Admin::OwnLine, world),
             shown => {
                 self.show(shown, world);
                 return Step::Done;

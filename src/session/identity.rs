@@ -183,23 +183,12 @@ impl Session {
     }
 
     fn note_denial(&mut self, reason: Reason, object: &[u8], user: &[u8], world: &mut dyn World) {
-        let now_ms = world.now().floor().0;
-        let line = world.own_line(self);
         let context = if self.transaction.is_some() || self.executing {
             Context::Multi
         } else {
             Context::TopLevel
         };
-        let entry = Entry::new((reason, object), context, user, line.to_string(), now_ms);
-        if reason == Reason::Auth && world.admits_line() {
-            tracing::warn!(
-                client = %self.id,
-                peer = line.socket.addr,
-                user = %String::from_utf8_lossy(&user[..user.len().min(128)]).escape_debug(),
-                "a wrong user name or password"
-            );
-        }
-        world.acl().note(entry);
+        world.note_denial(self, (reason, object), context, user);
     }
 }
 

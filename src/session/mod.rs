@@ -434,11 +434,7 @@ impl Session {
     }
 
     fn ask_engine(&mut self, request: &Request<'_>, place: Place, world: &mut dyn World) -> Step {
-        let outcome = match place {
-            Place::Alone => world.handle(self.id, request),
-            Place::InExec => world.handle_in_transaction(self.id, request),
-        };
-        match outcome {
+        match world.handle(self.id, request, place == Place::InExec) {
             Outcome::Replied => Step::Done,
             Outcome::Waiting => Step::Waiting,
             Outcome::Again => Step::Again,

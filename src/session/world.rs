@@ -13,17 +13,10 @@ use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol};
 use crate::session::Session;
 use crate::session::acl::Acl;
-use crate::session::client_line::ClientLine;
-use crate::time::Micros;
+use crate::session::acl::log::{Context, Reason};
 
 /// The server as one session sees it during one command.
 pub trait World {
-    /// The turn's clock: the engine's, the same for the whole turn.
-    fn now(&self) -> Micros;
-
-    /// Whether one more line may go to the log that a client can cause before it has said who it is.
-    fn admits_line(&mut self) -> bool;
-
     /// Writes to `client`'s own output, in its protocol, behind what stands there. A muted
     /// client's encoder writes to nowhere.
     fn encoder(&mut self, client: ClientId) -> Encoder<'_>;
@@ -36,11 +29,9 @@ pub trait World {
     /// only when it changes.
     fn set_muted(&mut self, client: ClientId, muted: bool);
 
-    /// `Engine::handle`; the reply goes to the client's output by way of the server's outbox.
-    fn handle(&mut self, client: ClientId, request: &Request<'_>) -> Outcome;
-
-    /// `Engine::handle_in_transaction`, otherwise as [`World::handle`].
-    fn handle_in_transaction(&mut self, client: ClientId, request: &Request<'_>) -> Outcome;
+    /// `Engine::handle`, or, in EXEC, `Engine::handle_in_transaction`; the reply goes to the client's output by
+    /// way of the server's outbox.
+    fn handle(&mut self, client: ClientId, request: &Request<'_>, in_exec: bool) -> Outcome;
 
     /// `Engine::stamp`: the queue as it is now, for WATCH.
     fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp;
@@ -84,11 +75,17 @@ pub trait World {
     /// there are any.
     fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]);
 
-    /// The line of the running connection, `asker`, as CLIENT INFO shows it.
-    fn own_line(&self, asker: &Session) -> ClientLine;
-
     /// All users, the log of what was denied and the counts of it.
     fn acl(&mut self) -> &mut Acl;
+
+    /// Notes in ACL LOG that `asker` was denied something as `user`, and in the server's log that it guessed.
+    fn note_denial(
+        &mut self,
+        asker: &Session,
+        denied: (Reason, &[u8]),
+        context: Context,
+        user: &[u8],
+    );
 
     /// Whether clients are paused, and then whether only commands that write are kept back.
     fn paused(&self) -> Option<bool>;
@@ -137,6 +134,8 @@ pub const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 #[allow(missing_docs, reason = "each holds what its type says")]
 pub enum Admin<'a> {
     Clients(Clients<'a>),
+    /// CLIENT INFO.
+    OwnLine,
     Server(Server<'a>),
     Users(Users<'a>),
 }

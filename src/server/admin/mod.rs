@@ -28,9 +28,9 @@ use crate::server::connection::client::{Client, Socket};
 use crate::server::connection::clients::Clients;
 use crate::server::core::Core;
 use crate::session::acl::Acl;
+use crate::session::acl::log::{Context, Entry as DenialEntry, Reason};
 use crate::session::world::{Admin, Ended, Served, World};
 use crate::session::{ClientLine, Session, SocketFacts};
-use crate::time::Micros;
 use smallvec::SmallVec;
 
 /// The server around one running client.
@@ -87,6 +87,11 @@ impl<'a> ClientWorld<'a> {
         let (start, facts) = self.frame;
         let wrote = self.core.facts.count > facts;
         self.core.outputs.frame(self.running.slot, start, self.asked, wrote);
+    }
+
+    /// Whether one more line may go to the log that a client can cause before it has said who it is.
+    pub fn admits_line(&mut self) -> bool {
+        self.core.common.lines.admits()
     }
 
     /// Whether the running client waits for a job.
@@ -157,6 +162,13 @@ impl<'a> ClientWorld<'a> {
         ClientLine { session: client.session.facts(), socket }
     }
 
+    fn own_line(&self, asker: &Session) -> ClientLine {
+        let mut socket = self.running.socket.facts(self.core.clock.mono_us);
+        self.add_buffers(&mut socket, self.running.slot, self.running.input_bytes);
+        socket.idle_s = 0;
+        ClientLine { session: asker.facts(), socket }
+    }
+
     fn add_buffers(&self, socket: &mut SocketFacts, slot: u32, input_bytes: usize) {
         socket.input_bytes = input_bytes;
         let unsent = self.core.outputs.unsent(slot);
@@ -169,14 +181,6 @@ impl<'a> ClientWorld<'a> {
 }
 
 impl World for ClientWorld<'_> {
-    fn now(&self) -> Micros {
-        self.core.clock.now
-    }
-
-    fn admits_line(&mut self) -> bool {
-        self.core.common.lines.admits()
-    }
-
     fn encoder(&mut self, client: ClientId) -> Encoder<'_> {
         self.core.outputs.encoder(client)
     }
@@ -189,22 +193,18 @@ impl World for ClientWorld<'_> {
         self.core.outputs.set_muted(client, muted);
     }
 
-    fn handle(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, client: ClientId, request: &Request<'_>, in_exec: bool) -> Outcome {
         self.asked = true;
         let now = self.core.clock.now;
         let (engine, mut turn) = self.core.engine();
+        if in_exec {
+            return engine.handle_in_transaction(now, client, request, &mut turn);
+        }
         let outcome = engine.handle(now, client, request, &mut turn);
         if outcome == Outcome::Waiting {
             self.core.outputs.set_waiting(client);
         }
         outcome
-    }
-
-    fn handle_in_transaction(&mut self, client: ClientId, request: &Request<'_>) -> Outcome {
-        self.asked = true;
-        let now = self.core.clock.now;
-        let (engine, mut turn) = self.core.engine();
-        engine.handle_in_transaction(now, client, request, &mut turn)
     }
 
     fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {
@@ -315,15 +315,29 @@ impl World for ClientWorld<'_> {
         self.core.messages.show_command(now, db, &peer.to_string(), spec, args);
     }
 
-    fn own_line(&self, asker: &Session) -> ClientLine {
-        let mut socket = self.running.socket.facts(self.core.clock.mono_us);
-        self.add_buffers(&mut socket, self.running.slot, self.running.input_bytes);
-        socket.idle_s = 0;
-        ClientLine { session: asker.facts(), socket }
-    }
-
     fn acl(&mut self) -> &mut Acl {
         &mut self.core.users.acl
+    }
+
+    fn note_denial(
+        &mut self,
+        asker: &Session,
+        denied: (Reason, &[u8]),
+        context: Context,
+        user: &[u8],
+    ) {
+        let now_ms = self.core.clock.now.floor().0;
+        let line = self.own_line(asker);
+        let entry = DenialEntry::new(denied, context, user, line.to_string(), now_ms);
+        if denied.0 == Reason::Auth && self.admits_line() {
+            tracing::warn!(
+                client = %asker.id(),
+                peer = line.socket.addr,
+                user = %String::from_utf8_lossy(&user[..user.len().min(128)]).escape_debug(),
+                "a wrong user name or password"
+            );
+        }
+        self.core.users.acl.note(entry);
     }
 
     fn paused(&self) -> Option<bool> {
@@ -334,6 +348,11 @@ impl World for ClientWorld<'_> {
         let what = match what {
             Admin::Clients(what) => return clients::serve(self, asker, what),
             Admin::Users(what) => return acl::serve(self, asker, what),
+            Admin::OwnLine => {
+                let line = format!("{}\n", self.own_line(asker));
+                self.encoder(asker.id()).verbatim_txt(&line);
+                return Ok(Served::Done);
+            }
             Admin::Server(what) => what,
         };
         let (core, client) = (&mut *self.core, asker.id());
@@ -373,11 +392,7 @@ impl World for ClientWorld<'_> {
             Server::MemoryStats => latency::write_memory_stats(core, client),
             Server::RandomQueue(db) => {
                 let request = Request::RandomQueue { db, draw: core.process.random() };
-                let outcome = match asker.is_executing() {
-                    true => self.handle_in_transaction(client, &request),
-                    false => self.handle(client, &request),
-                };
-                return Ok(match outcome {
+                return Ok(match self.handle(client, &request, asker.is_executing()) {
                     Outcome::Replied => Served::Done,
                     Outcome::Waiting => Served::Waiting,
                     Outcome::Again => Served::Again,

@@ -8,7 +8,6 @@ use crate::resp::{Arg, Args, Frame, FrameLimits};
 use crate::server::admin::{ClientWorld, Running};
 use crate::server::connection::client::{Client, Read};
 use crate::server::turn::Turns;
-use crate::session::world::World;
 use crate::session::{Next, Session};
 use smallvec::SmallVec;
 use std::io;
