@@ -1,8 +1,7 @@
 //! One connection's state machine, from a framed command to its reply, without a socket.
 //!
 //! The server frames a command, calls [`Session::execute`], and does what [`Next`] says. Everything
-//! a session needs besides its own few fields comes through [`World`], so it runs as it stands in
-//! tests, with a world that is scripted.
+//! a session needs besides its own few fields comes through [`World`].
 
 pub mod acl;
 pub mod client_line;

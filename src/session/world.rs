@@ -1,5 +1,5 @@
-//! What a session needs of the server around it: [`World`]. The server implements it once per turn;
-//! tests script it. A session reaches sockets, clocks, the engine and other clients in no other way.
+//! What a session needs of the server around it: [`World`], which the server implements once per turn. A
+//! session reaches sockets, clocks, the engine and other clients in no other way.
 
 use crate::command::CommandSpec;
 use crate::command::spec::action::{Action, Clients, Server, Users};
