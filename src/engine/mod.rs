@@ -266,7 +266,7 @@ impl Engine {
         self.live.waiters.bytes(client)
     }
 
-    /// Bytes held for what is in `client`'s hand.
+    /// Bytes held for `client`'s unsent jobs.
     pub fn unsent_jobs_bytes(&self, client: ClientId) -> usize {
         self.live.unsent.bytes(client)
     }

@@ -71,9 +71,6 @@ const _: () = assert!(PRIORITY_DEFAULT <= PRIORITY_MAX);
 /// ends where it can be seen.
 pub const ATTEMPTS_DEFAULT: u32 = 20;
 
-/// Default of `max-body-size`, bytes.
-pub const BODY_BYTES_DEFAULT: usize = 16 << 20;
-
 /// Default of `max-delay`, ms: 3650d.
 pub const DELAY_MS_DEFAULT: u64 = 3_650 * DAY_MS;
 

@@ -6,7 +6,6 @@ use crate::config::options::Name;
 use crate::config::value::OutputLimit;
 use crate::engine::model::token::floor_at;
 use crate::engine::{Engine, Facts, Settings, Turn};
-use crate::ids::ClientId;
 use crate::journal::Disk;
 use crate::journal::recovery::Recovered;
 use crate::observe::Counters;
@@ -204,22 +203,26 @@ impl Core {
         self.durability.set_flow(&mut self.engine, paused, &self.clock);
     }
 
-    /// A client's connection is gone: what it was handed and never got goes back to its queue, and
-    /// on to others, in this step. Its slot must be empty.
-    pub fn forget(&mut self, clients: &mut Clients, id: ClientId, slot: u32, bytes: usize) {
+    /// Closes the connection in a slot; false if there is none. What its client was handed and never got goes
+    /// back to its queue, and on to others, in this step.
+    pub fn close(&mut self, clients: &mut Clients, slot: u32) -> bool {
+        let Some(client) = clients.take(slot) else { return false };
+        let id = client.id;
+        self.common.pauses.postponed_count -= usize::from(client.socket.postponed);
         let unsent = self.outputs.at(slot).has_unsent_jobs();
         self.outputs.close(id, slot);
         self.durability.waits.forget(id);
         self.common.watching.remove(&id);
         self.messages.pubsub.forget(id);
         clients.release(slot);
-        self.common.bytes -= bytes;
+        self.common.bytes -= client.socket.bytes;
         let now = self.clock.now;
         let (engine, mut turn) = self.engine();
         if unsent {
             engine.unsent(now, id, &mut turn);
         }
         engine.closed(now, id, &mut turn);
+        true
     }
 
     /// When the engine has something to do next, by its own clock.

@@ -10,7 +10,7 @@ pub mod secret;
 
 use crate::command::spec::action::{Action, Fixed};
 use crate::command::spec::args::Args;
-use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::argument::Argument;
 use crate::error::Error;
 
 /// Reads a command's arguments.
@@ -415,10 +415,5 @@ impl CommandSpec {
             argument.write_syntax(&mut line);
         }
         line
-    }
-
-    /// The argument that names its queues.
-    pub fn key_argument(&self) -> Option<&'static Argument> {
-        self.arguments.iter().find(|argument| argument.kind == Kind::Key)
     }
 }

@@ -144,7 +144,7 @@ impl Step<'_, '_> {
             && queue.count(State::Ready) > 0
     }
 
-    /// Takes ready jobs of one queue until the haul is full; false if it gave up before the end, for
+    /// Takes ready jobs of one queue until the batch is full; false if it gave up before the end, for
     /// lack of steps or of room.
     pub fn take(&mut self, queue: QueueNo, batch: &mut Batch) -> bool {
         while !batch.is_full() {

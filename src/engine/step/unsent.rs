@@ -153,7 +153,7 @@ impl Unsent {
         self.clients.is_empty() && self.returning.is_empty()
     }
 
-    /// From here on this reply is in `client`'s hand.
+    /// From here on the jobs of this reply are unsent.
     pub fn push(&mut self, client: ClientId, reply: Vec<Taken>) {
         self.clients.entry(client).or_default().push(reply);
     }
@@ -174,12 +174,12 @@ impl Unsent {
         }
     }
 
-    /// Bytes held for what is in `client`'s hand.
+    /// Bytes held for `client`'s unsent jobs.
     pub fn bytes(&self, client: ClientId) -> usize {
         self.clients.get(&client).map_or(0, |unsent| unsent.bytes)
     }
 
-    /// What is in `client`'s hand goes back.
+    /// `client`'s unsent jobs go back.
     pub fn give_back(&mut self, client: ClientId) {
         if let Some(UnsentReplies { replies, bytes }) = self.clients.remove(&client) {
             let first = Vec::new().into_iter();

@@ -92,11 +92,8 @@ fn kill_all(
 
 /// Closes another connection, at once and without a reply; false if there is none.
 pub fn kill(world: &mut ClientWorld<'_>, client: ClientId) -> bool {
-    let Some(slot) = world.core.outputs.slot(client) else { return false };
-    let Some(killed) = world.others.take(slot) else { return false };
-    world.core.common.pauses.postponed_count -= usize::from(killed.socket.postponed);
-    world.core.forget(world.others, client, slot, killed.socket.bytes);
-    true
+    let slot = world.core.outputs.slot(client);
+    slot.is_some_and(|slot| world.core.close(world.others, slot))
 }
 
 /// Releases a waiting client, with the reply of a timeout or with the error [`UNBLOCKED`]; false if it does

@@ -257,9 +257,7 @@ impl Turns {
 
     /// Closes a connection. What it was handed and never got goes to the next in line.
     pub fn close(&mut self, slot: u32) {
-        let Some(client) = self.clients.take(slot) else { return };
-        self.core.common.pauses.postponed_count -= usize::from(client.socket.postponed);
-        self.core.forget(&mut self.clients, client.id, slot, client.socket.bytes);
+        self.core.close(&mut self.clients, slot);
     }
 
     /// Puts a slot on the list for the next turn.
