@@ -136,15 +136,17 @@ impl Engine {
         self.live.abandon(client);
     }
 
-    /// Begins a transaction. Cost: about that of running it.
+    /// Begins a transaction, whose client may come to hold `held_bytes_max` for it: replies, and unsent jobs.
+    /// Cost: about that of running it.
     pub fn begin_transaction(
         &mut self,
         now: Micros,
         client: ClientId,
         whole: &Whole<'_>,
+        held_bytes_max: u64,
         turn: &mut Turn<'_>,
     ) -> Begun {
-        self.ask(now, client, turn).begin_transaction(whole)
+        self.ask(now, client, turn).begin_transaction(whole, held_bytes_max)
     }
 
     /// One request of a transaction that has begun: never waits, is never cut short, and hands nothing to

@@ -158,7 +158,7 @@ impl Session {
     fn speak(&mut self, protocol: Protocol, world: &mut dyn World) {
         if self.protocol != protocol {
             self.protocol = protocol;
-            world.set_protocol(self.id, protocol);
+            world.set_replies(self.id, protocol, self.muted);
         }
     }
 }

@@ -274,7 +274,7 @@ impl Session {
     fn mute(&mut self, muted: bool, world: &mut dyn World) {
         if self.muted != muted {
             self.muted = muted;
-            world.set_muted(self.id, muted);
+            world.set_replies(self.id, self.protocol, muted);
         }
     }
 
@@ -319,9 +319,9 @@ impl Session {
         error: Error,
         world: &mut dyn World,
     ) -> Step {
-        world.began(self.id, spec);
+        world.began();
         let step = self.reject(args, error, world);
-        world.ended(self.id, spec, args, Ended::Rejected);
+        world.ended(self.db, spec, args, Ended::Rejected);
         step
     }
 
@@ -331,8 +331,9 @@ impl Session {
         if let Err(error) = self.permit(spec, args, Place::Alone, world) {
             return self.refuse(spec, args, error, world);
         }
+        let obstacles = world.obstacles();
         // Also when it would only be queued, as in Redis: EXEC refuses the whole then.
-        if !spec.has(Flag::Loading) && world.is_loading() {
+        if obstacles.loading && !spec.has(Flag::Loading) {
             return self.refuse(spec, args, Error::text(LOADING), world);
         }
         if self.is_barred(spec) {
@@ -343,7 +344,7 @@ impl Session {
             );
             return self.refuse(spec, args, Error::text(text), world);
         }
-        if let Some(writes_only) = world.paused()
+        if let Some(writes_only) = obstacles.paused
             && self.is_postponed(spec, writes_only)
         {
             return Step::Postponed;
@@ -384,7 +385,7 @@ impl Session {
         place: Place,
         world: &mut dyn World,
     ) -> Step {
-        world.began(self.id, spec);
+        world.began();
         let step = match parsed {
             // Most commands by far, and a large one: it stays where it is.
             Ok(Action::Engine(ref request)) => self.ask_engine(request, place, world),
@@ -397,18 +398,8 @@ impl Session {
             Step::Waiting => Ended::Waiting,
             Step::Again | Step::Postponed => Ended::Again,
         };
-        world.ended(self.id, spec, args, how);
-        if step != Step::Again {
-            self.show_command(spec, args, world);
-        }
+        world.ended(self.db, spec, args, how);
         step
-    }
-
-    /// Shows a command that has run to those that monitor.
-    fn show_command(&self, spec: &CommandSpec, args: &[&[u8]], world: &mut dyn World) {
-        if !spec.has(Flag::Admin) && !spec.has(Flag::SkipMonitor) {
-            world.show_command(self.db, spec, args);
-        }
     }
 
     fn act(&mut self, action: Action<'_>, place: Place, world: &mut dyn World) -> Step {
@@ -470,10 +461,11 @@ impl Session {
     }
 
     fn fail(&mut self, text: &str, world: &mut dyn World) -> Step {
-        if !self.measuring {
-            world.refused(self.id, text);
+        if self.measuring {
+            world.encoder(self.id).error(text);
+        } else {
+            world.refuse(self.id, text);
         }
-        world.encoder(self.id).error(text);
         Step::Failed
     }
 

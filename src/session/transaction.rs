@@ -263,9 +263,9 @@ impl Session {
         self.last = Some(spec);
         // A command before it may have changed the user.
         if let Err(error) = self.permit(spec, args, Place::InExec, world) {
-            world.began(self.id, spec);
+            world.began();
             self.fail(&error.to_string(), world);
-            return world.ended(self.id, spec, args, Ended::Rejected);
+            return world.ended(self.db, spec, args, Ended::Rejected);
         }
         if db == self.db {
             self.run_parsed(spec, args, action, Place::InExec, world);
@@ -293,9 +293,8 @@ impl Session {
         let requests: Vec<Cow<'_, Request<'_>>> =
             commands.iter().filter_map(Parsed::request).collect();
         let watched = self.watched();
-        let held_bytes_max = world.held_bytes_max(self.id, queue.bytes());
-        let whole = Whole { requests: &requests, watched: &watched, beside, held_bytes_max };
-        Ok(world.begin_transaction(self.id, &whole))
+        let whole = Whole { requests: &requests, watched: &watched, beside };
+        Ok(world.begin_transaction(self.id, &whole, queue.bytes()))
     }
 }
 

@@ -49,12 +49,11 @@ impl Session {
             let key = (self.db, Box::from(*name));
             // Watched twice, it is compared with how it was the first time.
             if !self.watching.queues.contains_key(&key) {
-                let stamp = world.stamp(self.id, QueueName { db: self.db, name });
+                let stamp = world.watch(self.id, QueueName { db: self.db, name });
                 self.watching.queues.insert(key, stamp);
                 self.watching.bytes += WATCHED_BYTES + 2 * name.len();
             }
         }
-        world.set_watching(self.id, true);
         self.ok(world)
     }
 
@@ -62,7 +61,7 @@ impl Session {
     pub(super) fn unwatch(&mut self, world: &mut dyn World) {
         if self.watching.len() > 0 {
             self.watching = Watching::default();
-            world.set_watching(self.id, false);
+            world.unwatch(self.id);
         }
     }
 

@@ -21,38 +21,40 @@ pub trait World {
     /// client's encoder writes to nowhere.
     fn encoder(&mut self, client: ClientId) -> Encoder<'_>;
 
-    /// The protocol of everything `client` is sent from here on.
-    fn set_protocol(&mut self, client: ClientId, protocol: Protocol);
+    /// How `client` is answered from here on: everything it is sent is in `protocol`, and while muted (`CLIENT
+    /// REPLY OFF` and `SKIP`) replies are thrown away, the engine's too, and a waiter's late one; messages of
+    /// channels are not. Called only when one of the two changes.
+    fn set_replies(&mut self, client: ClientId, protocol: Protocol, muted: bool);
 
-    /// `CLIENT REPLY OFF` and `SKIP`: while muted, replies to `client` are thrown away, the
-    /// engine's too, and a waiter's late one; messages of channels are not. Called when a command begins or `REPLY` says so,
-    /// only when it changes.
-    fn set_muted(&mut self, client: ClientId, muted: bool);
+    /// Answers `client` with an error and counts it; `text` begins with its class. The engine's errors
+    /// pass the server's outbox and are counted there.
+    fn refuse(&mut self, client: ClientId, text: &str);
 
     /// `Engine::handle`, or, in EXEC, `Engine::handle_in_transaction`; the reply goes to the client's output by
     /// way of the server's outbox.
     fn handle(&mut self, client: ClientId, request: &Request<'_>, in_exec: bool) -> Outcome;
 
-    /// `Engine::stamp`: the queue as it is now, for WATCH.
-    fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp;
+    /// `Engine::stamp`: the queue as it is now. `client` watches it from here on.
+    fn watch(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp;
 
-    /// `Engine::begin_transaction`.
-    fn begin_transaction(&mut self, client: ClientId, whole: &Whole<'_>) -> Begun;
+    /// `Engine::unwatch`: `client` watches nothing any more.
+    fn unwatch(&mut self, client: ClientId);
+
+    /// `Engine::begin_transaction`. `freed_bytes` are what its queued commands took, which are free once it
+    /// is over: as many more may its replies and unsent jobs take without the client being closed for it.
+    fn begin_transaction(
+        &mut self,
+        client: ClientId,
+        whole: &Whole<'_>,
+        freed_bytes: usize,
+    ) -> Begun;
 
     /// `Engine::check_queued`: whether a request that is to be queued would be refused now.
     fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error>;
 
-    /// `client` watches queues from here on (for INFO; told again while it does), or none any more:
-    /// `Engine::unwatch`.
-    fn set_watching(&mut self, client: ClientId, watching: bool);
-
     /// Bytes of replies written to `client` so far, those thrown away included; only differences
     /// within a transaction mean anything.
     fn replied_bytes(&self, client: ClientId) -> u64;
-
-    /// How much more `client` may hold than it does, bytes, once it has freed so many, without being closed
-    /// for it.
-    fn held_bytes_max(&self, client: ClientId, freed_bytes: usize) -> u64;
 
     /// `Engine::end_transaction`.
     fn end_transaction(&mut self);
@@ -71,10 +73,6 @@ pub trait World {
     /// How many entries a command may look at that does not ask the engine.
     fn cost(&self, action: &Action<'_>) -> u64;
 
-    /// Shows a command of the running client, which has run in `db`, to those that see every command, if
-    /// there are any.
-    fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]);
-
     /// All users, the log of what was denied and the counts of it.
     fn acl(&mut self) -> &mut Acl;
 
@@ -87,28 +85,31 @@ pub trait World {
         user: &[u8],
     );
 
-    /// Whether clients are paused, and then whether only commands that write are kept back.
-    fn paused(&self) -> Option<bool>;
-
     /// Does what a command asks of the server, and writes its reply to `asker`'s output. An error's text, which
     /// begins with its class, is left to the session.
     fn serve(&mut self, asker: &Session, what: Admin<'_>) -> Result<Served, String>;
 
-    /// Whether the journal is being read. Then the session refuses every command without the flag
-    /// `loading`; to those that run the engine must look empty. Once false it stays false.
-    fn is_loading(&self) -> bool;
+    /// What keeps commands from running just now.
+    fn obstacles(&self) -> Obstacles;
 
     /// A command is about to run; also each command of a transaction when EXEC comes to it, and
     /// again when it comes back after [`Next::Again`](super::Next::Again).
-    fn began(&mut self, client: ClientId, spec: &'static CommandSpec);
+    fn began(&mut self);
 
-    /// The command of the last [`World::began`] is over. For counters and the slow log; `args`
-    /// begins with the command's name. A password is among them only in AUTH and HELLO.
-    fn ended(&mut self, client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended);
+    /// The command of the last [`World::began`] is over, and the client is in `db`. For counters, the slow
+    /// log, and those that see every command; `args` begins with the command's name. A password is among
+    /// them only in AUTH and HELLO.
+    fn ended(&mut self, db: Db, spec: &'static CommandSpec, args: &[&[u8]], how: Ended);
+}
 
-    /// An error reply is being written by the session; `text` begins with its class. The engine's
-    /// errors pass the server's outbox and are not reported here.
-    fn refused(&mut self, client: ClientId, text: &str);
+/// What keeps commands from running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Obstacles {
+    /// The journal is being read: the session refuses every command without the flag `loading`, and to those
+    /// that run the engine must look empty. Once false it stays false.
+    pub loading: bool,
+    /// Clients are paused, and then whether only commands that write are kept back.
+    pub paused: Option<bool>,
 }
 
 /// How a command ended, for the counters.

@@ -286,9 +286,11 @@ impl Bench {
     /// As [`Bench::begin`], with what it says in the first turn.
     pub fn begin_once(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
         let requests: Vec<_> = requests.iter().map(Cow::Borrowed).collect();
-        let (watched, beside, held_bytes_max) = (&[][..], Needs::default(), u64::MAX);
-        let whole = Whole { requests: &requests, watched, beside, held_bytes_max };
-        self.call(|engine, now, turn| engine.begin_transaction(now, ClientId(client), &whole, turn))
+        let (watched, beside) = (&[][..], Needs::default());
+        let whole = Whole { requests: &requests, watched, beside };
+        self.call(|engine, now, turn| {
+            engine.begin_transaction(now, ClientId(client), &whole, u64::MAX, turn)
+        })
     }
 
     /// Why a transaction may not run; nothing of it is done.

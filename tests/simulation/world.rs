@@ -138,10 +138,10 @@ impl World {
                 outcome = Some(engine.handle_in_transaction(now, client, request, turn));
             }
             Input::Begin { client, requests } => {
-                let (watched, beside, held_bytes_max) = (&[][..], Needs::default(), u64::MAX);
+                let (watched, beside) = (&[][..], Needs::default());
                 let requests: Vec<_> = requests.iter().map(Cow::Borrowed).collect();
-                let whole = Whole { requests: &requests, watched, beside, held_bytes_max };
-                self.begun = Some(engine.begin_transaction(now, client, &whole, turn));
+                let whole = Whole { requests: &requests, watched, beside };
+                self.begun = Some(engine.begin_transaction(now, client, &whole, u64::MAX, turn));
             }
             Input::End => engine.end_transaction(now, turn),
             Input::Advance { budget } => advanced = Some(engine.advance(now, budget, turn)),

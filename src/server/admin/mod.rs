@@ -10,6 +10,7 @@ mod slowlog;
 pub(super) mod users;
 
 use crate::command::CommandSpec;
+use crate::command::spec::Flag;
 use crate::command::spec::action::{Action, Clients as ClientsAction, Connection, Server, Users};
 use crate::engine::decide::watch::Stamp;
 use crate::engine::decide::whole::{Begun, Whole};
@@ -29,7 +30,7 @@ use crate::server::connection::clients::Clients;
 use crate::server::core::Core;
 use crate::session::acl::Acl;
 use crate::session::acl::log::{Context, Entry as DenialEntry, Reason};
-use crate::session::world::{Admin, Ended, Served, World};
+use crate::session::world::{Admin, Ended, Obstacles, Served, World};
 use crate::session::{ClientLine, Session, SocketFacts};
 use smallvec::SmallVec;
 
@@ -155,6 +156,37 @@ impl<'a> ClientWorld<'a> {
         }
     }
 
+    /// How much more the running client may hold than it does, bytes, once it has freed so many, without
+    /// being closed for it.
+    fn held_bytes_max(&self, client: ClientId, freed_bytes: usize) -> u64 {
+        let limits = &self.core.options.limits;
+        let held_bytes = self.core.common.bytes.saturating_sub(freed_bytes);
+        let mut left = limits.clients_bytes_max.saturating_sub(held_bytes);
+        if left < READ_BYTES_PER_TURN_ALL {
+            // Whoever holds more is closed first.
+            let own = self.running.socket.bytes.saturating_sub(freed_bytes);
+            let largest = self.others.iter().map(|(_, other)| other.socket.bytes).max();
+            left = left.max(largest.unwrap_or(0).saturating_sub(own));
+        }
+        let is_subscribed = self.core.messages.pubsub.counts(client) != [0; 2];
+        let unsent_max = match limits.output_of(is_subscribed).hard {
+            0 => u64::MAX,
+            hard => hard.saturating_sub(self.unsent_bytes() as u64),
+        };
+        unsent_max.min(left as u64)
+    }
+
+    /// Shows a command that has run in `db` to those that see every command, if there are any.
+    fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]) {
+        let is_hidden = || spec.has(Flag::Admin) || spec.has(Flag::SkipMonitor);
+        if !self.core.messages.pubsub.is_monitored() || is_hidden() {
+            return;
+        }
+        let peer = self.running.socket.peer();
+        let now = self.core.clock.now;
+        self.core.messages.show_command(now, db, &peer.to_string(), spec, args);
+    }
+
     fn line_of(&self, slot: u32, client: &Client) -> ClientLine {
         let mut socket = client.socket.facts(self.core.clock.mono_us);
         self.add_buffers(&mut socket, slot, client.input.len());
@@ -185,12 +217,12 @@ impl World for ClientWorld<'_> {
         self.core.outputs.encoder(client)
     }
 
-    fn set_protocol(&mut self, client: ClientId, protocol: Protocol) {
-        self.core.outputs.set_protocol(client, protocol);
+    fn set_replies(&mut self, client: ClientId, protocol: Protocol, muted: bool) {
+        self.core.outputs.set_replies(client, protocol, muted);
     }
 
-    fn set_muted(&mut self, client: ClientId, muted: bool) {
-        self.core.outputs.set_muted(client, muted);
+    fn refuse(&mut self, client: ClientId, text: &str) {
+        self.core.outputs.refuse(client, text);
     }
 
     fn handle(&mut self, client: ClientId, request: &Request<'_>, in_exec: bool) -> Outcome {
@@ -207,54 +239,39 @@ impl World for ClientWorld<'_> {
         outcome
     }
 
-    fn stamp(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {
+    fn watch(&mut self, client: ClientId, queue: QueueName<'_>) -> Stamp {
         self.asked = true;
+        self.core.common.watching.insert(client);
         let now = self.core.clock.now;
         let (engine, mut turn) = self.core.engine();
         engine.stamp(now, client, queue, &mut turn)
     }
 
-    fn begin_transaction(&mut self, client: ClientId, whole: &Whole<'_>) -> Begun {
+    fn unwatch(&mut self, client: ClientId) {
+        self.core.common.watching.remove(&client);
+        self.core.engine.unwatch(client);
+    }
+
+    fn begin_transaction(
+        &mut self,
+        client: ClientId,
+        whole: &Whole<'_>,
+        freed_bytes: usize,
+    ) -> Begun {
         // Ten PINGs tell nothing of the engine.
         self.asked |= !whole.requests.is_empty() || !whole.watched.is_empty();
+        let held_bytes_max = self.held_bytes_max(client, freed_bytes);
         let now = self.core.clock.now;
         let (engine, mut turn) = self.core.engine();
-        engine.begin_transaction(now, client, whole, &mut turn)
+        engine.begin_transaction(now, client, whole, held_bytes_max, &mut turn)
     }
 
     fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error> {
         self.core.engine.check_queued(self.core.clock.now, request, limits)
     }
 
-    fn set_watching(&mut self, client: ClientId, watching: bool) {
-        if watching {
-            self.core.common.watching.insert(client);
-        } else {
-            self.core.common.watching.remove(&client);
-            self.core.engine.unwatch(client);
-        }
-    }
-
     fn replied_bytes(&self, client: ClientId) -> u64 {
         self.core.outputs.replied_bytes(client)
-    }
-
-    fn held_bytes_max(&self, client: ClientId, freed_bytes: usize) -> u64 {
-        let limits = &self.core.options.limits;
-        let held_bytes = self.core.common.bytes.saturating_sub(freed_bytes);
-        let mut left = limits.clients_bytes_max.saturating_sub(held_bytes);
-        if left < READ_BYTES_PER_TURN_ALL {
-            // Whoever holds more is closed first.
-            let own = self.running.socket.bytes.saturating_sub(freed_bytes);
-            let largest = self.others.iter().map(|(_, other)| other.socket.bytes).max();
-            left = left.max(largest.unwrap_or(0).saturating_sub(own));
-        }
-        let is_subscribed = self.core.messages.pubsub.counts(client) != [0; 2];
-        let unsent_max = match limits.output_of(is_subscribed).hard {
-            0 => u64::MAX,
-            hard => hard.saturating_sub(self.unsent_bytes() as u64),
-        };
-        unsent_max.min(left as u64)
     }
 
     fn end_transaction(&mut self) {
@@ -306,15 +323,6 @@ impl World for ClientWorld<'_> {
         }
     }
 
-    fn show_command(&mut self, db: Db, spec: &CommandSpec, args: &[&[u8]]) {
-        if !self.core.messages.pubsub.is_monitored() {
-            return;
-        }
-        let peer = self.running.socket.peer();
-        let now = self.core.clock.now;
-        self.core.messages.show_command(now, db, &peer.to_string(), spec, args);
-    }
-
     fn acl(&mut self) -> &mut Acl {
         &mut self.core.users.acl
     }
@@ -338,10 +346,6 @@ impl World for ClientWorld<'_> {
             );
         }
         self.core.users.acl.note(entry);
-    }
-
-    fn paused(&self) -> Option<bool> {
-        self.core.common.pauses.writes_only()
     }
 
     fn serve(&mut self, asker: &Session, what: Admin<'_>) -> Result<Served, String> {
@@ -408,11 +412,14 @@ impl World for ClientWorld<'_> {
         Ok(Served::Done)
     }
 
-    fn is_loading(&self) -> bool {
-        self.core.durability.shown.loading.is_some()
+    fn obstacles(&self) -> Obstacles {
+        Obstacles {
+            loading: self.core.durability.shown.loading.is_some(),
+            paused: self.core.common.pauses.writes_only(),
+        }
     }
 
-    fn began(&mut self, _client: ClientId, _spec: &'static CommandSpec) {
+    fn began(&mut self) {
         // Outside of a transaction a command begins when the one before was over, which saves one of
         // two readings.
         let outer = self.began_ns.is_empty();
@@ -424,20 +431,19 @@ impl World for ClientWorld<'_> {
         watch.count_over(outputs, clock, options.limits.slow, caller);
     }
 
-    fn ended(&mut self, _client: ClientId, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
+    fn ended(&mut self, db: Db, spec: &'static CommandSpec, args: &[&[u8]], how: Ended) {
         let began_ns = self.began_ns.pop().unwrap_or(self.last_ns);
         self.last_ns = self.core.clock.timer.mono_ns();
         let took_ns = self.last_ns - began_ns;
+        if !matches!(how, Ended::Rejected | Ended::Again) {
+            self.show_command(db, spec, args);
+        }
         let Some(end) = self.ending(spec, args, how, took_ns) else { return };
         let Core { watch, clock, options, .. } = &mut *self.core;
         if watch.count_call(spec, end, took_ns, options.limits.slow) {
             let addr = self.running.socket.peer().to_string();
             self.slow.push(Entry::new(clock.now_s(), spec, args, addr, took_ns));
         }
-    }
-
-    fn refused(&mut self, _client: ClientId, text: &str) {
-        self.core.outputs.errors.count(text);
     }
 }
 

@@ -225,17 +225,11 @@ impl Outputs {
         self.encoder(client).error(text);
     }
 
-    /// From here on `client` is sent everything in this protocol.
-    pub fn set_protocol(&mut self, client: ClientId, protocol: Protocol) {
+    /// From here on `client` is sent everything in this protocol, and while muted its replies are thrown away.
+    pub fn set_replies(&mut self, client: ClientId, protocol: Protocol, muted: bool) {
         if let Some(slot) = self.slot(client) {
-            self.by_slot[slot as usize].protocol = protocol;
-        }
-    }
-
-    /// While muted, replies to `client` are thrown away.
-    pub fn set_muted(&mut self, client: ClientId, muted: bool) {
-        if let Some(slot) = self.slot(client) {
-            self.by_slot[slot as usize].muted = muted;
+            let output = &mut self.by_slot[slot as usize];
+            (output.protocol, output.muted) = (protocol, muted);
         }
     }
 
@@ -478,7 +472,7 @@ mod tests {
         outputs.sent(SLOT, 1);
         assert_eq!(outputs.left, [Millis(7), Millis(7)]);
         // What leaves nothing behind on the wire is as late as it will be.
-        outputs.set_muted(CLIENT, true);
+        outputs.set_replies(CLIENT, Protocol::Resp2, true);
         outputs.on_time(CLIENT, &[Millis(8)]);
         assert_eq!(outputs.left[2..], [Millis(8)]);
         let left = outputs.unsent_bytes(SLOT);
@@ -489,7 +483,7 @@ mod tests {
     #[test]
     fn a_muted_client_is_handed_its_job_at_once() {
         let mut outputs = outputs();
-        outputs.set_muted(CLIENT, true);
+        outputs.set_replies(CLIENT, Protocol::Resp2, true);
         hand(&mut outputs);
         assert_eq!(outputs.unsent_bytes(SLOT), 0);
         assert!(!outputs.at(SLOT).has_unsent_jobs());
@@ -619,10 +613,10 @@ mod tests {
     #[test]
     fn a_muted_client_gets_messages_and_sees_no_commands() {
         let mut outputs = outputs();
-        outputs.set_muted(CLIENT, true);
+        outputs.set_replies(CLIENT, Protocol::Resp2, true);
         assert_eq!(message(&mut outputs, "x", 0), Some(SLOT));
         assert_eq!(bring(&mut outputs, "PING", 0, Subject::Command), None);
-        outputs.set_protocol(CLIENT, Protocol::Resp3);
+        outputs.set_replies(CLIENT, Protocol::Resp3, true);
         assert_eq!(message(&mut outputs, "y", 0), Some(SLOT));
         assert_eq!(bring(&mut outputs, "PING", 0, Subject::Command), None);
         assert_eq!(outputs.at(SLOT).unsent.to_vec(), b"*x\r\n>y\r\n");

@@ -38,8 +38,6 @@ pub struct Whole<'r> {
     pub watched: &'r [(QueueName<'r>, Stamp)],
     /// What its other commands may look at and answer.
     pub beside: Needs,
-    /// What its client may come to hold for it: replies, and unsent jobs. Bytes.
-    pub held_bytes_max: u64,
 }
 
 /// What became of a transaction that was to begin.
@@ -57,8 +55,9 @@ pub enum Begun {
 }
 
 impl Step<'_, '_> {
-    /// Begins a transaction. Cost: about that of running it.
-    pub fn begin_transaction(&mut self, whole: &Whole<'_>) -> Begun {
+    /// Begins a transaction, whose client may come to hold so many bytes for it: replies, and unsent jobs.
+    /// Cost: about that of running it.
+    pub fn begin_transaction(&mut self, whole: &Whole<'_>, held_bytes_max: u64) -> Begun {
         self.hand_off();
         if self.live.room.is_short() {
             // What passes of time before must not use up what it needs.
@@ -85,13 +84,13 @@ impl Step<'_, '_> {
         };
         self.live.room.release();
         match watched {
-            Watched::Unchanged => self.begin_planned(whole),
+            Watched::Unchanged => self.begin_planned(whole, held_bytes_max),
             Watched::Changed => Begun::Changed,
             Watched::Again => Begun::Again,
         }
     }
 
-    fn begin_planned(&mut self, whole: &Whole<'_>) -> Begun {
+    fn begin_planned(&mut self, whole: &Whole<'_>, held_bytes_max: u64) -> Begun {
         let (facts, needs) = loop {
             let mut plan = Plan::new(self.store, self.live, self.now, whole.beside);
             let added = whole.requests.iter().try_for_each(|request| plan.add(request));
@@ -99,7 +98,7 @@ impl Step<'_, '_> {
                 return Begun::Refused(refused);
             }
             let (facts, needs) = (plan.facts, plan.needs);
-            if let Err(refused) = needs.check_held(whole.held_bytes_max) {
+            if let Err(refused) = needs.check_held(held_bytes_max) {
                 return Begun::Refused(refused);
             }
             let unordered = std::mem::take(&mut plan.unordered);
