@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -213,8 +214,57 @@ def ports(files):
                 holds(str(why), named)
 
 
+PASSWORD = "correct horse"
+
+
+def tried(folder, *options, stdin="", certificate=None):
+    """Starts a server and pastes into a shell what its first line says to try."""
+    process = subprocess.Popen(
+        [BINARY, "--dir", folder, "--appendonly", "no", *options],
+        stderr=subprocess.PIPE, text=True, env=dict(os.environ, NO_COLOR="1"),
+    )
+    try:
+        said = next(line for line in process.stderr if " listens on " in line)
+        line = said.split("; try: ")[1].strip()
+        for name in ("crt", "key") if certificate else ():
+            line = line.replace(f"CLIENT.{name}", f"{certificate}.{name}")
+        done = subprocess.run(
+            ["sh", "-c", line], input=stdin, capture_output=True, text=True, timeout=20, cwd=folder
+        )
+        if not re.search(r"^[0-9a-zA-Z]{10,}$", done.stdout.strip().split("\n")[-1]):
+            raise AssertionError(f"{line!r} printed {done.stdout!r} {done.stderr!r}")
+        return line
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+def first_lines(files):
+    any_port = ["--port", "0", "--bind", "127.0.0.1"]
+    over_tls = ["--port", "0", "--bind", "127.0.0.1", "--tls-ca-cert-file", files["ca.crt"]]
+    over_tls += ["--tls-cert-file", files["server.crt"], "--tls-key-file", files["server.key"]]
+    with tempfile.TemporaryDirectory(prefix="delayd-try here-") as folder:
+        with check("the start line's redis-cli, pasted: a port, another address, a Unix socket"):
+            holds(tried(folder, *any_port), "redis-cli -p ")
+            holds(tried(folder, "--port", "0", "--bind", "127.0.0.2", "127.0.0.3"), "-h 127.0.0.2 -p ")
+            socket_path = os.path.join(folder, "delayd.sock")
+            holds(tried(folder, "--port", "0", "--unixsocket", socket_path), f"-s '{socket_path}'")
+        with check("the start line's redis-cli, pasted: with a password, and as a user"):
+            known = {"stdin": PASSWORD + "\n"}
+            holds(tried(folder, *any_port, "--requirepass", PASSWORD, **known), "--askpass")
+            users = ["--user", "default", "off", "--user", "ada", "on", "~*", "+@all", f">{PASSWORD}"]
+            holds(tried(folder, *any_port, *users, **known), "--user ada --askpass")
+        with check("the start line's redis-cli, pasted: TLS alone, without and with a client's certificate"):
+            port = ["--tls-port", str(free_port())]
+            line = tried(folder, *over_tls, *port, "--tls-auth-clients", "no")
+            holds(line, f"-p {port[1]} --tls --cacert ")
+            holds(tried(folder, *over_tls, *port, certificate=files["client"]), "--cert ", "--key ")
+
+
 if BINARY and has("tls-port"):
-    ports(Certificates())
+    files = Certificates()
+    ports(files)
+    first_lines(files)
 else:
     with check("TLS"):
         raise Skip("needs a server of its own that has tls-port")

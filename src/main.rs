@@ -82,19 +82,16 @@ fn give_back() {
 }
 
 fn greet(server: &Server) {
-    let reach = match server.addresses().first() {
-        Some(address) => format!("-p {}", address.port()),
-        None => format!("-s {}", server.places().join(" ")),
-    };
     let memory = match server.memory_bytes_max() {
         0 => "no memory limit".to_owned(),
         bytes => format!("{} MiB for jobs", bytes >> 20),
     };
     tracing::info!(
-        "delayd {} listens on {}, pid {}, {memory}; try: redis-cli {reach} DELAY.ADD hello 5s world",
+        "delayd {} listens on {}, pid {}, {memory}; try: {} DELAY.ADD hello 5s world",
         delayd::VERSION,
         server.places().join(" and "),
         std::process::id(),
+        server.redis_cli(),
     );
     for address in server.http_addresses() {
         tracing::info!("metrics on http://{address}/metrics, health on /healthz and /readyz");

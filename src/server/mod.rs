@@ -149,6 +149,11 @@ impl Server {
         &self.addresses
     }
 
+    /// The redis-cli that reaches it, for a shell.
+    pub fn redis_cli(&self) -> String {
+        connection::hint::redis_cli(&self.listeners, &self.config, &self.acl)
+    }
+
     /// Bytes of memory for jobs; 0 for no limit.
     pub fn memory_bytes_max(&self) -> u64 {
         self.config.number(crate::config::options::Name::MaxMemory)

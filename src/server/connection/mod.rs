@@ -6,6 +6,7 @@ pub mod client;
 pub mod clients;
 pub mod common;
 pub(super) mod handshake;
+pub mod hint;
 pub mod input;
 pub mod lines;
 pub mod listen;
