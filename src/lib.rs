@@ -8,6 +8,7 @@ pub mod glob;
 pub mod ids;
 pub mod journal;
 pub mod limits;
+pub mod nearest;
 pub mod observe;
 pub mod pool;
 pub mod pubsub;

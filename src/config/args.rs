@@ -1,7 +1,12 @@
 //! The command line: a configuration file, then options as `--name value ...`, as Redis takes them.
 
+use super::options::OPTIONS;
 use super::{Config, file};
+use crate::nearest::nearest;
 use std::path::{Path, PathBuf};
+
+/// The commands of the program; the server runs without one.
+const COMMANDS: [&str; 2] = ["check", "dump"];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -28,7 +33,10 @@ pub fn read(args: &[String], current_dir: &Path) -> Result<Asked, String> {
         && !first.starts_with("--")
     {
         let path: PathBuf = current_dir.join(first);
-        file::read(&mut config, &path).map_err(|e| e.to_string())?;
+        file::read(&mut config, &path).map_err(|error| match path.exists() {
+            false if is_word(first) => no_command(first),
+            _ => error.to_string(),
+        })?;
         config.file = Some(path);
         rest = after;
     }
@@ -42,6 +50,36 @@ pub fn read(args: &[String], current_dir: &Path) -> Result<Asked, String> {
     }
     config.check().map_err(|e| e.to_string())?;
     Ok(Asked::Run(Box::new(config)))
+}
+
+/// Whether it looks less like a file's name than like a command or an option with one dash.
+fn is_word(first: &str) -> bool {
+    first.starts_with('-') || !first.contains(['/', '.'])
+}
+
+/// What to try instead of a first word that names no file.
+fn no_command(first: &str) -> String {
+    let word = first.trim_start_matches('-');
+    let options = OPTIONS.iter().flat_map(|spec| spec.words.iter().copied());
+    let options = options.chain(["help", "version"]);
+    let near = match first.starts_with('-') {
+        true => nearest(word, options),
+        false => nearest(word, options.chain(COMMANDS)),
+    };
+    let meant = match near {
+        Some(near) if COMMANDS.contains(&near) => format!("; was 'delayd {near}' meant?"),
+        Some(near) => format!("; was --{near} meant?"),
+        None => String::new(),
+    };
+    match first.starts_with('-') {
+        true => format!("unknown option '{first}'{meant}"),
+        false => format!(
+            "'{first}' is neither a file nor one of the commands {}{} The server starts without a \
+             command: delayd [FILE] [--option value ...]",
+            COMMANDS.join(" and "),
+            if meant.is_empty() { "." } else { &meant }
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -69,7 +107,23 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let text = |line| asked(line).unwrap_err();
-        assert_eq!(text("--prot 7"), "command line: unknown option 'prot'");
+        assert_eq!(text("--prot 7"), "command line: unknown option 'prot'; was 'port' meant?");
+        assert_eq!(
+            text("--port=7"),
+            "command line: unknown option 'port=7'; 'port 7' has a blank between"
+        );
+        assert_eq!(text("--nothing=7"), "command line: unknown option 'nothing=7'");
+        assert_eq!(text("-p 7"), "unknown option '-p'; was --port meant?");
+        assert_eq!(text("-x"), "unknown option '-x'");
+        let usage = "The server starts without a command: delayd [FILE] [--option value ...]";
+        let none = "is neither a file nor one of the commands check and dump";
+        assert_eq!(text("serve"), format!("'serve' {none}. {usage}"));
+        assert_eq!(
+            text("chekc /var"),
+            format!("'chekc' {none}; was 'delayd check' meant? {usage}")
+        );
+        assert_eq!(text("port 7"), format!("'port' {none}; was --port meant? {usage}"));
+        assert_eq!(text("help"), format!("'help' {none}; was --help meant? {usage}"));
         assert!(
             text("--port 70000")
                 .starts_with("command line: port 70000: argument must be between 0")

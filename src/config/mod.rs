@@ -13,6 +13,7 @@ pub mod value;
 
 use crate::limits;
 use crate::limits::SEGMENT_BYTES_UNIT;
+use crate::nearest::nearest;
 use options::{Change, Name, OPTIONS, Spec};
 use std::path::PathBuf;
 use value::{OutputLimit, Value};
@@ -37,7 +38,7 @@ pub struct Config {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
     /// There is no such option.
-    #[error("unknown option '{0}'")]
+    #[error("unknown option '{word}'{hint}", word = .0, hint = meant(.0))]
     Unknown(String),
     /// The value does not fit.
     #[error("{option} {given}: {reason}")]
@@ -49,6 +50,17 @@ pub enum Refused {
         /// What is wrong and what would be right.
         reason: String,
     },
+}
+
+/// What to try instead of an option that there is not.
+fn meant(word: &str) -> String {
+    if let Some((option, value)) = word.split_once('=')
+        && let Some(spec) = options::find(option)
+    {
+        return format!("; '{} {value}' has a blank between", spec.word());
+    }
+    let words = OPTIONS.iter().flat_map(|spec| spec.words.iter().copied());
+    nearest(word, words).map_or_else(String::new, |word| format!("; was '{word}' meant?"))
 }
 
 impl Refused {
