@@ -12,7 +12,7 @@ CARGO_FUZZ_VERSION := 0.13.2
 step = @printf '\n==> %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help test deps lint unit build run redis-tests compose-check bench versus soak soak-real fuzz docs golden clean
+.PHONY: help test deps lint unit build run redis-tests compose-check bench versus soak soak-real fuzz docs clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -83,11 +83,8 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
 		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
-docs: ## rewrite docs/ from the tables in the source
-	DELAYD_UPDATE=1 cargo test --locked --test docs
-
-golden: ## rewrite the golden transcripts; then read the diff
-	DELAYD_UPDATE=1 cargo test --locked --test golden
+docs: ## rewrite all that is made from the source: docs/ and the golden transcripts; then read the diff
+	DELAYD_UPDATE=1 cargo test --locked --test docs --test golden
 
 clean: ## everything that was built or installed here
 	rm -rf target .cache redis-tests/node_modules fuzz/target

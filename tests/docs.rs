@@ -1,8 +1,7 @@
-//! The written reference is what the table of commands says.
+//! The written reference is what the tables say. `make docs` writes it anew.
 
 use std::path::Path;
 
-/// `DELAYD_UPDATE=1` rewrites it.
 #[test]
 fn the_reference_is_not_stale() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands.md");
@@ -13,10 +12,7 @@ fn the_reference_is_not_stale() {
     let have = std::fs::read_to_string(&path).unwrap_or_default();
     let line = have.lines().zip(want.lines()).position(|(have, want)| have != want);
     let line = line.unwrap_or_else(|| have.lines().count().min(want.lines().count())) + 1;
-    assert!(
-        have == want,
-        "docs/commands.md is stale from line {line}; DELAYD_UPDATE=1 cargo test --test docs"
-    );
+    assert!(have == want, "docs/commands.md is stale from line {line}; make docs");
 }
 
 /// The options and, behind them, the limits that no option changes.
@@ -74,5 +70,5 @@ fn the_metrics_of_the_reference_are_those_of_the_table() {
     if std::env::var_os("DELAYD_UPDATE").is_some() {
         return std::fs::write(&path, &want).expect("docs/metrics.md is written");
     }
-    assert!(have == want, "docs/metrics.md is stale; DELAYD_UPDATE=1 cargo test --test docs");
+    assert!(have == want, "docs/metrics.md is stale; make docs");
 }

@@ -1,7 +1,7 @@
 //! Golden transcripts: what clients send, when, and every byte they are answered, in `golden/*.txt`.
 //! What the files may say stands above `golden/script.rs`.
 //!
-//! `DELAYD_UPDATE=1 cargo test --test golden` writes the answers anew; the review reads the diff.
+//! `make docs` writes the answers anew; the review reads the diff.
 
 #[path = "golden/errors.rs"]
 mod errors;
@@ -56,7 +56,7 @@ fn every_answer_is_as_written() {
             report.push_str(&difference(&name, &old, &new));
         }
     }
-    assert!(report.is_empty(), "{report}\nDELAYD_UPDATE=1 writes what came instead\n");
+    assert!(report.is_empty(), "{report}\nmake docs writes what came instead\n");
     every_command_has_a_transcript(&seen);
     errors::every_error_has_a_transcript(&seen.errors);
 }
