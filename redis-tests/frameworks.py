@@ -124,6 +124,11 @@ def stop():
             channel = connection.channel()
             stops(redis.ResponseError, "unknown command 'SET'", lambda: channel.qos.restore_visible(num=10))
 
+    with check("Celery's results: GET is refused; with nil a task would be pending for ever"):
+        app = Celery("shop", broker=URL, backend=URL)
+        app.conf.result_backend_always_retry = False
+        stops(redis.ResponseError, "delayd has queues only", lambda: app.AsyncResult("no-such-task").state)
+
     with check("RQ, whose jobs are hashes: `unknown command`"):
         work = rq.Queue(queue("rq"), connection=redis.Redis(port=PORT, host=HOST))
         stops(redis.ResponseError, "unknown command", lambda: work.enqueue(print, 1))

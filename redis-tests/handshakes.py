@@ -31,7 +31,6 @@ from replay import (  # noqa: E402
     items,
     mapping,
     need,
-    nothing,
     number,
     ok,
     pong,
@@ -102,6 +101,9 @@ no_notifications = error("ERR unknown subcommand 'maint_notifications'. Try CLIE
 NO_NOTIFICATIONS = error("ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.")
 no_cluster = error("ERR This instance has cluster support disabled")
 
+# StackExchange.Redis asks without waiting for the answer: an error leaves it without a tie-breaker, as nil does.
+no_strings = error("ERR", "delayd has queues only")
+
 HANDSHAKES = {
     "StackExchange.Redis 2, interactive": [
         ("CLIENT SETNAME host(SE.Redis-v2.8.41)", anything),
@@ -115,7 +117,7 @@ HANDSHAKES = {
         ("INFO replication", holds(role="master")),
         ("INFO server", holds(redis_version=None, redis_mode="standalone", run_id=None)),
         ("CLUSTER NODES", no_cluster),
-        ("GET __Booksleeve_TieBreak", nothing),
+        ("GET __Booksleeve_TieBreak", no_strings),
         (["ECHO", TRACER], bulk(TRACER)),
     ],
     "StackExchange.Redis 2, subscriptions": [
@@ -141,7 +143,7 @@ HANDSHAKES = {
         ("INFO replication", holds(role="master")),
         ("INFO server", holds(redis_version=None, redis_mode="standalone", run_id=None)),
         ("CLUSTER NODES", no_cluster),
-        ("GET __Booksleeve_TieBreak", nothing),
+        ("GET __Booksleeve_TieBreak", no_strings),
         (["ECHO", TRACER], bulk(TRACER)),
         ("SUBSCRIBE __Booksleeve_MasterChanged", subscribed(">", "__Booksleeve_MasterChanged")),
         ("PING", pong),

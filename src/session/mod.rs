@@ -24,7 +24,7 @@ use crate::command::spec::action::{Action, Probe, ReplyMode, Transaction};
 use crate::command::{self, CommandSpec, table};
 use crate::engine::Outcome;
 use crate::engine::model::request::{QueueName, Request};
-use crate::error::Error;
+use crate::error::{Error, Shown};
 use crate::ids::{ClientId, Db};
 use crate::limits::{ARGUMENTS_MAX, CLIENT_NAME_BYTES_FREE};
 use crate::pubsub::Counts;
@@ -455,6 +455,13 @@ impl Session {
                 return self.fail(text, world);
             }
             (Probe::OtherValue | Probe::OtherCount, true) => return self.fail(wrong_type, world),
+            (Probe::OtherValue, false) => {
+                let name = Shown::new(queue.name);
+                let text = format!(
+                    "ERR {name} is no string: delayd has queues only; DELAY.GET queue id shows a job"
+                );
+                return self.fail(&text, world);
+            }
             (_, false) => out.null(),
         }
         Step::Done

@@ -330,11 +330,14 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         name: "get",
-        summary: "Refused for a queue, which is no string",
+        summary: "Refused: there are no strings",
         access: Access::Read,
         categories: &["string"],
-        reply: "Nil, or the error class `WRONGTYPE` if there is a queue of that name.",
-        example: &[("GET nothing", "(nil)")],
+        reply: "An error, of the class `WRONGTYPE` if there is a queue of that name.",
+        example: &[(
+            "GET nothing",
+            "(error) ERR 'nothing' is no string: delayd has queues only; DELAY.GET queue id shows a job",
+        )],
         parse: Some(|args| Ok(Action::Probe(args.queue()?, Probe::OtherValue))),
         ..GENERIC
     },

@@ -46,7 +46,7 @@ pub enum Probe {
     RefCount,
     /// OBJECT FREQ → an error, or nil.
     Frequency,
-    /// A reading command of another type → `WRONGTYPE`, or nil.
+    /// A reading command of another type → `WRONGTYPE`, or an error that says that there is no such type.
     OtherValue,
     /// A counting command of another type → `WRONGTYPE`, or 0.
     OtherCount,
