@@ -80,7 +80,11 @@ with check("one command on the command line"):
     equal(cli("DELAY.CANCEL", q, "a"), "delayed")
 
 with check("an error reply is shown as one; the exit code is 0, with -e it is not"):
-    holds(cli("DELAY.ADD", queue("cli")), "ERR wrong number of arguments for 'delay.add' command")
+    holds(
+        cli("DELAY.ADD", queue("cli")),
+        "ERR wrong number of arguments for 'delay.add' command; usage: DELAY.ADD queue when body [ID id]",
+    )
+    holds(cli("DELAY.CANCLE", queue("cli"), "a"), "did you mean DELAY.CANCEL?")
     done = subprocess.run([*CLI, "-e", "DELAY.ADD", "q"], capture_output=True, text=True, timeout=20)
     equal(done.returncode, 1)
 
@@ -118,6 +122,16 @@ with check("-n selects a database, -u takes a URL"):
 with check("help for a command"), Terminal() as terminal:
     terminal.type("help delay.add\r")
     holds(terminal.until(r"since:.*group:.*> "), "DELAY.ADD queue when body", "summary:")
+
+with check("DELAY.HELP names every command, and the options of one"):
+    told = cli("DELAY.HELP").split("\n")
+    with Raw() as raw:
+        names = [name.decode() for name in raw.call("COMMAND", "LIST", "FILTERBY", "PATTERN", "delay.*")]
+    containers = {name.split("|")[0] for name in names if "|" in name}
+    for name in set(names) - containers:
+        if not name.endswith("|help"):
+            equal(len([line for line in told if line.startswith(name.upper().replace("|", " ") + " ")]), 1)
+    holds(cli("-3", "DELAY.HELP", "add"), "DELAY.ADD queue when body", "    ID id: 1 to 512 bytes", "    NX: ")
 
 with check("help for the group lists every command"), Terminal() as terminal:
     terminal.type("help @delay\r")

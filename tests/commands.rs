@@ -460,7 +460,10 @@ fn add_options_have_limits() {
         ("DELAY.ADD q 0 x ID 1 ID 1", "ERR syntax error: ID stands there twice"),
         ("DELAY.ADD q 0 x DELAY 5", "ERR syntax error: unknown option 'DELAY'"),
         ("DELAY.ADD q 0 x ''", "ERR syntax error: unknown option ''"),
-        ("DELAY.ADD q 0", "ERR wrong number of arguments for 'delay.add' command"),
+        (
+            "DELAY.CONFIG",
+            "ERR wrong number of arguments for 'delay.config' command; try DELAY.CONFIG HELP",
+        ),
     ] {
         assert_eq!(refused(line), want);
     }

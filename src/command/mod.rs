@@ -27,6 +27,6 @@ pub fn parse<'a>(
 ) -> Result<Action<'a>, Error> {
     match spec.parse {
         Some(parse) => parse(&mut spec::args::Args::new(spec, words, db)),
-        None => Err(spec::args::arity_error(spec.name)),
+        None => Err(spec::args::arity_error(spec)),
     }
 }

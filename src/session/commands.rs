@@ -5,8 +5,10 @@ use crate::command::show::help;
 use crate::command::spec::action::{Commands, ListFilter};
 use crate::command::spec::{CATEGORIES, CommandSpec};
 use crate::command::table;
+use crate::error::Shown;
 use crate::glob;
 use crate::limits::COMMAND_NAMES_MAX;
+use crate::resp::Encoder;
 use crate::session::world::World;
 use crate::session::{Session, Step};
 
@@ -23,9 +25,12 @@ impl Session {
             let text = format!("ERR {} names; the most are {COMMAND_NAMES_MAX}", names.len());
             return self.fail(&text, world);
         }
+        if let Commands::Usage(word) = what {
+            return self.usage(word, world);
+        }
         let mut out = world.encoder(self.id);
         match what {
-            Commands::GetKeys(_) | Commands::GetKeysAndFlags(_) => {}
+            Commands::Usage(_) | Commands::GetKeys(_) | Commands::GetKeysAndFlags(_) => {}
             Commands::Count => out.integer(table::all().count() as i64),
             Commands::All | Commands::Info([]) => {
                 out.array(table::all().count());
@@ -66,11 +71,23 @@ impl Session {
             }
             Commands::Help(container) => {
                 let container = table::find(container.as_bytes()).expect("it stands in the table");
-                let lines = help::lines(container);
-                out.array(lines.len());
-                lines.iter().for_each(|line| out.simple(line));
+                write_lines(&help::lines(container), &mut out);
             }
         }
+        Step::Done
+    }
+
+    fn usage(&mut self, word: Option<&[u8]>, world: &mut dyn World) -> Step {
+        let lines = match word {
+            None => Some(help::usage_of_all()),
+            Some(word) => help::usage_of(word),
+        };
+        let Some(lines) = lines else {
+            let word = Shown::new(word.unwrap_or_default());
+            let text = format!("ERR {word} is none of the DELAY commands; DELAY.HELP lists them");
+            return self.fail(&text, world);
+        };
+        write_lines(&lines, &mut world.encoder(self.id));
         Step::Done
     }
 
@@ -109,4 +126,9 @@ impl Session {
             }
         }
     }
+}
+
+fn write_lines(lines: &[String], out: &mut Encoder<'_>) {
+    out.array(lines.len());
+    lines.iter().for_each(|line| out.simple(line));
 }

@@ -246,5 +246,5 @@ fn not_an_integer() -> Error {
 }
 
 fn wrong_count(args: &Args<'_>) -> Error {
-    crate::command::spec::args::arity_error(args.spec().name)
+    crate::command::spec::args::arity_error(args.spec())
 }

@@ -7,7 +7,7 @@ pub(super) mod client;
 pub(super) mod commands;
 pub(super) mod connection;
 pub(super) mod consume;
-mod help;
+pub(super) mod help;
 pub(super) mod job;
 pub(super) mod journal;
 pub(super) mod keyspace;

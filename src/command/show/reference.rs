@@ -9,7 +9,7 @@ use crate::command::table;
 
 const HEAD: &str = "# Commands
 
-Written by `DELAYD_UPDATE=1 cargo test --test docs` from the table of commands; edits here are lost.
+Written by `make docs` from the table of commands; edits here are lost.
 
 Square brackets enclose what can be left out, `|` parts alternatives, `...` stands for more of the same.
 Options follow the required arguments in any order and in any case, each at most once. A duration is a
@@ -54,9 +54,12 @@ fn title(group: Group) -> &'static str {
 fn write_command(spec: &CommandSpec, page: &mut String) {
     let _ =
         writeln!(page, "\n### {}\n\n    {}\n\n{}.", spec.written(), spec.syntax(), spec.summary);
-    if spec.arguments.iter().any(has_about) {
+    let abouts = abouts(spec.arguments);
+    if !abouts.is_empty() {
         page.push('\n');
-        spec.arguments.iter().for_each(|argument| write_about(argument, page));
+    }
+    for (argument, about) in abouts {
+        let _ = writeln!(page, "- `{argument}`: {about}");
     }
     if !spec.notes.is_empty() {
         let _ = writeln!(page, "\n{}", spec.notes);
@@ -83,28 +86,28 @@ fn write_command(spec: &CommandSpec, page: &mut String) {
     }
 }
 
-fn has_about(argument: &Argument) -> bool {
-    !argument.about.is_empty() || argument.arguments.iter().any(has_about)
+/// Each argument of which something is said, as it is written, with what is said of it.
+pub(super) fn abouts(arguments: &[Argument]) -> Vec<(String, &'static str)> {
+    let mut abouts = Vec::new();
+    for argument in arguments {
+        if !argument.about.is_empty() {
+            abouts.push((alone(argument), argument.about));
+        }
+        abouts.extend(self::abouts(argument.arguments));
+    }
+    abouts
 }
 
-fn write_about(argument: &Argument, page: &mut String) {
-    if !argument.about.is_empty() {
-        let mut syntax = String::new();
-        Argument {
-            optional: false,
-            multiple: false,
-            ..Argument::new(argument.name, argument.kind)
-        }
-        .after_maybe(argument)
+/// How an argument looks that can be left out and repeated, when it stands alone.
+fn alone(argument: &Argument) -> String {
+    let mut syntax = String::new();
+    let Argument { token, display, arguments, .. } = *argument;
+    Argument { token, display, arguments, ..Argument::new(argument.name, argument.kind) }
         .write_syntax(&mut syntax);
-        let syntax = if argument.kind == Kind::OneOf && argument.token.is_none() {
-            syntax.trim_matches(['(', ')']).to_string()
-        } else {
-            syntax
-        };
-        let _ = writeln!(page, "- `{syntax}`: {}", argument.about);
+    match argument.kind == Kind::OneOf && token.is_none() {
+        true => syntax.trim_matches(['(', ')']).to_owned(),
+        false => syntax,
     }
-    argument.arguments.iter().for_each(|member| write_about(member, page));
 }
 
 impl fmt::Display for Always {
@@ -117,12 +120,5 @@ impl fmt::Display for Always {
             Always::Answered(Fixed::Empty | Fixed::Zeros(_)) => f.write_str("(empty array)"),
             Always::Answered(Fixed::Text(text)) => f.write_str(text.trim_end()),
         }
-    }
-}
-
-impl Argument {
-    /// The same with token, text and members of `other`: how it looks when it stands alone.
-    fn after_maybe(self, other: &Argument) -> Argument {
-        Argument { token: other.token, display: other.display, arguments: other.arguments, ..self }
     }
 }

@@ -239,6 +239,8 @@ pub enum Commands<'a> {
     GetKeysAndFlags(&'a [&'a [u8]]),
     /// HELP of the container with this name.
     Help(&'static str),
+    /// DELAY.HELP: of one command, or of all.
+    Usage(Option<&'a [u8]>),
 }
 
 /// `FILTERBY` of COMMAND LIST.

@@ -7,8 +7,8 @@ use crate::command::read::moment;
 use crate::command::read::moment::WhenError;
 use crate::command::read::number;
 use crate::command::read::number::Whole;
-use crate::command::spec::CommandSpec;
 use crate::command::spec::argument::{Argument, Kind};
+use crate::command::spec::{CommandSpec, Group};
 use crate::engine::model::policy::Backoff;
 use crate::engine::model::request::{QueueName, Side, Wait, When};
 use crate::error::{Error, Shown};
@@ -61,7 +61,7 @@ impl<'a> Args<'a> {
             Some(Argument { token: Some(token), .. }) => {
                 Error::text(format!("ERR syntax error: {token} needs a value ({name})"))
             }
-            _ => arity_error(self.spec.name),
+            _ => arity_error(self.spec),
         })?;
         self.at += 1;
         Ok(word)
@@ -98,7 +98,7 @@ impl<'a> Args<'a> {
     pub fn queues_but(&mut self, keep: usize) -> Result<&'a [&'a [u8]], Error> {
         let queues = self.words_but(keep);
         if queues.is_empty() {
-            return Err(arity_error(self.spec.name));
+            return Err(arity_error(self.spec));
         }
         queues.iter().try_for_each(|name| check_name("queue", name))?;
         Ok(queues)
@@ -144,7 +144,7 @@ impl<'a> Args<'a> {
     pub fn ids(&mut self) -> Result<&'a [&'a [u8]], Error> {
         let ids = self.rest();
         if ids.is_empty() {
-            return Err(arity_error(self.spec.name));
+            return Err(arity_error(self.spec));
         }
         ids.iter().try_for_each(|id| check_name("id", id))?;
         Ok(ids)
@@ -320,7 +320,7 @@ impl<'a> Args<'a> {
 
     /// The end of the command; a word too many is a wrong number of arguments.
     pub fn end_or_arity(&self) -> Result<(), Error> {
-        if self.left() == 0 { Ok(()) } else { Err(arity_error(self.spec.name)) }
+        if self.left() == 0 { Ok(()) } else { Err(arity_error(self.spec)) }
     }
 
     /// The end of the command; a word too many is a syntax error.
@@ -329,9 +329,14 @@ impl<'a> Args<'a> {
     }
 }
 
-/// `ERR wrong number of arguments for 'delay.add' command`.
-pub fn arity_error(name: &str) -> Error {
-    Error::text(format!("ERR wrong number of arguments for '{name}' command"))
+/// Redis's words, which clients match on; behind them what is right, for the commands that Redis has not.
+pub fn arity_error(spec: &CommandSpec) -> Error {
+    let usage = match spec.group {
+        Group::Delay if spec.subcommands.is_empty() => format!("; usage: {}", spec.syntax()),
+        Group::Delay => format!("; try {} HELP", spec.written()),
+        _ => String::new(),
+    };
+    Error::text(format!("ERR wrong number of arguments for '{}' command{usage}", spec.name))
 }
 
 fn wait(word: &[u8]) -> Result<Wait, Error> {

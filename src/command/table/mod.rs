@@ -3,21 +3,23 @@
 use std::sync::LazyLock;
 
 use crate::command::family::{
-    acl, bulk, client, commands, connection, consume, job, journal, keyspace, list, observe,
+    acl, bulk, client, commands, connection, consume, help, job, journal, keyspace, list, observe,
     policy, produce, pubsub, queue, replication, scripting, server, transaction,
 };
 use crate::command::spec::CommandSpec;
 use crate::command::spec::args::arity_error;
 use crate::error::Error;
+use crate::nearest::nearest;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 19] = [
+static TABLE: [&[CommandSpec]; 20] = [
     produce::COMMANDS,
     consume::COMMANDS,
     job::COMMANDS,
     queue::COMMANDS,
     bulk::COMMANDS,
     policy::COMMANDS,
+    help::COMMANDS,
     list::COMMANDS,
     keyspace::COMMANDS,
     transaction::COMMANDS,
@@ -125,7 +127,7 @@ pub fn resolve(args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
     };
     let count = args.len() as i64;
     let right = if arity < 0 { count >= -arity } else { count == arity };
-    if right { Ok(spec) } else { Err(arity_error(spec.name)) }
+    if right { Ok(spec) } else { Err(arity_error(spec)) }
 }
 
 fn entry(name: &[u8]) -> Option<&'static Entry> {
@@ -161,8 +163,26 @@ pub fn unknown(args: &[&[u8]]) -> Error {
         let room = 128 - shown.len();
         shown.push_str(&format!("'{}' ", cut(arg, room)));
     }
-    let name = cut(name, 128);
-    Error::text(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+    let cut_name = cut(name, 128);
+    let text = format!("ERR unknown command '{cut_name}', with args beginning with: {shown}");
+    match meant(name, args.get(1).copied().unwrap_or_default()) {
+        Some(hint) => Error::text(format!("{text}({hint})")),
+        None => Error::text(text),
+    }
+}
+
+/// What to try instead of a command of ours that there is not: `DELAY.AD q`, `DELAY ADD q`, `DELAY`.
+fn meant(name: &[u8], first: &[u8]) -> Option<String> {
+    let name = cut(name, NAME_BYTES).to_lowercase();
+    let word = match name.strip_prefix("delay")? {
+        "" => cut(first, NAME_BYTES).to_lowercase(),
+        word => word.trim_start_matches(['.', ':', '_', '-']).to_owned(),
+    };
+    let ours =
+        all().filter_map(|spec| spec.name.strip_prefix("delay.")).filter(|word| *word != "help");
+    let near =
+        nearest(&word, ours).map(|word| format!("did you mean DELAY.{}? ", word.to_uppercase()));
+    Some(format!("{}DELAY.HELP lists the commands", near.unwrap_or_default()))
 }
 
 fn cut(text: &[u8], bytes_max: usize) -> std::borrow::Cow<'_, str> {
@@ -194,7 +214,10 @@ mod tests {
     #[test]
     fn errors_are_those_of_redis() {
         let arity = |name: &str| Err(format!("ERR wrong number of arguments for '{name}' command"));
-        assert_eq!(resolved("DELAY.ADD q 5s"), arity("delay.add"));
+        let usage = "DELAY.LEN queue [DELAYED | READY | LEASED | DEAD]";
+        let of_ours =
+            format!("ERR wrong number of arguments for 'delay.len' command; usage: {usage}");
+        assert_eq!(resolved("DELAY.LEN"), Err(of_ours));
         assert_eq!(resolved("CLIENT"), arity("client"));
         assert_eq!(resolved("CLIENT KILL"), arity("client|kill"));
         assert_eq!(resolved("CLIENT ID x"), arity("client|id"));
