@@ -8,6 +8,50 @@ use std::process::Command;
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
 
+/// What the page begins with: work and unit of a row, and what it means to somebody who has never seen the benchmark.
+const FIRST: [[&str; 3]; 8] = [
+    [
+        "add, client's ids, pipeline 16, 1 M pending, everysec",
+        "jobs/s",
+        "How fast jobs are scheduled, each under an id of its own, while a million wait.",
+    ],
+    [
+        "life, batches of 100, everysec",
+        "jobs/s",
+        "How fast jobs are added, fall due, are leased and acknowledged, by consumers that take a hundred at a time.",
+    ],
+    [
+        "life, one by one, 50 connections, everysec",
+        "jobs/s",
+        "The same with plain consumers, fifty of them, which take one job and acknowledge it.",
+    ],
+    [
+        "lateness, 10 k due a second, everysec",
+        "ms p99",
+        "How late 99 of 100 jobs are at most, from the due time to the consumer that waits for them.",
+    ],
+    [
+        "another client meanwhile",
+        "ms p99",
+        "How long anybody else waits for an answer while a million jobs fall due in one millisecond.",
+    ],
+    [
+        "memory a pending job, 20-byte id, 100-byte body",
+        "bytes",
+        "What a job that waits takes, its id and body included.",
+    ],
+    [
+        "cancel of random jobs out of 10 M, pipeline 16, everysec",
+        "jobs/s",
+        "How fast timers that are no longer wanted are cancelled by their ids, among ten million.",
+    ],
+    [
+        "restart after SIGKILL with 1 M jobs, everysec",
+        "jobs/s",
+        "How fast jobs are there again after a crash.",
+    ],
+];
+
 /// What is asked of a figure.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
@@ -56,6 +100,20 @@ impl Row {
         }
     }
 
+    fn is(&self, work: &str, unit: &str) -> bool {
+        self.work == work && self.unit == unit
+    }
+
+    /// Whom it was measured beside, what they did, the ratio, and whether what was asked is met.
+    fn beside(&self) -> String {
+        let told = self.theirs.as_ref().zip(self.ratio());
+        let told =
+            told.map(|((name, value), ratio)| format!("{name} {} ({ratio:.2} ×)", shown(*value)));
+        let met = self.is_met().map(|met| if met { "met" } else { "**missed**" });
+        let asked = met.map(|met| format!("asked {}, {met}", self.asked()));
+        told.into_iter().chain(asked).collect::<Vec<_>>().join(", ")
+    }
+
     fn asked(&self) -> String {
         match self.asked {
             Asked::Least(ratio) => format!("≥ {ratio} ×"),
@@ -91,20 +149,45 @@ impl Report {
     }
 
     fn push(&mut self, row: Row) {
-        eprintln!("{}", line(&row));
+        eprintln!("{} | {} {} | {}", row.work, shown(row.ours), row.unit, row.beside());
         self.rows.push(row);
     }
 
-    /// The table.
+    /// All that was measured.
     pub fn text(&self) -> String {
-        let mut text = String::from(
-            "| work | unit | delayd | beside | | ratio | asked | |\n|---|---|---:|---|---:|---:|---|---|\n",
-        );
-        for row in &self.rows {
-            text.push_str(&line(row));
-            text.push('\n');
+        self.table(&[])
+    }
+
+    /// One line for each work and unit, whoever it was measured beside, but for those named.
+    fn table(&self, but: &[[&str; 3]]) -> String {
+        let mut text = String::from("| work | unit | delayd | beside |\n|---|---|---:|---|\n");
+        for (at, row) in self.rows.iter().enumerate() {
+            let told = self.rows[..at].iter().any(|other| other.is(&row.work, row.unit));
+            if !told && !but.iter().any(|named| row.is(named[0], named[1])) {
+                let (figure, beside) = self.figure(&row.work, row.unit);
+                let _ = writeln!(text, "| {} | {} | {figure} | {beside} |", row.work, row.unit);
+            }
         }
         text
+    }
+
+    /// The eight rows that the page begins with, each with its meaning.
+    fn first(&self) -> String {
+        let mut text =
+            String::from("| what it means | work | delayd | beside |\n|---|---|---:|---|\n");
+        for [work, unit, meaning] in FIRST {
+            let (figure, beside) = self.figure(work, unit);
+            let _ = writeln!(text, "| {meaning} | {work} | {figure} {unit} | {beside} |");
+        }
+        text
+    }
+
+    /// What delayd did at this work, and all that it was measured beside.
+    fn figure(&self, work: &str, unit: &str) -> (String, String) {
+        let rows: Vec<&Row> = self.rows.iter().filter(|row| row.is(work, unit)).collect();
+        let beside: Vec<String> = rows.iter().map(|row| row.beside()).collect();
+        let told = beside.iter().filter(|beside| !beside.is_empty());
+        (shown(rows[0].ours), told.cloned().collect::<Vec<_>>().join("; "))
     }
 
     /// Draws the plots of the parts that ran, in `docs`.
@@ -124,20 +207,9 @@ impl Report {
         page = page.replace("{machine}", &machine).replace("{versions}", &versions.join("; "));
         page = page.replace("{rounds}", &rounds().to_string());
         page = page.replace("{scale}", &variable("DELAYD_BENCH_SCALE", 1.0).to_string());
-        page = page.replace("{table}", &self.text());
+        page = page.replace("{first}", &self.first()).replace("{table}", &self.table(&FIRST));
         std::fs::write(format!("{DOCS}/benchmarks.md"), page).expect("docs can be written");
     }
-}
-
-fn line(row: &Row) -> String {
-    let (other, theirs) = row
-        .theirs
-        .as_ref()
-        .map_or((String::new(), String::new()), |(name, value)| (name.clone(), shown(*value)));
-    let ratio = row.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}"));
-    let met = row.is_met().map_or("", |met| if met { "met" } else { "missed" });
-    let (work, unit, ours, asked) = (&row.work, row.unit, shown(row.ours), row.asked());
-    format!("| {work} | {unit} | {ours} | {other} | {theirs} | {ratio} | {asked} | {met} |")
 }
 
 /// Three digits that count, or whole thousands.
