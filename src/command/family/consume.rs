@@ -33,7 +33,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         keys: Keys::Range { first: 1, last: -2 },
         access: Access::Take,
         reply: "Array: queue, id, body. Nil when the timeout is over.",
-        notes: "The job is gone once it was handed over. Inside MULTI it never waits.",
+        notes: "The job is gone once it was handed over. **A client that gives up waiting but keeps its connection \
+                loses the job it is handed next; DELAY.RESERVE does not.** Inside MULTI it never waits.",
         example: &[
             ("DELAY.ADD mail 0ms hello ID m1", "\"m1\""),
             ("DELAY.POP mail 5", "1) \"mail\"\n2) \"m1\"\n3) \"hello\""),
