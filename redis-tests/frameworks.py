@@ -94,7 +94,8 @@ def works():
 
     with check("the program in docs/clients.md, as it stands there"):
         with open(DOCS) as docs:
-            [program] = re.findall(r"^```python\n(.*?)^```", docs.read(), re.S | re.M)
+            programs = re.findall(r"^```python\n(.*?)^```", docs.read(), re.S | re.M)
+        [program] = [program for program in programs if "kombu" in program]
         program = program.replace("127.0.0.1:9248", f"{HOST}:{PORT}").replace('"orders"', f'"{queue("docs")}"', 1)
         name = re.search(r'Queue\("([^"]+)"', program)[1]
         program = program.replace('routing_key="orders"', f'routing_key="{name}"')
@@ -128,6 +129,23 @@ def stop():
         app = Celery("shop", broker=URL, backend=URL)
         app.conf.result_backend_always_retry = False
         stops(redis.ResponseError, "delayd has queues only", lambda: app.AsyncResult("no-such-task").state)
+
+    with check("Celery sends a task whose result it will want; storing one is refused"):
+        name = queue("celery")
+        app = application(name)
+        app.conf.update(task_ignore_result=False, result_backend=URL)
+        task = app.send_task("tasks.add", args=[1, 2])
+        equal(redis.Redis(port=PORT, host=HOST).llen(name), 1)
+        stops(redis.ResponseError, "SETEX", lambda: app.backend.store_result(task.id, 3, "SUCCESS"))
+
+    with check("Sidekiq's push, a pipeline of SADD and LPUSH, is refused, and the job is in the list"):
+        client, name = redis.Redis(port=PORT, host=HOST), queue("queue:default")
+        push = client.pipeline(transaction=False).sadd("queues", "default").lpush(name, "{}")
+        stops(redis.ResponseError, "unknown command 'SADD'", push.execute)
+        equal(client.llen(name), 1)
+        whole = client.pipeline(transaction=True).sadd("queues", "default").lpush(name, "{}")
+        stops(redis.ResponseError, "unknown command 'SADD'", whole.execute)
+        equal(client.llen(name), 1)
 
     with check("RQ, whose jobs are hashes: `unknown command`"):
         work = rq.Queue(queue("rq"), connection=redis.Redis(port=PORT, host=HOST))

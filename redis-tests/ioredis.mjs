@@ -48,6 +48,22 @@ await check('a blocking pop on a connection of its own, never early', async () =
   waiter.disconnect();
 });
 
+await check('who gives up waiting and keeps the connection loses what POP hands over, not what RESERVE does', async () => {
+  const [popped, leased] = [queue('io'), queue('io')];
+  const state = async (q) => pairs(await call('DELAY.STATS', q));
+  for (const [q, command] of [[popped, ['DELAY.POP', popped, '5']], [leased, ['DELAY.RESERVE', '5', '1', leased, 'LEASE', '200ms']]]) {
+    const hasty = connect({ commandTimeout: 100 });
+    await assert.rejects(hasty.call(...command), /Command timed out/);
+    assert.equal((await state(q)).waiters, 1);
+    await call('DELAY.ADD', q, '0', 'x');
+    await until(async () => (await state(q)).waiters === 0);
+    hasty.disconnect();
+  }
+  assert.equal((await state(popped)).popped, 1);
+  const [[, , body, , attempt]] = await call('DELAY.RESERVE', '5', '1', leased);
+  assert.deepEqual([body, attempt], ['x', 2]);
+});
+
 await check('reserve, extend, acknowledge: the token is text', async () => {
   const q = queue('io');
   await call('DELAY.ADD', q, '0', 'x', 'ID', 'a');

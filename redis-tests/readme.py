@@ -1,8 +1,18 @@
 #!/usr/bin/env python3
-"""The consumers in README.md work as they stand there: each is taken out, run, and given jobs to do."""
+"""Every block of README.md, and of the pages that grew out of it, runs when it is pasted.
+
+    sh       pasted into a shell. One that goes on (a server, a consumer that waits) goes on while the next are pasted.
+    redis    pasted into redis-cli.
+    text     what the shell block before it shows, that which waits first.
+    others   programs: consumers.py and frameworks.py run them.
+
+A page has a server of its own: the one that its blocks start, or else one that is there. Ports, the folder of the data and what
+only root may do are replaced; nothing else is.
+"""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,89 +20,124 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "lib"))
-from harness import HOST, PORT, Raw, Skip, check, equal, finish, pairs, queue, until  # noqa: E402
+from harness import BINARY, Raw, Server, Skip, check, equal, finish, free_port, info, until  # noqa: E402
+from pages import blocks, is_consumer  # noqa: E402
 
-README = os.path.join(HERE, "..", "README.md")
-CACHE = os.environ.get("DELAYD_CACHE", os.path.join(HERE, "..", ".cache"))
-RUST = os.environ.get("DELAYD_RUST_TESTS", os.path.join(CACHE, "redis-tests-rust", "debug"))
+PAGES = ("README.md", "docs/clients.md", "docs/durability.md", "docs/operating.md")
+# What a block calls and the page's reader has: this build, a machine that is not changed.
+TOOLS = {
+    "cargo": '[ "$*" = "run --release" ] && exec {binary} --port {port}',
+    "delayd": 'case "$1" in check | dump) exec {binary} "$@" ;; esac; exec {binary} --port {port} "$@"',
+    "sudo": 'exec "$@"',
+    "apt-get": 'exec {apt} --simulate "$@"',
+    "redis-cli": 'exec {cli} --no-raw "$@"',
+}
+STARTS = re.compile(r"^(cargo run --release|delayd(?! check| dump))", re.M)
+PROGRAMS = {"python", "js", "go", "java", "php", "ruby", "rust"}
 
 
-def snippet(language):
-    """The block of this language that reserves jobs."""
-    with open(README) as readme:
-        blocks = re.findall(rf"^```{language}\n(.*?)^```", readme.read(), re.S | re.M)
-    (found,) = [block for block in blocks if "DELAY.RESERVE" in block]
-    return found
+class Page:
+    """A reader's machine: a folder, a server, and the terminals in which blocks were pasted."""
 
+    def __init__(self, home):
+        self.home, self.port, self.metrics = home, free_port(), free_port()
+        self.terminals, self.shown = [], ""
+        tools = os.path.join(home, "bin")
+        os.mkdir(tools)
+        real = {"apt": shutil.which("apt-get") or "true", "cli": shutil.which("redis-cli")}
+        for name, text in TOOLS.items():
+            path = os.path.join(tools, name)
+            with open(path, "w") as file:
+                file.write("#!/bin/sh\n" + text.format(binary=BINARY, port=self.port, **real) + "\n")
+            os.chmod(path, 0o755)
+        self.environment = dict(os.environ, PATH=tools + os.pathsep + os.environ["PATH"])
 
-def does_three_jobs(command, q, fails):
-    """Runs a consumer of `q`, adds three jobs, and returns when it has done them and waits again."""
-    with Raw() as raw:
-        stats = lambda: pairs(raw.call("DELAY.STATS", q))
-        child = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env=dict(os.environ, PYTHONUNBUFFERED="1"), start_new_session=True,
+    def here(self, text):
+        text = text.replace("9248", str(self.port)).replace("9249", str(self.metrics))
+        return text.replace("/var/lib/delayd", self.home)
+
+    def start(self, command, text=None):
+        return subprocess.Popen(
+            command, cwd=self.home, env=self.environment, text=True, start_new_session=True,
+            stdin=subprocess.PIPE if text else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
+
+    def answers(self):
         try:
-            for body in ("one", "two", "three"):
-                raw.call("DELAY.ADD", q, "100ms", body, "BACKOFF", "100ms")
-            until(lambda: stats()["acked"] == 3 and stats()["waiters"] == 1, 20)
-            equal(stats()["nacked"], fails)
-            problem = None
-        except Exception as error:
-            problem = error
-        os.killpg(child.pid, signal.SIGKILL)
-        printed = child.communicate()[0]
-        if problem:
-            raise AssertionError(f"{problem}; it printed {printed[-400:]!r}") from problem
-        equal({"one", "two", "three"} - set(printed.split()), set())
+            with Raw("127.0.0.1", self.port) as raw:
+                return raw.call("PING") == "PONG"
+        except OSError:
+            return False
+
+    def waits(self):
+        """Whether a consumer waits in a terminal."""
+        with Raw("127.0.0.1", self.port) as raw:
+            return info(raw, "clients")["blocked_clients"] != "0"
+
+    def shell(self, text):
+        child = self.start(["bash", "-e", "-o", "pipefail", "-c", self.here(text)])
+        goes_on = self.answers if STARTS.search(text) else self.waits if " DELAY.POP " in text else lambda: False
+        until(lambda: child.poll() is not None or goes_on(), 30)
+        if child.poll() is None:
+            self.terminals.append(child)
+        elif STARTS.search(text):
+            raise AssertionError(f"the server ended: {child.communicate()[0][-400:]}")
+        else:
+            self.shown = self.fine(child)
+
+    def redis(self, text):
+        child = self.start([os.path.join(self.home, "bin", "redis-cli"), "-p", str(self.port)], text)
+        replies = child.communicate(self.here(text), timeout=30)[0]
+        if re.search(r"^\(error\)|Could not connect", replies, re.M):
+            raise AssertionError(replies)
+
+    def text(self, text):
+        if self.terminals and not self.is_server(self.terminals[-1]):
+            child = self.terminals.pop()
+            until(lambda: child.poll() is not None, 30)
+            self.shown = self.fine(child)
+        equal(self.shown, text)
+
+    def is_server(self, child):
+        return STARTS.search(child.args[-1]) is not None
+
+    def fine(self, child):
+        shown = child.communicate()[0]
+        if child.returncode or "(error)" in shown:
+            raise AssertionError(f"status {child.returncode}: {shown[-400:]}")
+        return shown
+
+    def end(self):
+        for child in self.terminals:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        waiting = [child.args[-1] for child in self.terminals if not self.is_server(child)]
+        equal(waiting, [])
 
 
-def consumes(command, text, name, fails):
-    """Runs a consumer out of the README, on this server and a queue of its own, its work failing once."""
-    q = queue("readme")
-    text = text.replace("emails", q).replace("9248", str(PORT)).replace("127.0.0.1", HOST)
-    text = text.replace("redis-cli -p", f"redis-cli -h {HOST} -p")
-    text = text.replace("redis.Redis(port", f"redis.Redis(host='{HOST}', port")
-    text = text.replace(*fails)
-    with tempfile.TemporaryDirectory(dir=HERE, prefix=".readme-") as home:
-        path = os.path.join(home, name)
-        with open(path, "w") as file:
-            file.write(text)
-        does_three_jobs([*command, path], q, 1)
+def paste(name):
+    with tempfile.TemporaryDirectory(prefix="delayd-page-") as home:
+        page = Page(home)
+        found = blocks(name)
+        own = any(language == "sh" and STARTS.search(text) for language, text, _ in found)
+        with Server(port=page.port) if not own else open(os.devnull):
+            try:
+                for language, text, line in found:
+                    if language in PROGRAMS or is_consumer(text):
+                        continue
+                    with check(f"{name}:{line} {text.splitlines()[0]}"):
+                        if language not in ("sh", "redis", "text"):
+                            raise AssertionError(f"nobody knows how a block of {language or 'no language'} is pasted")
+                        getattr(page, "shell" if language == "sh" else language)(text)
+            finally:
+                with check(f"{name}: nothing waits at its end"):
+                    page.end()
 
 
-# How the work of each is made to fail once: what to look for, what to put in its place.
-with check("Python"):
-    consumes(
-        [os.path.join(CACHE, "venv", "bin", "python")], snippet("python"), "consumer.py",
-        ("    print(body.decode())\n",
-         "    print(body.decode())\n    if body == b'two' and not work.__dict__.setdefault('done', False):\n"
-         "        work.done = True\n        raise ValueError('once')\n"),
-    )
-
-with check("Node"):
-    beside = os.path.join(CACHE, "venv-node", "bin", "node")
-    consumes(
-        [beside if os.path.exists(beside) else "node"], snippet("js"), "consumer.mjs",
-        ("  console.log(body);\n",
-         "  console.log(body);\n  if (body === 'two' && !work.done) {\n    work.done = true;\n"
-         "    throw new Error('once');\n  }\n"),
-    )
-
-with check("shell"):
-    consumes(
-        ["bash"], snippet("sh"), "consumer.sh",
-        ('work() { echo "$1"; }',
-         'work() { echo "$1"; [ "$1" != two ] || [ -e "$0.done" ] || { touch "$0.done"; return 1; }; }'),
-    )
-
-with check("Rust: the README shows the program that is built and run here"):
-    with open(os.path.join(HERE, "rust", "src", "bin", "consumer.rs")) as file:
-        equal(snippet("rust"), file.read())
-    with Raw() as raw:
-        if raw.call("EXISTS", "emails"):
-            raise Skip("the server has a queue named emails already")
-    does_three_jobs([os.path.join(RUST, "consumer"), f"redis://{HOST}:{PORT}/"], "emails", 0)
-
+for each in PAGES:
+    if not BINARY:
+        with check(each):
+            raise Skip("needs a server of its own, and only a running one is given")
+    else:
+        paste(each)
 finish()
