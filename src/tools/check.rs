@@ -1,6 +1,7 @@
 //! `delayd check`
 
 use super::args::{Change, Check};
+use super::progress::Progress;
 use super::table::{bytes, count, table};
 use super::{Exit, clock, place, repair};
 use crate::engine::model::request::State;
@@ -8,7 +9,6 @@ use crate::ids::Index;
 use crate::journal::check::{FileReport, Report, Use, Verdict, check};
 use crate::journal::dump::written;
 use crate::journal::{Disk, JournalError};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -69,24 +69,14 @@ fn look(disk: &Arc<Disk>) -> (Report, Option<String>) {
 
 /// Reads the journal once, with a bar on a terminal.
 pub fn examine(disk: &Arc<Disk>) -> Report {
-    let mut bar: Option<ProgressBar> = None;
+    let mut progress = Progress::new();
     let report = check(disk, &mut |read, total| {
         if total >= PROGRESS_BYTES_MIN {
-            // Draws on stderr, and only if that is a terminal.
-            let bar = bar.get_or_insert_with(|| ProgressBar::new(total).with_style(style()));
-            bar.set_length(total);
-            bar.set_position(read);
+            progress.tell(read, total);
         }
     });
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+    progress.clear();
     report
-}
-
-fn style() -> ProgressStyle {
-    let template = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, about {eta} more";
-    ProgressStyle::with_template(template).expect("a template that is right")
 }
 
 /// Writes to stdout. A reader that has seen enough, such as `head`, is no error.

@@ -5,6 +5,7 @@ mod check;
 mod clock;
 mod dump;
 mod place;
+mod progress;
 mod repair;
 mod table;
 
