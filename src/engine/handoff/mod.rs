@@ -176,23 +176,22 @@ impl Step<'_, '_> {
             }
             let job = self.store.jobs().get(index);
             batch.bytes += job.data_bytes();
-            let moves = matches!(batch.taking, Taking::Move { .. });
-            if batch.is_on_time(job.order) && !moves {
+            let on_time = batch.is_on_time(job.order);
+            if on_time && !matches!(batch.taking, Taking::Move { .. }) {
                 batch.on_time.push(self.store.due(index));
             }
             match batch.taking {
                 Taking::Reserve { terms: Some(terms), .. } => {
-                    let taken = self.lease_job(queue, index, terms, batch);
+                    let taken = self.lease_job(queue, index, terms, on_time, batch.client);
                     batch.taken.push(taken);
                 }
                 Taking::Move { ref to, .. } => {
-                    batch.moved = Some(self.move_job(queue, index, to, batch));
+                    batch.moved = Some(self.move_job(queue, index, to, on_time, batch));
                     if let Some(Err(_)) = batch.moved {
                         return true;
                     }
                 }
                 Taking::Pop | Taking::Reserve { .. } | Taking::List { .. } => {
-                    let on_time = batch.is_on_time(job.order);
                     batch.taken.push(self.pop_job(queue, index, on_time));
                 }
             }
@@ -217,16 +216,16 @@ impl Step<'_, '_> {
         queue: QueueNo,
         index: u32,
         Terms { lease_ms, bound }: Terms,
-        batch: &Batch,
+        on_time: bool,
+        client: ClientId,
     ) -> Taken {
-        let on_time = batch.is_on_time(self.store.jobs().get(index).order);
         let lease_ms = lease_ms.unwrap_or_else(|| self.lease_ms_of(queue, index));
         let lease_end = self.now.ceil().plus(lease_ms);
         let token = Token(self.store.number().max(self.live.settings.token_floor) + 1);
         let (id, at) = (self.store.id_of(index), self.store.located(index));
         self.commit(&Fact::Leased { queue, id: &id, token, lease_end, bound, on_time }, at);
         if bound {
-            self.live.leases.bind(self.store, batch.client, Bound { queue, index, token });
+            self.live.leases.bind(self.store, client, Bound { queue, index, token });
         }
         Taken::Leased { queue, index, token, lease_end, at: self.now }
     }

@@ -20,12 +20,12 @@ impl Step<'_, '_> {
         queue: QueueNo,
         index: JobIndex,
         to: &Target,
+        on_time: bool,
         batch: &Batch,
     ) -> Result<JobIndex, Error> {
         let name = QueueName { db: self.store.queue(queue).db, name: &to.name };
         let target = self.store.queue_no(name.db, name.name);
-        let job = self.store.jobs().get(index);
-        let (body_bytes, on_time) = (job.body_bytes(), batch.is_on_time(job.order));
+        let body_bytes = self.store.jobs().get(index).body_bytes();
         if target == Some(queue) {
             // What goes round in one queue makes it no fuller.
             self.check_admission(queue, 0)?;
