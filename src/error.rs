@@ -5,45 +5,22 @@ use std::sync::Arc;
 
 /// A user's mistake, or a state that forbids the request. The request changed nothing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Error {
     /// The id is taken.
     #[error("EXISTS job {id} exists in queue {queue}; NX keeps it, REPLACE takes its place")]
-    Exists {
-        /// The queue.
-        queue: Shown,
-        /// The id.
-        id: Shown,
-    },
+    Exists { queue: Shown, id: Shown },
     /// The id is taken by a UNIQUE window.
     #[error(
         "EXISTS id {id} of queue {queue} stays taken for {left_ms}ms more (UNIQUE); REPLACE passes"
     )]
-    Window {
-        /// The queue.
-        queue: Shown,
-        /// The id.
-        id: Shown,
-        /// What is left of the window, ms.
-        left_ms: u64,
-    },
+    Window { queue: Shown, id: Shown, left_ms: u64 },
     /// The queue takes no jobs for now.
     #[error("PAUSED queue {queue} takes no jobs{}", left(*left_ms))]
-    Paused {
-        /// The queue.
-        queue: Shown,
-        /// How long that goes on, ms; none until it is resumed.
-        left_ms: Option<u64>,
-    },
+    Paused { queue: Shown, left_ms: Option<u64> },
     /// The queue has as many jobs as it may.
     #[error("FULL queue {queue} has {jobs} delayed, ready and leased jobs; its max-jobs is {max}")]
-    Full {
-        /// The queue.
-        queue: Shown,
-        /// Its jobs, dead ones not counted.
-        jobs: u64,
-        /// Its `max-jobs`.
-        max: u64,
-    },
+    Full { queue: Shown, jobs: u64, max: u64 },
     /// Adding is refused until memory is freed.
     #[error(
         "OOM command not allowed when used memory > 'maxmemory'. ({used} of {max} bytes in use)"
@@ -51,7 +28,6 @@ pub enum Error {
     OutOfMemory {
         /// Bytes in use, the new job included.
         used: u64,
-        /// `maxmemory`.
         max: u64,
     },
     /// The same, since the jobs there are take more memory once they are delivered.
@@ -64,81 +40,47 @@ pub enum Error {
         used: u64,
         /// Bytes that leases could take, beyond which nothing is added.
         leases: u64,
-        /// `maxmemory`.
         max: u64,
     },
     /// A delay or instant beyond `max-delay`.
     #[error("ERR when is {asked_ms}ms from now; max-delay is {max_ms}ms ({max}){hint}")]
     DelayTooLong {
-        /// How far away it is, ms.
         asked_ms: u64,
-        /// The limit, ms.
         max_ms: u64,
-        /// The limit as users write it.
         max: crate::time::Written,
         /// `; an absolute time needs @` where a duration looks like one, else nothing.
         hint: &'static str,
     },
     /// A lease beyond `max-lease`.
     #[error("ERR lease is {asked_ms}ms; max-lease is {max_ms}ms")]
-    LeaseTooLong {
-        /// The lease asked for, ms.
-        asked_ms: u64,
-        /// The limit, ms.
-        max_ms: u64,
-    },
+    LeaseTooLong { asked_ms: u64, max_ms: u64 },
     /// A pause beyond `max-delay`.
     #[error("ERR FOR is {asked_ms}ms; max-delay is {max_ms}ms")]
-    PauseTooLong {
-        /// The span asked for, ms.
-        asked_ms: u64,
-        /// The limit, ms.
-        max_ms: u64,
-    },
+    PauseTooLong { asked_ms: u64, max_ms: u64 },
     /// What a transaction would look at or take.
     #[error(
         "EXECABORT Transaction discarded because of: its commands may look at or take {entries} entries \
          together; the most are {max}"
     )]
-    TransactionEntries {
-        /// The most that they may.
-        entries: u64,
-        /// The limit.
-        max: u64,
-    },
+    TransactionEntries { entries: u64, max: u64 },
     /// What a transaction would answer.
     #[error(
         "EXECABORT Transaction discarded because of: its replies may have {reply_bytes} bytes, \
          {largest_bytes} of them in one; beside that one the most are {max}"
     )]
-    TransactionReplies {
-        /// All of them, bytes.
-        reply_bytes: u64,
-        /// The largest one, bytes.
-        largest_bytes: u64,
-        /// The limit, bytes.
-        max: u64,
-    },
+    TransactionReplies { reply_bytes: u64, largest_bytes: u64, max: u64 },
     /// What the client of a transaction would come to hold.
     #[error(
         "EXECABORT Transaction discarded because of: its client may come to hold {held_bytes} bytes of replies \
          and jobs in hand; max-clients-memory and client-output-buffer-limit leave it {max}"
     )]
-    TransactionHeld {
-        /// The most that it may, bytes.
-        held_bytes: u64,
-        /// What is left, bytes.
-        max: u64,
-    },
+    TransactionHeld { held_bytes: u64, max: u64 },
     /// A range in a transaction that would be refused at its turn.
     #[error(
         "EXECABORT Transaction discarded because of: the reply of a range may have more than {max} bytes; \
          ask for a shorter one"
     )]
-    TransactionRange {
-        /// The limit, bytes.
-        max: u64,
-    },
+    TransactionRange { max: u64 },
     /// The journal does not take what the request would record.
     #[error(transparent)]
     Misconf(#[from] Misconf),
@@ -165,6 +107,7 @@ impl Error {
 /// Why the journal takes no facts. The class is Redis's for an append-only file that cannot be
 /// written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Misconf {
     /// There is no room; it goes on by itself.
     #[error(
@@ -177,10 +120,7 @@ pub enum Misconf {
     },
     /// A write or a sync failed.
     #[error("MISCONF the journal failed: {cause}; nothing is acknowledged until a restart")]
-    Failed {
-        /// A few words, such as the system's.
-        cause: Arc<str>,
-    },
+    Failed { cause: Arc<str> },
 }
 
 /// A user's bytes inside an error text: at most 64 of them, unprintable ones as `\xNN`.

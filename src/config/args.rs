@@ -10,12 +10,10 @@ const COMMANDS: [&str; 2] = ["check", "dump"];
 
 /// What the command line asks for.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Asked {
-    /// Run with these options.
     Run(Box<Config>),
-    /// Print the usage.
     Help,
-    /// Print the version.
     Version,
 }
 

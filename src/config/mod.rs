@@ -36,6 +36,7 @@ pub struct Config {
 
 /// Why options were refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Refused {
     /// There is no such option.
     #[error("unknown option '{word}'{hint}", word = .0, hint = meant(.0))]
@@ -43,9 +44,7 @@ pub enum Refused {
     /// The value does not fit.
     #[error("{option} {given}: {reason}")]
     Value {
-        /// The option's word, as given.
         option: String,
-        /// The value that was given.
         given: String,
         /// What is wrong and what would be right.
         reason: String,

@@ -89,18 +89,15 @@ pub enum Change {
 
 /// One option.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Spec {
-    /// Which it is.
     pub name: Name,
     /// Its word, and an older word that means the same.
     pub words: &'static [&'static str],
-    /// What it takes.
     pub kind: Kind,
-    /// Its value when nobody sets it.
     pub default: &'static [&'static str],
     /// Whether CONFIG SET may change it while the server runs.
     pub change: Change,
-    /// What it does.
     pub doc: &'static str,
 }
 

@@ -6,12 +6,12 @@ use crate::time::Written;
 
 /// The value of one option, as checked against its [`Kind`].
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Value {
     /// A count, bytes, seconds or ms, by the option's kind.
     Number(i64),
     /// A share of the machine's memory, 1 to 100.
     Percent(i64),
-    /// Yes or no.
     Flag(bool),
     /// Anything else, arguments joined by a space.
     Text(String),
@@ -32,6 +32,7 @@ pub struct OutputLimit {
 
 /// What an option takes.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Kind {
     /// A whole number within bounds.
     Count(i64, i64),
@@ -45,7 +46,6 @@ pub enum Kind {
     Seconds(i64, i64),
     /// A duration within bounds, ms: `60s`, `1h30m`, `15d`.
     Span(i64, i64),
-    /// `yes` or `no`.
     YesNo,
     /// One of these words.
     Word(&'static [&'static str]),

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 /// What a base begins with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct BaseHead {
     /// The last batch of the log that it covers.
     pub index: Index,
@@ -35,7 +36,6 @@ pub struct BaseHead {
     pub first: u64,
     /// The time of that batch; no later time has been seen.
     pub now: Micros,
-    /// The epoch.
     pub epoch: u64,
     /// The shard; 0.
     pub shard: u16,

@@ -7,7 +7,6 @@ use crate::time::Micros;
 /// What the next batch must be, known from those before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Chain {
-    /// Its index.
     pub next: Index,
     /// The sequence of its first fact; nothing if no batch before it is known.
     pub first: Option<u64>,

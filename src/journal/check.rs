@@ -43,10 +43,9 @@ pub enum Use {
 
 /// What there is to say of a file.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct FileReport {
-    /// Its name.
     pub name: String,
-    /// What it is.
     pub used_as: Use,
     /// Of a segment: the number of its use.
     pub generation: Option<u64>,
@@ -58,7 +57,6 @@ pub struct FileReport {
     pub records: u64,
     /// How many of them tell of what is still there.
     pub live: u64,
-    /// Its size.
     pub bytes: u64,
 }
 

@@ -6,8 +6,8 @@ use crate::time::Micros;
 
 /// A batch that is not owned: one to be written, or one just read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Entry<'a> {
-    /// Its number.
     pub index: Index,
     /// The epoch it was made in, from 1; never below that of the one before.
     pub epoch: u64,
@@ -17,7 +17,6 @@ pub struct Entry<'a> {
     pub now: Micros,
     /// How many facts.
     pub count: u32,
-    /// The facts; less than 4 GiB.
     pub body: &'a [u8],
 }
 
@@ -36,18 +35,13 @@ impl<'a> Entry<'a> {
 
 /// A batch that owns its body.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct OwnedEntry {
-    /// Its number.
     pub index: Index,
-    /// The epoch it was made in.
     pub epoch: u64,
-    /// The sequence of its first fact.
     pub first: u64,
-    /// The turn's time.
     pub now: Micros,
-    /// How many facts.
     pub count: u32,
-    /// The facts.
     pub body: Vec<u8>,
 }
 

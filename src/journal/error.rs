@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 /// Why a journal could not be opened or read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum JournalError {
     /// The system refused something.
     #[error("{file}: cannot {action}: {source}")]
@@ -15,15 +16,12 @@ pub enum JournalError {
         file: String,
         /// What was to be done, such as `read`.
         action: &'static str,
-        /// What the system said.
         source: io::Error,
     },
     /// Something that was durable is not what it was.
     #[error("{file}: damaged at offset {offset}: {what}")]
     Damaged {
-        /// The file.
         file: String,
-        /// Where in the file.
         offset: u64,
         /// What is wrong, and how that is known.
         what: String,
@@ -42,14 +40,7 @@ pub enum JournalError {
     },
     /// Written by a version of delayd that this one does not know.
     #[error("{file}: format version {found}, this version of delayd knows {known}")]
-    Version {
-        /// The file.
-        file: String,
-        /// The version found.
-        found: u16,
-        /// The version known.
-        known: u16,
-    },
+    Version { file: String, found: u16, known: u16 },
     /// The reading was given up, since the server stops.
     #[error("loading the journal was given up")]
     Cancelled,

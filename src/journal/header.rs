@@ -17,10 +17,9 @@ const COPY_BYTES: usize = 52;
 
 /// What a file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Magic {
-    /// A segment of the log.
     Segment,
-    /// A base.
     Base,
     /// What names the newest segment.
     Newest,
@@ -53,8 +52,8 @@ pub struct Header {
 
 /// What stands where a header should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Found {
-    /// A header.
     Header(Header),
     /// A header of a version that is not known.
     Version(u16),

@@ -21,8 +21,8 @@ use tail::Tail;
 
 /// What an opening found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Opened {
-    /// Segments of the log.
     pub segments: u64,
     /// Segments ready to be used.
     pub spares: u64,
@@ -52,12 +52,11 @@ pub struct Opened {
     "{file}: the log ends at offset {offset}: batch {index} was never fully written; {bytes} bytes \
      from there on, which no sync is known to have covered, are lost"
 )]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Cut {
-    /// The file.
     pub file: String,
     /// Where the first batch that is lost began.
     pub offset: u64,
-    /// Its index.
     pub index: Index,
     /// Bytes from there to the end of the last remains of a batch.
     pub bytes: u64,

@@ -36,12 +36,11 @@ pub enum Kind {
 
 /// The head of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Head {
-    /// What the body is.
     pub kind: Kind,
     /// The shard; 0.
     pub shard: u16,
-    /// The batch's number.
     pub index: Index,
     /// The epoch it was written in; 1.
     pub epoch: u64,

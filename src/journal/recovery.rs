@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How far a recovery is; read by another thread.
 #[derive(Debug, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Progress {
     /// Bytes to be read: the base, and about as much of the log as was filled.
     pub total_bytes: AtomicU64,
-    /// Bytes read.
     pub loaded_bytes: AtomicU64,
     /// To be given up.
     pub cancelled: AtomicBool,
@@ -26,6 +26,7 @@ pub struct Progress {
 
 /// What a recovery gives back.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Recovered<S: Storage> {
     /// The state as it was.
     pub engine: Engine,
@@ -43,9 +44,7 @@ pub struct Recovered<S: Storage> {
     pub base_first: u64,
     /// Bytes of the base; 0 without one.
     pub base_bytes: u64,
-    /// What the log held.
     pub opened: Opened,
-    /// Facts applied.
     pub facts: u64,
 }
 
@@ -64,8 +63,8 @@ pub struct Replay {
 
 /// What became of a batch offered to a [`Replay`].
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Offered {
-    /// Applied.
     Applied,
     /// It had been applied before: nothing changed.
     Old,

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 /// A part of a file that a cut makes void.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Piece {
-    /// The file.
     pub file: String,
     /// From here to its end.
     pub offset: u64,

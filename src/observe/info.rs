@@ -15,7 +15,6 @@ pub struct About<'a> {
     pub executable: String,
     pub config_file: String,
     pub memory_bytes_machine: u64,
-    /// `appendfsync`.
     pub fsync: &'a str,
     /// A service manager started it and waits to hear from it.
     pub supervised: bool,

@@ -15,16 +15,14 @@ pub mod window;
 
 /// Counts since the start or the last CONFIG RESETSTAT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Counters {
     /// Connections accepted.
     pub connections: u64,
     /// Connections refused for `maxclients` or by protected mode.
     pub connections_rejected: u64,
-    /// Commands that ran.
     pub commands: u64,
-    /// Bytes read from clients.
     pub input_bytes: u64,
-    /// Bytes written to clients.
     pub output_bytes: u64,
     /// Clients closed because a request was too large.
     pub closed_for_input: u64,

@@ -8,6 +8,7 @@ use super::info::Text;
 /// A *base* is a file with the whole state, behind which the log goes on. To users of Redis it is
 /// what BGSAVE makes and what BGREWRITEAOF makes, so both families of fields tell of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Persistence {
     /// There is a journal (`appendonly yes`).
     pub enabled: bool,
@@ -37,9 +38,7 @@ pub struct Persistence {
     pub last_base_failure: Option<String>,
     /// Newest batch that the newest base holds.
     pub base_index: u64,
-    /// Size of the newest base, bytes.
     pub base_bytes: u64,
-    /// Size of the log, bytes.
     pub log_bytes: u64,
     /// Files of the log.
     pub segments: u64,
@@ -65,7 +64,6 @@ pub struct Persistence {
     pub syncs_pending: u64,
     /// Syncs under `everysec` that came later than they should, as the one before took long.
     pub syncs_delayed: u64,
-    /// What is wrong with it.
     pub trouble: Trouble,
     /// What reads show may not be safe, and never will be until a restart.
     pub reads_unsafe: bool,
@@ -73,12 +71,10 @@ pub struct Persistence {
 
 /// How far the journal has been read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Loading {
-    /// When it began, unix seconds.
     pub began_s: u64,
-    /// Bytes there are.
     pub total_bytes: u64,
-    /// Bytes read so far.
     pub loaded_bytes: u64,
 }
 

@@ -11,9 +11,7 @@ use std::collections::VecDeque;
 pub struct Entry {
     /// Its number, never used twice.
     pub id: u64,
-    /// When it ran, unix seconds.
     pub at_s: u64,
-    /// How long it ran, µs.
     pub took_us: u64,
     /// The command, as [`cut`] leaves it.
     pub args: Vec<Vec<u8>>,

@@ -43,6 +43,7 @@ pub type Counts = [usize; 2];
 
 /// Everything about channels.
 #[derive(Debug, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct PubSub {
     topics: [BTreeMap<Box<[u8]>, Topic>; 2],
     subscribers: HashMap<ClientId, Subscriber>,
@@ -50,7 +51,6 @@ pub struct PubSub {
     monitors: Topic,
     /// What the patterns cost together, by [`glob::cost`].
     patterns_cost: usize,
-    /// Messages on their way.
     pub outbox: Outbox,
     /// What is published from here on leaves no earlier than the replies of this turn; 0 at once.
     pub turn: u64,

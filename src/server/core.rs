@@ -33,7 +33,6 @@ use std::sync::Arc;
 /// Everything but the clients and their sockets.
 #[derive(Debug)]
 pub struct Core {
-    /// Jobs and queues.
     pub engine: Engine,
     /// What this turn decided, for the journal.
     pub facts: Facts,
@@ -77,7 +76,6 @@ pub struct Users {
 pub struct Process {
     /// Its name among all, 40 hex digits.
     pub run_id: String,
-    /// The port clients connect to.
     pub port: u16,
     /// A service manager wants to hear of the server's state.
     pub supervised: bool,
@@ -90,27 +88,20 @@ pub struct Process {
 /// The options a turn looks at, read once.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// What a request may cost.
     pub frame: FrameLimits,
     /// `maxclients`, or fewer when the system allows no more open files.
     pub clients_max: u64,
-    /// `max-clients-memory`.
     pub clients_bytes_max: usize,
     /// `timeout`, µs.
     pub idle_us_max: Option<u64>,
     /// `max-clock-jump`, µs; 0 for any.
     pub clock_jump_us_max: u64,
-    /// `tcp-keepalive`.
     pub keepalive_s: u64,
-    /// `client-output-buffer-limit normal`.
     pub output: OutputLimit,
-    /// `client-output-buffer-limit pubsub`.
     pub output_pubsub: OutputLimit,
     /// What is slow enough for the slow log.
     pub slow: Slow,
-    /// `protected-mode`.
     pub protected: bool,
-    /// `notify-keyspace-events`.
     pub notify: Notify,
 }
 

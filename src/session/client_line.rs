@@ -18,32 +18,24 @@ pub struct ClientLine {
 
 /// The session's part of a [`ClientLine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct SessionFacts {
-    /// The connection's number.
     pub id: ClientId,
     /// What CLIENT SETNAME said; empty for none.
     pub name: Vec<u8>,
-    /// The database.
     pub db: Db,
     /// How many commands its transaction holds; none outside of one.
     pub multi_count: Option<usize>,
-    /// How many queues it watches.
     pub watched_count: usize,
     /// Bytes of those commands.
     pub multi_bytes: usize,
     /// The last command's full name, lower case; `NULL` before the first.
     pub command: &'static str,
-    /// RESP2 or RESP3.
     pub protocol: Protocol,
-    /// What CLIENT SETINFO LIB-NAME said.
     pub lib_name: Vec<u8>,
-    /// What CLIENT SETINFO LIB-VER said.
     pub lib_version: Vec<u8>,
-    /// CLIENT NO-EVICT ON.
     pub no_evict: bool,
-    /// CLIENT NO-TOUCH ON.
     pub no_touch: bool,
-    /// The user's name.
     pub user: Vec<u8>,
     /// How many channels and patterns it has subscribed to.
     pub subscriptions: Counts,
@@ -53,22 +45,17 @@ pub struct SessionFacts {
 
 /// The server's part of a [`ClientLine`].
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct SocketFacts {
-    /// The peer, `ip:port`.
     pub addr: String,
     /// The address it connected to, `ip:port`.
     pub laddr: String,
-    /// The file descriptor.
     pub fd: i64,
-    /// Seconds since it connected.
     pub age_s: u64,
-    /// Seconds since its last command.
     pub idle_s: u64,
-    /// It waits for a job.
     pub waiting: bool,
     /// It is closed once its output has left.
     pub closing: bool,
-    /// It came by a Unix socket.
     pub unix: bool,
     /// Bytes read and not yet consumed.
     pub input_bytes: usize,

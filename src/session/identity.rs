@@ -205,10 +205,10 @@ pub enum TakenUp {
 
 /// What was denied to somebody who waits.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Denial {
     reason: Reason,
     object: Vec<u8>,
-    /// The error.
     pub text: String,
 }
 

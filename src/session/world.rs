@@ -135,7 +135,6 @@ pub const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 #[allow(missing_docs, reason = "each holds what its type says")]
 pub enum Admin<'a> {
     Clients(Clients<'a>),
-    /// CLIENT INFO.
     OwnLine,
     Server(Server<'a>),
     Users(Users<'a>),

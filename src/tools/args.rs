@@ -6,9 +6,7 @@ use std::path::PathBuf;
 /// What a command line asks for.
 #[derive(Debug, PartialEq)]
 pub enum Asked {
-    /// `delayd check`
     Check(Check),
-    /// `delayd dump`
     Dump(Dump),
     /// `--help` of one of them.
     Help(&'static str),
@@ -21,7 +19,6 @@ pub struct Check {
     pub dir: PathBuf,
     /// Tells how the journal's last instant stands to the wall clock.
     pub clock: bool,
-    /// What is to be changed.
     pub change: Option<Change>,
     /// Without asking.
     pub yes: bool,
@@ -41,9 +38,7 @@ pub enum Change {
 pub struct Dump {
     /// The data directory, or the journal's folder in it.
     pub dir: PathBuf,
-    /// The first batch.
     pub from: Option<Index>,
-    /// The last one.
     pub to: Option<Index>,
     /// The images of the base first.
     pub base: bool,

@@ -14,9 +14,7 @@ use std::sync::Arc;
 enum Stop {
     /// Nobody reads on.
     Enough,
-    /// The output failed.
     Output(io::Error),
-    /// The journal did.
     Journal(JournalError),
 }
 

@@ -1,6 +1,8 @@
 //! What a command says, parsed: for the engine, for the connection itself, or for the server. A
 //! parser decides as much as can be decided without any state; what remains is done by the session.
 
+#![allow(missing_docs, reason = "what has no words here is what its name says")]
+
 use crate::engine::model::request::{QueueName, Request};
 use crate::ids::{ClientId, Db};
 use crate::pubsub::Kind;
@@ -13,19 +15,14 @@ pub enum Action<'a> {
     Engine(Request<'a>),
     /// What Redis asks of any key, answered from whether the queue exists.
     Probe(QueueName<'a>, Probe),
-    /// About this connection.
     Connection(Connection<'a>),
-    /// About channels.
     PubSub(PubSub<'a>),
     /// About transactions; done at once, never queued.
     Transaction(Transaction<'a>),
-    /// About other connections.
     Clients(Clients<'a>),
     /// About the table of commands.
     Commands(Commands<'a>),
-    /// About users.
     Users(Users<'a>),
-    /// About the server.
     Server(Server<'a>),
 }
 
@@ -55,48 +52,31 @@ pub enum Probe {
 /// What a command asks of its own connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Connection<'a> {
-    /// HELLO.
     Hello(Hello<'a>),
     /// AUTH, with or without a user.
     Auth {
         /// The user, if named.
         user: Option<&'a [u8]>,
-        /// The password.
         password: &'a [u8],
     },
-    /// PING, with or without a message.
     Ping(Option<&'a [u8]>),
-    /// ECHO.
     Echo(&'a [u8]),
-    /// SELECT, 0 to 15.
     Select(Db),
-    /// QUIT.
     Quit,
-    /// RESET.
     Reset,
     /// CLIENT SETNAME; empty for none.
     SetName(&'a [u8]),
-    /// CLIENT GETNAME.
     GetName,
-    /// CLIENT SETINFO LIB-NAME.
     SetLibName(&'a [u8]),
-    /// CLIENT SETINFO LIB-VER.
     SetLibVersion(&'a [u8]),
-    /// CLIENT ID.
     Id,
-    /// CLIENT INFO.
     Info,
-    /// CLIENT NO-EVICT.
     NoEvict(bool),
-    /// CLIENT NO-TOUCH.
     NoTouch(bool),
-    /// CLIENT GETREDIR.
     GetRedir,
     /// CLIENT TRACKING OFF → OK, as it is off.
     TrackingOff,
-    /// CLIENT TRACKINGINFO.
     TrackingInfo,
-    /// CLIENT REPLY.
     Reply(ReplyMode),
 }
 
@@ -125,15 +105,12 @@ pub enum ReplyMode {
 /// What a command asks of channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PubSub<'a> {
-    /// SUBSCRIBE and its kin.
     Subscribe(Kind, &'a [&'a [u8]]),
     /// UNSUBSCRIBE and its kin; no names: all.
     Unsubscribe(Kind, &'a [&'a [u8]]),
     /// PUBLISH → how many get it.
     Publish {
-        /// Where.
         channel: &'a [u8],
-        /// What.
         message: &'a [u8],
     },
     /// PUBSUB CHANNELS, of those that match.
@@ -142,42 +119,31 @@ pub enum PubSub<'a> {
     Counts(&'a [&'a [u8]]),
     /// PUBSUB NUMPAT.
     PatternCount,
-    /// MONITOR.
     Monitor,
 }
 
 /// MULTI and what ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transaction<'a> {
-    /// MULTI.
     Multi,
-    /// EXEC.
     Exec,
-    /// DISCARD.
     Discard,
-    /// WATCH.
     Watch(&'a [&'a [u8]]),
-    /// UNWATCH.
     Unwatch,
 }
 
 /// What a command asks about other connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clients<'a> {
-    /// CLIENT LIST.
     List(ClientFilter<'a>),
     /// CLIENT KILL with filters → how many.
     Kill(ClientFilter<'a>),
     /// CLIENT KILL addr → OK or an error.
     KillAddr(&'a [u8]),
-    /// CLIENT PAUSE.
     Pause {
-        /// For how long, ms.
         ms: u64,
-        /// Only commands that write.
         writes_only: bool,
     },
-    /// CLIENT UNPAUSE.
     Unpause,
     /// CLIENT UNBLOCK → 1 or 0.
     Unblock {
@@ -191,15 +157,12 @@ pub enum Clients<'a> {
 /// Which connections CLIENT LIST and CLIENT KILL mean; all that is named must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ClientFilter<'a> {
-    /// These numbers.
     pub ids: Option<Vec<ClientId>>,
-    /// This kind.
     pub kind: Option<ClientKind>,
     /// This peer, `ip:port`.
     pub addr: Option<&'a [u8]>,
     /// Connected to this address, `ip:port`.
     pub laddr: Option<&'a [u8]>,
-    /// This user.
     pub user: Option<&'a [u8]>,
     /// Connected for at least so many seconds.
     pub age_s_min: Option<u64>,
@@ -212,11 +175,8 @@ pub struct ClientFilter<'a> {
 pub enum ClientKind {
     /// Every connection that is none of the others.
     Normal,
-    /// Subscribed.
     PubSub,
-    /// The connection to a master.
     Master,
-    /// A replica's connection.
     Replica,
 }
 
@@ -225,13 +185,11 @@ pub enum ClientKind {
 pub enum Commands<'a> {
     /// COMMAND.
     All,
-    /// COMMAND COUNT.
     Count,
     /// COMMAND INFO; no names: all.
     Info(&'a [&'a [u8]]),
     /// COMMAND DOCS; no names: all.
     Docs(&'a [&'a [u8]]),
-    /// COMMAND LIST.
     List(ListFilter<'a>),
     /// COMMAND GETKEYS: a whole command.
     GetKeys(&'a [&'a [u8]]),
@@ -246,26 +204,19 @@ pub enum Commands<'a> {
 /// `FILTERBY` of COMMAND LIST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListFilter<'a> {
-    /// All commands.
     All,
     /// `MODULE`: there are no modules, so none.
     Module,
-    /// `ACLCAT`.
     Category(&'a [u8]),
-    /// `PATTERN`.
     Pattern(&'a [u8]),
 }
 
 /// What ACL asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users<'a> {
-    /// ACL CAT, with or without a category.
     Categories(Option<&'a [u8]>),
-    /// ACL DELUSER.
     Delete(&'a [&'a [u8]]),
-    /// ACL DRYRUN.
     DryRun {
-        /// Who.
         name: &'a [u8],
         /// A whole command.
         command: &'a [&'a [u8]],
@@ -277,74 +228,50 @@ pub enum Users<'a> {
     },
     /// ACL GETUSER.
     Show(&'a [u8]),
-    /// ACL LIST.
     List,
-    /// ACL LOAD.
     Load,
     /// ACL LOG: so many entries.
     Log(usize),
     /// ACL LOG RESET.
     ForgetLog,
-    /// ACL SAVE.
     Save,
-    /// ACL SETUSER.
     Set {
-        /// Whom.
         name: &'a [u8],
-        /// The rules.
         rules: &'a [&'a [u8]],
     },
     /// ACL USERS.
     Names,
-    /// ACL WHOAMI.
     WhoAmI,
 }
 
 /// What a command asks of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Server<'a> {
-    /// CONFIG GET.
     ConfigGet(&'a [&'a [u8]]),
     /// CONFIG SET: names and values in turn.
     ConfigSet(&'a [&'a [u8]]),
-    /// CONFIG REWRITE.
     ConfigRewrite,
-    /// CONFIG RESETSTAT.
     ConfigResetStat,
-    /// INFO.
     Info(&'a [&'a [u8]]),
     /// SLOWLOG GET: so many entries.
     SlowlogGet(usize),
-    /// SLOWLOG LEN.
     SlowlogLen,
-    /// SLOWLOG RESET.
     SlowlogReset,
-    /// LATENCY.
     Latency(Latency<'a>),
-    /// MEMORY STATS.
     MemoryStats,
     /// What is always answered the same.
     Fixed(Fixed),
-    /// TIME.
     Time,
-    /// SAVE.
     Save,
-    /// BGSAVE.
     BgSave {
         /// Behind the one that runs, if one does.
         schedule: bool,
     },
-    /// BGREWRITEAOF.
     BgRewriteAof,
-    /// WAITAOF.
     WaitAof(WaitAof),
-    /// LASTSAVE.
     LastSave,
-    /// ROLE.
     Role,
-    /// SHUTDOWN.
     Shutdown(Shutdown),
-    /// SHUTDOWN ABORT.
     ShutdownAbort,
     /// SCAN for a type that no key has → the end at once.
     ScanNothing,
@@ -362,15 +289,12 @@ pub enum Latency<'a> {
 /// A reply that is always the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fixed {
-    /// `OK`.
     Ok,
-    /// The number 0.
     Zero,
     /// An empty array.
     Empty,
     /// An array of so many zeros.
     Zeros(usize),
-    /// A text.
     Text(&'static str),
 }
 

@@ -3,6 +3,7 @@
 
 /// One argument, or a group of them.
 #[derive(Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Argument {
     /// Its name, lower case.
     pub name: &'static str,
@@ -14,9 +15,7 @@ pub struct Argument {
     pub about: &'static str,
     /// What the syntax line shows instead of the name.
     pub display: Option<&'static str>,
-    /// It can be left out.
     pub optional: bool,
-    /// It can be repeated.
     pub multiple: bool,
     /// Of a group: its members.
     pub arguments: &'static [Argument],
@@ -26,14 +25,12 @@ pub struct Argument {
 
 /// What an argument holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Kind {
     /// A queue's name.
     Key,
-    /// A job's id.
     Id,
-    /// Any bytes.
     Bytes,
-    /// A whole number.
     Integer,
     /// A duration: `500ms`, `1h30m`.
     Duration,
@@ -41,13 +38,10 @@ pub enum Kind {
     When,
     /// Seconds with decimals, or NOWAIT.
     Timeout,
-    /// A side of a list, LEFT or RIGHT.
     Side,
-    /// A fencing token.
     Token,
     /// A ladder of durations, or `exp:…`.
     Backoff,
-    /// A glob.
     Pattern,
     /// A word by itself: the token.
     Word,

@@ -18,6 +18,7 @@ pub type Parse = for<'a> fn(&mut Args<'a>) -> Result<Action<'a>, Error>;
 
 /// A command, or a subcommand of one.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct CommandSpec {
     /// Full name, lower case; a subcommand's with its container: `client|kill`.
     pub name: &'static str,
@@ -27,11 +28,9 @@ pub struct CommandSpec {
     pub since: &'static str,
     /// The chapter of the reference.
     pub group: Group,
-    /// What it costs.
     pub complexity: &'static str,
     /// What it takes, in the order in which it is written.
     pub arguments: &'static [Argument],
-    /// How it behaves.
     pub flags: &'static [Flag],
     /// Categories that do not follow from group, flags and keys.
     pub categories: &'static [&'static str],
@@ -53,21 +52,20 @@ pub struct CommandSpec {
     pub parse: Option<Parse>,
     /// An example and what it is answered, where that is always the same.
     pub always: Option<(&'static str, Always)>,
-    /// A container's subcommands.
     pub subcommands: &'static [CommandSpec],
 }
 
 /// What a command is answered whatever follows it.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Always {
-    /// An error.
     Refused(&'static str),
-    /// A reply.
     Answered(Fixed),
 }
 
 /// The chapters of the reference, `help @group` in redis-cli.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Group {
     /// The queue's own commands.
     Delay,
@@ -75,15 +73,10 @@ pub enum Group {
     List,
     /// Redis's commands on keys.
     Generic,
-    /// MULTI and EXEC.
     Transactions,
-    /// Channels and messages.
     PubSub,
-    /// Scripts and functions.
     Scripting,
-    /// The connection.
     Connection,
-    /// The server.
     Server,
 }
 
@@ -117,10 +110,9 @@ impl Group {
 
 /// How a command behaves; the names are Redis's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Flag {
-    /// Changes jobs.
     Write,
-    /// Reads jobs.
     ReadOnly,
     /// Refused with `OOM` when memory is used up.
     DenyOom,
@@ -172,19 +164,16 @@ impl Flag {
 
 /// Where the queues stand among the arguments; the name is at 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Keys {
-    /// It names none.
     None,
     /// From `first` to `last`; a negative `last` counts from the end, −1 being the last argument.
     Range {
-        /// The first one.
         first: i64,
-        /// The last one.
         last: i64,
     },
     /// Their number stands at `at`, they follow.
     Counted {
-        /// Where the number stands.
         at: i64,
     },
     /// Two, at 1 and at 2, to which it does different things: each has a key specification of its own.
@@ -196,41 +185,34 @@ pub enum Keys {
 
 /// Where channels stand among the arguments; the name is at 0, a negative `last` counts from the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Channels {
-    /// It names none.
     None,
     /// Channels by name.
     Named {
-        /// The first one.
         first: i64,
-        /// The last one.
         last: i64,
     },
     /// Patterns of channels.
     Patterns {
-        /// The first one.
         first: i64,
-        /// The last one.
         last: i64,
     },
 }
 
 /// What a command does to its queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Access {
     /// Looks at jobs.
     Read,
     /// Looks at what is known of the queue, not at jobs.
     Look,
-    /// Adds.
     Insert,
     /// Takes away and returns.
     Take,
-    /// Changes what is there.
     Update,
-    /// Takes away.
     Delete,
-    /// Removes the queue.
     Remove,
 }
 

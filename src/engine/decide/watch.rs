@@ -15,9 +15,13 @@ pub struct Stamp(Seen);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Seen {
     /// It did not exist, and had come so often since somebody watches it.
-    Absent { comings: u64 },
-    /// It existed.
-    There { born: u64, version: u64 },
+    Absent {
+        comings: u64,
+    },
+    There {
+        born: u64,
+        version: u64,
+    },
 }
 
 impl Default for Seen {
@@ -28,8 +32,8 @@ impl Default for Seen {
 
 /// What became of queues that were stamped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Watched {
-    /// Nothing.
     Unchanged,
     /// One of them at least has changed.
     Changed,

@@ -3,20 +3,17 @@
 
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Event {
-    /// A job was added.
     Added,
     /// A job became ready because its time had come.
     Due,
     /// A job was handed to a consumer.
     Delivered,
-    /// A job was acknowledged.
     Acked,
     /// A job was given back.
     Nacked,
-    /// A job is dead.
     Dead,
-    /// A job expired.
     Expired,
     /// A job was removed by a client.
     Deleted,
@@ -76,12 +73,10 @@ pub struct Events {
 
 /// One event, as it is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Happened<'a> {
-    /// What happened.
     pub event: Event,
-    /// The database.
     pub db: crate::ids::Db,
-    /// The queue.
     pub queue: &'a [u8],
     /// The job; empty if the event is about the queue.
     pub id: &'a [u8],

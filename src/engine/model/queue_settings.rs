@@ -34,28 +34,18 @@ pub struct QueueSettings {
 
 /// One of the settings, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Setting {
-    /// `attempts`
     Attempts,
-    /// `backoff`
     Backoff,
-    /// `lease`
     Lease,
-    /// `priority`
     Priority,
-    /// `ttl`
     Ttl,
-    /// `max-jobs`
     MaxJobs,
-    /// `max-leased`
     MaxLeased,
-    /// `rate`
     Rate,
-    /// `dead-retention`
     DeadRetention,
-    /// `dead-max`
     DeadMax,
-    /// `due-enters`
     DueEnters,
 }
 

@@ -24,16 +24,13 @@ pub trait Outbox {
 /// One delivered job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered<'a> {
-    /// The queue it was taken from.
     pub queue: QueueName<'a>,
     pub id: &'a [u8],
-    /// The job's body.
     pub body: &'a [u8],
     /// The fencing token; none when it was taken at most once.
     pub token: Option<Token>,
     /// Which delivery this is, from 1.
     pub attempt: u32,
-    /// The due time.
     pub due: Millis,
     /// When the lease ends; 0 when there is none.
     pub lease_end: Millis,
@@ -109,7 +106,6 @@ pub struct JobView<'a> {
     pub ttl_ms: u64,
     /// When it expires; 0 never, or no longer.
     pub expires: Millis,
-    /// UNIQUE in ms.
     pub unique_ms: u64,
     /// Leased: the token, the lease's end, and whether it ends with the connection.
     pub lease: Option<(Token, Millis, bool)>,
@@ -122,7 +118,6 @@ pub struct JobView<'a> {
 /// A reply.
 #[derive(Clone, Debug)]
 pub enum Reply<'a> {
-    /// Done, nothing to say.
     Ok,
     /// There is none (a single value).
     Nil,
@@ -134,7 +129,6 @@ pub enum Reply<'a> {
     Counts(&'a [u64]),
     /// An id or a name.
     Id(&'a [u8]),
-    /// The state a job was in.
     State(State),
     /// One job taken by POP.
     Popped(Delivered<'a>),
@@ -148,17 +142,14 @@ pub enum Reply<'a> {
     Bodies(&'a [&'a [u8]]),
     /// Places in a list.
     Places(&'a [i64]),
-    /// All of a job.
     Job(&'a JobView<'a>),
     /// What holds for a queue: each setting, its value as users write it, and whether it is set for
     /// the queue. `all` of them, or the one that was asked for.
     Settings {
         /// In the order of [`Setting::ALL`].
         values: &'a [(Setting, String, bool)],
-        /// All of them.
         all: bool,
     },
-    /// A queue's statistics.
     Stats(&'a StatsView),
     /// Jobs in order.
     Peeked(&'a [Glimpse<'a>]),

@@ -98,7 +98,6 @@ pub struct Reserve<'a> {
     pub db: Db,
     /// Queues in the order in which they are looked at.
     pub queues: &'a [&'a [u8]],
-    /// How long to wait for the first job.
     pub wait: Wait,
     /// Most jobs to take, 1 to 10,000.
     pub count: u32,
@@ -161,13 +160,10 @@ pub struct ListPop<'a> {
     pub db: Db,
     /// Queues in the order in which they are looked at.
     pub queues: &'a [&'a [u8]],
-    /// From which side.
     pub side: Side,
     /// Most jobs to take, up to 10,000.
     pub count: u32,
-    /// How they are shown.
     pub shape: Shape,
-    /// How long to wait for the first job.
     pub wait: Wait,
 }
 
@@ -175,15 +171,11 @@ pub struct ListPop<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Move<'a> {
     pub db: Db,
-    /// The queue it is taken from.
     pub from: &'a [u8],
     /// The queue it goes to; it may be the same.
     pub to: &'a [u8],
-    /// From which side.
     pub take: Side,
-    /// The side at which it enters.
     pub put: Side,
-    /// How long to wait for a job.
     pub wait: Wait,
 }
 
@@ -215,7 +207,6 @@ pub struct Nack<'a> {
     pub bury: bool,
     /// The attempt is given back.
     pub uncounted: bool,
-    /// A new priority.
     pub priority: Option<u8>,
     /// Kept with the job, at most 1 KiB.
     pub error: Option<&'a [u8]>,
@@ -281,7 +272,6 @@ pub enum Direction {
     In,
     /// Taking.
     Out,
-    /// Both.
     All,
 }
 
@@ -295,17 +285,12 @@ pub enum Request<'a> {
         db: Db,
         /// Queues in the order in which they are looked at.
         queues: &'a [&'a [u8]],
-        /// How long to wait.
         wait: Wait,
     },
     /// `DELAY.RESERVE` → jobs or a nil array.
     Reserve(Reserve<'a>),
     /// `DELAY.ACK` → count.
-    Ack {
-        queue: QueueName<'a>,
-        /// Ids with their tokens.
-        jobs: Vec<(&'a [u8], Token)>,
-    },
+    Ack { queue: QueueName<'a>, jobs: Vec<(&'a [u8], Token)> },
     /// `DELAY.NACK` → 1 or 0.
     Nack(Nack<'a>),
     /// `DELAY.EXTEND` → the new lease end or nil.
@@ -317,11 +302,7 @@ pub enum Request<'a> {
         lease_ms: u64,
     },
     /// `DELAY.DEL` → count.
-    Delete {
-        queue: QueueName<'a>,
-        /// The jobs.
-        ids: &'a [&'a [u8]],
-    },
+    Delete { queue: QueueName<'a>, ids: &'a [&'a [u8]] },
     /// `DELAY.CANCEL` → the state it was in, or nil.
     Cancel {
         queue: QueueName<'a>,
@@ -330,14 +311,7 @@ pub enum Request<'a> {
         force: bool,
     },
     /// `DELAY.RESCHEDULE` → 1 or 0.
-    Reschedule {
-        queue: QueueName<'a>,
-        id: &'a [u8],
-        /// The new due time.
-        when: When,
-        /// `GT`, `LT` or neither.
-        only: Only,
-    },
+    Reschedule { queue: QueueName<'a>, id: &'a [u8], when: When, only: Only },
     /// `DELAY.REDRIVE` → count.
     Redrive(Redrive<'a>),
     /// `DELAY.PURGE` → count.
@@ -355,11 +329,7 @@ pub enum Request<'a> {
         count: u32,
     },
     /// `DELAY.CONFIG GET` → settings.
-    Settings {
-        queue: QueueName<'a>,
-        /// One of them, or all.
-        only: Option<Setting>,
-    },
+    Settings { queue: QueueName<'a>, only: Option<Setting> },
     /// `DELAY.CONFIG SET` → ok.
     Configure {
         queue: QueueName<'a>,
@@ -371,17 +341,12 @@ pub enum Request<'a> {
     /// `DELAY.PAUSE` → ok.
     Pause {
         queue: QueueName<'a>,
-        /// What is closed.
         direction: Direction,
         /// For so many ms, at least 1; otherwise until it is resumed.
         for_ms: Option<u64>,
     },
     /// `DELAY.RESUME` → ok.
-    Resume {
-        queue: QueueName<'a>,
-        /// What is opened.
-        direction: Direction,
-    },
+    Resume { queue: QueueName<'a>, direction: Direction },
     /// `DELAY.LEN` → count.
     Len {
         queue: QueueName<'a>,
@@ -419,7 +384,6 @@ pub enum Request<'a> {
         queue: QueueName<'a>,
         /// The first place, from 0; negative ones count from the right, −1 being the last.
         start: i64,
-        /// The last place.
         stop: i64,
     },
     /// `LINDEX` → a body, or nil.
@@ -445,7 +409,6 @@ pub enum Request<'a> {
     Rename {
         db: Db,
         queue: &'a [u8],
-        /// Its new name.
         to: &'a [u8],
         /// `RENAMENX`: not onto a queue that exists.
         only_new: bool,
@@ -458,11 +421,7 @@ pub enum Request<'a> {
         db: Option<Db>,
     },
     /// `KEYS` → names.
-    Keys {
-        db: Db,
-        /// A glob.
-        pattern: &'a [u8],
-    },
+    Keys { db: Db, pattern: &'a [u8] },
     /// `SCAN` → a cursor and names.
     ScanQueues {
         db: Db,

@@ -7,23 +7,20 @@ use crate::time::{Micros, Millis, Written};
 
 /// What the engine is told from outside. Consulted when deciding, never when applying.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Settings {
     /// Seed of the id hash. An input, so that the engine's answers depend on its inputs alone.
     pub hash_seed: u64,
     /// Tokens and server-made ids are above this; see [`floor_at`](super::token::floor_at).
     pub token_floor: u64,
-    /// `max-delay`, ms.
     pub delay_ms_max: u64,
-    /// `default-lease`, ms.
     pub lease_ms_default: u64,
-    /// `max-lease`, ms.
     pub lease_ms_max: u64,
     /// `maxmemory`, bytes; 0 for no limit.
     pub memory_bytes_max: u64,
     /// Bytes that the process has resident over what `maxmemory` allows, whatever they are: while there are
     /// any, nothing is added.
     pub memory_bytes_over: u64,
-    /// `stats-retention`, ms.
     pub stats_retention_ms: u64,
     /// Bytes that freed jobs have left behind that are worth moving others together.
     pub spare_bytes_min: usize,

@@ -4,6 +4,7 @@ use crate::time::Millis;
 
 /// A queue's statistics, as `DELAY.STATS` shows them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct StatsView {
     /// Jobs whose time has not come.
     pub delayed: u64,
@@ -11,7 +12,6 @@ pub struct StatsView {
     pub ready: u64,
     /// Jobs with a consumer.
     pub leased: u64,
-    /// Dead letters.
     pub dead: u64,
     /// Bytes held for the queue's jobs.
     pub bytes: u64,
@@ -19,13 +19,11 @@ pub struct StatsView {
     pub waiters: u64,
     /// `no`, `in`, `out` or `all`.
     pub paused: &'static str,
-    /// The earliest due time of a delayed job.
     pub next_due: Option<Millis>,
     /// Age of the oldest ready job from its due time, ms.
     pub oldest_ready_age_ms: Option<u64>,
     /// Lateness p50, p99, p99.9 and maximum, µs.
     pub lateness_us: [u64; 4],
-    /// All-time totals.
     pub totals: Totals,
 }
 
@@ -41,12 +39,10 @@ impl StatsView {
 
 /// All-time totals of a queue; they only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Totals {
-    /// Jobs added.
     pub added: u64,
-    /// Deliveries.
     pub delivered: u64,
-    /// Jobs acknowledged.
     pub acked: u64,
     /// Counted and uncounted NACKs.
     pub nacked: u64,

@@ -36,7 +36,6 @@ pub struct Forecast {
     from: Millis,
     span_ms: u64,
     pub counts: Vec<u64>,
-    /// How far in the id index.
     cursor: u64,
 }
 

@@ -60,7 +60,6 @@ pub struct Live {
     pub unsent: Unsent,
     /// Requests that are half done.
     pub unfinished: HashMap<ClientId, Unfinished, RandomState>,
-    /// The forecast that is being made.
     pub forecast: Option<Box<Forecast>>,
     /// The queue asked for last: most requests go where the one before went, and comparing a name is
     /// cheaper than hashing it.

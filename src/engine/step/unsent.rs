@@ -50,7 +50,6 @@ pub struct Popped {
     /// By value: with its last job gone, the policy's number may be bound to another.
     pub policy: Policy,
     pub due: Millis,
-    /// When it was handed over.
     pub at: Micros,
 }
 
@@ -58,18 +57,7 @@ pub struct Popped {
 #[derive(Debug)]
 pub enum Taken {
     /// With a lease; it stays in the store.
-    Leased {
-        /// The queue.
-        queue: QueueNo,
-        /// The job.
-        index: JobIndex,
-        /// The lease's token.
-        token: Token,
-        /// The lease's end.
-        lease_end: Millis,
-        /// When it was handed over.
-        at: Micros,
-    },
+    Leased { queue: QueueNo, index: JobIndex, token: Token, lease_end: Millis, at: Micros },
     /// At most once.
     Popped(Box<Popped>),
 }

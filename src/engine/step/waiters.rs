@@ -23,27 +23,14 @@ pub enum Taking {
     Pop,
     /// `DELAY.RESERVE`.
     Reserve {
-        /// Most jobs at once.
         count: u32,
         /// Its leases; none for at most once.
         terms: Option<Terms>,
     },
     /// `LPOP` and its kin: of one queue, at most once.
-    List {
-        /// From which side.
-        side: Side,
-        /// Most jobs at once.
-        count: u32,
-        /// How they are shown.
-        shape: Shape,
-    },
+    List { side: Side, count: u32, shape: Shape },
     /// `LMOVE` and its kin: one.
-    Move {
-        /// From which side.
-        side: Side,
-        /// Where it goes.
-        to: Arc<Target>,
-    },
+    Move { side: Side, to: Arc<Target> },
 }
 
 /// What a client asks of its leases.

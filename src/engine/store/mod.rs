@@ -47,13 +47,10 @@ use smallvec::SmallVec;
 /// See the module.
 #[derive(Debug)]
 pub struct Store {
-    /// Jobs by number.
     jobs: Jobs,
-    /// Their timers.
     timers: Timers,
     /// What ready orders and lists of dead letters are made of.
     chunks: Chunks,
-    /// Interned policies.
     policies: Policies,
     databases: [Database; DATABASES as usize],
     hasher: Hasher,
@@ -71,7 +68,6 @@ pub struct Store {
     graveyard: Graveyard,
     /// Removed queues that the running base file may still need.
     kept: Graveyard,
-    /// Base files.
     bases: Bases,
     /// Bytes of the images of all policies.
     policy_image_bytes: u64,

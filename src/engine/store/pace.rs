@@ -27,7 +27,6 @@ const NANOS: u128 = 1_000;
 pub struct Pace {
     /// The theoretical instant of the next delivery, ns: whole µs would lose rates near a million.
     next_ns: u128,
-    /// The last delivery.
     last: Micros,
 }
 

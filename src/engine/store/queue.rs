@@ -22,11 +22,8 @@ pub const QUEUE_BYTES: u64 = size_of::<Queue>() as u64 + 320;
 #[derive(Debug)]
 pub struct Queue {
     // Durable: equal after a replay of the facts.
-    /// Its number.
     pub number: QueueNo,
-    /// Its database.
     pub db: Db,
-    /// Its name.
     pub name: Box<[u8]>,
     /// Jobs by state.
     pub counts: [u64; 4],
@@ -34,7 +31,6 @@ pub struct Queue {
     pub jobs: u64,
     /// Ids that are taken without a job.
     pub windows: u64,
-    /// All-time totals.
     pub totals: Totals,
     /// All-time lateness; made on first use.
     pub lateness: Option<Box<Histogram>>,

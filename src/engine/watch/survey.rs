@@ -21,10 +21,9 @@ pub struct Walk {
 
 /// A queue as the walk sees it.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct QueueView<'a> {
-    /// Its database.
     pub db: Db,
-    /// Its name.
     pub name: &'a [u8],
     /// What `DELAY.STATS` shows of it. `next_due` is a lower bound where the queue's next jobs are
     /// unordered yet.

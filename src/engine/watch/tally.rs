@@ -30,8 +30,8 @@ pub static HELD_US: [u64; 17] = [
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Tally {
-    /// Jobs added.
     pub added: u64,
     /// Jobs whose time came; those added for now are not among them.
     pub due: u64,
@@ -39,9 +39,7 @@ pub struct Tally {
     pub delivered: u64,
     /// Hand-offs whose reply never left: the job went back, uncounted.
     pub returned: u64,
-    /// Jobs acknowledged.
     pub acked: u64,
-    /// NACKs.
     pub nacked: u64,
     /// Leases that ran out.
     pub timeouts: u64,

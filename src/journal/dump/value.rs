@@ -14,7 +14,6 @@ const LAST_SECOND: u64 = 253_402_300_799;
 /// The value of a field.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Value<'a> {
-    /// There is none.
     Null,
     Flag(bool),
     Count(u64),
@@ -23,7 +22,6 @@ pub(super) enum Value<'a> {
     Text(Cow<'a, str>),
     /// Text where it is UTF-8, otherwise an object with the one field `base64`.
     Bytes(&'a [u8]),
-    /// The same.
     Owned(Box<[u8]>),
     /// To the millisecond.
     At(Millis),

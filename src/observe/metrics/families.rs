@@ -31,16 +31,15 @@ impl Kind {
 
 /// Metrics that belong together have a part of the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Part {
     /// Are jobs on time, and how many are there?
     Jobs,
-    /// One queue.
     Queues,
     /// Is what was acknowledged safe?
     Journal,
     /// Who is connected, and what do they ask?
     Clients,
-    /// The process.
     Server,
 }
 
@@ -52,7 +51,6 @@ pub struct Family {
     pub kind: Kind,
     /// Its labels; empty for none.
     pub labels: &'static str,
-    /// What it tells.
     pub help: &'static str,
     pub(super) write: fn(&Scrape, &mut Page<'_>),
 }

@@ -27,8 +27,8 @@ pub static SYNC_US: [u64; 13] = [
 
 /// A snapshot, and what takes some turns to be collected.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Scrape {
-    /// All counts.
     pub all: Snapshot,
     /// Requests are served: nothing is loading, failed or stopping.
     pub ready: bool,

@@ -32,7 +32,6 @@ pub(super) enum Value {
     Count(u64),
     /// µs, told in seconds.
     Us(u64),
-    /// Any.
     Float(f64),
 }
 

@@ -15,7 +15,6 @@ use tokio::io::unix::AsyncFd;
 /// Where a server reads the time.
 #[derive(Debug)]
 pub enum Timer {
-    /// From the machine.
     Machine,
     /// From what was set: tests drive the turn in a time of their own.
     ByHand(ByHand),
@@ -24,7 +23,6 @@ pub enum Timer {
 /// A time that stands still until it is set.
 #[derive(Debug)]
 pub struct ByHand {
-    /// The monotonic clock, µs.
     pub mono_us: u64,
     /// What the wall clock is ahead of it, µs.
     pub wall_ahead_us: u64,

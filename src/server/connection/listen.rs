@@ -16,22 +16,16 @@ use tokio::net::TcpStream;
 /// A socket that listens and that nobody accepts from yet.
 #[derive(Debug)]
 pub enum Listener {
-    /// For plain TCP.
     Tcp(TcpListener),
-    /// For TLS.
     Tls(TcpListener),
-    /// A Unix socket.
     Unix(UnixListener, SocketFile),
 }
 
 /// A listener of the loop.
 #[derive(Debug)]
 pub enum Door {
-    /// For plain TCP.
     Tcp(tokio::net::TcpListener),
-    /// For TLS.
     Tls(tokio::net::TcpListener),
-    /// A Unix socket.
     Unix(tokio::net::UnixListener, SocketFile),
 }
 

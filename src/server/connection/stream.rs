@@ -18,9 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 /// Where bytes come from and go to; nothing here waits.
 #[derive(Debug)]
 pub enum Stream {
-    /// Plain TCP.
     Tcp(TcpStream),
-    /// A Unix socket.
     Unix(UnixStream),
     /// TLS whose handshake is over.
     Tls(Box<Tls>),
@@ -32,12 +30,7 @@ pub enum Stream {
 #[derive(Clone, Debug)]
 pub enum Peer {
     /// A machine, perhaps this one.
-    Tcp {
-        /// Its address.
-        peer: SocketAddr,
-        /// The address it connected to.
-        local: SocketAddr,
-    },
+    Tcp { peer: SocketAddr, local: SocketAddr },
     /// A process of this machine, by the socket at this path.
     Unix(Arc<str>),
 }

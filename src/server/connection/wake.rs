@@ -26,7 +26,6 @@ struct Pending {
 /// What rang beside sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notified {
-    /// A stop was asked for.
     pub stop: bool,
     /// Another thread has news.
     pub notice: bool,

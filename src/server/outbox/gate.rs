@@ -25,7 +25,6 @@ struct Frame {
     /// The turn whose facts they wait for; 0 for none.
     turn: TurnNo,
     content: Content,
-    /// How many replies there are.
     count: u32,
 }
 
@@ -47,7 +46,6 @@ pub struct Run {
     pub range: Range<u64>,
     /// What each of them tells of changes that did not become safe.
     pub content: Content,
-    /// How many there are.
     pub count: u32,
 }
 

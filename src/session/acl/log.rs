@@ -5,12 +5,10 @@ use std::collections::VecDeque;
 
 /// Why something was denied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Reason {
-    /// The command.
     Command,
-    /// A key.
     Key,
-    /// A channel.
     Channel,
     /// Name or password.
     Auth,
@@ -49,14 +47,13 @@ impl Context {
 
 /// One thing that was denied.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Entry {
     /// Its number, never used twice.
     pub id: u64,
     /// How often it was denied.
     pub count: u64,
-    /// Why.
     pub reason: Reason,
-    /// Where.
     pub context: Context,
     /// The command, key or channel, cut.
     pub object: Vec<u8>,
@@ -64,9 +61,7 @@ pub struct Entry {
     pub user: Vec<u8>,
     /// The client's line of CLIENT LIST, of the last time.
     pub client: String,
-    /// The first time, unix ms.
     pub created_ms: u64,
-    /// The last time, unix ms.
     pub updated_ms: u64,
 }
 
@@ -139,14 +134,11 @@ impl DenialLog {
 
 /// How often something was denied, for INFO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Denials {
-    /// Names and passwords.
     pub auth: u64,
-    /// Commands.
     pub commands: u64,
-    /// Keys.
     pub keys: u64,
-    /// Channels.
     pub channels: u64,
 }
 

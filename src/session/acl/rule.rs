@@ -4,15 +4,16 @@ use std::fmt;
 
 /// A rule that was refused. Nothing of the user was changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Refused {
     /// The rule; what may be a password is hidden.
     pub rule: String,
-    /// Why.
     pub why: Why,
 }
 
 /// What is wrong with a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Why {
     /// It is no rule.
     Syntax,
@@ -26,9 +27,7 @@ pub enum Why {
     AllChannels,
     /// Not a SHA-256 in hexadecimal.
     Hash,
-    /// There is no such password.
     NoSuchPassword,
-    /// A parenthesis is not closed.
     Unmatched,
     /// The user's name has a blank or a zero byte.
     Name,

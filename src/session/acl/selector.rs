@@ -18,8 +18,8 @@ pub struct Selector {
 
 /// What was missing, by how far the check came: the first is the command itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Denied {
-    /// The command.
     Command,
     /// The key that stands at this argument.
     Key(usize),

@@ -42,13 +42,13 @@ pub struct Whole<'r> {
 
 /// What became of a transaction that was to begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Begun {
     /// It has, and needs no more than this: all its requests follow in this turn, and then
     /// [`Engine::end_transaction`](crate::engine::Engine::end_transaction).
     Begun(Needs),
     /// A slice of what it needs before is done: ask the same in the next turn.
     Again,
-    /// What it watched has changed.
     Changed,
     /// It may not run, and nothing of it is done.
     Refused(Error),

@@ -5,16 +5,14 @@ use crate::limits::{TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX};
 
 /// What a transaction needs, at the most.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Needs {
     /// Entries looked at or taken.
     pub entries: u64,
-    /// Bytes of all replies.
     pub reply_bytes: u64,
-    /// Bytes of the largest of them.
     pub largest_bytes: u64,
     /// Bytes of the jobs that it pops: kept until their replies have begun to leave.
     pub unsent_jobs_bytes: u64,
-    /// Bytes of facts.
     pub facts_bytes: u64,
 }
 

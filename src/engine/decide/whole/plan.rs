@@ -34,9 +34,7 @@ pub(super) struct Plan<'e, 'r> {
     /// Jobs past their TTL that may yet be met.
     expired: u64,
     pub needs: Needs,
-    /// Bytes of facts.
     pub facts: Bound,
-    /// Bytes of memory.
     pub memory: u64,
     /// Wheels in which so many timers are to be brought into order first.
     pub unordered: Vec<(QueueNo, Option<State>, u64)>,

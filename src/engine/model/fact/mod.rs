@@ -31,11 +31,7 @@ pub enum Destination {
     /// Ready at its old place.
     Ready,
     /// Delayed until `due`.
-    Delayed {
-        /// The next due time.
-        due: Millis,
-    },
-    /// Dead.
+    Delayed { due: Millis },
     Dead {
         reason: Reason,
         /// When it is dropped.
@@ -80,7 +76,6 @@ pub enum Fact<'a> {
         /// The database; all if absent.
         db: Option<Db>,
     },
-    /// A new job.
     Added {
         queue: QueueNo,
         id: FactId<'a>,
@@ -93,7 +88,6 @@ pub enum Fact<'a> {
         ready: bool,
         /// Ready, but at the head of its priority.
         left: bool,
-        /// When it falls due.
         due: Millis,
         body: &'a [u8],
     },
@@ -130,7 +124,6 @@ pub enum Fact<'a> {
     Unleased { queue: QueueNo, id: &'a [u8] },
     /// A popped job that never left the server: back to its old place.
     Unpopped { queue: QueueNo, image: Image<'a> },
-    /// Acknowledged.
     Acked {
         queue: QueueNo,
         id: &'a [u8],
@@ -151,12 +144,7 @@ pub enum Fact<'a> {
         to: Destination,
     },
     /// The lease ends later (or earlier).
-    Extended {
-        queue: QueueNo,
-        id: &'a [u8],
-        /// The new end.
-        lease_end: Millis,
-    },
+    Extended { queue: QueueNo, id: &'a [u8], lease_end: Millis },
     /// The lease ran out, or its connection closed, or the server shut down.
     LeaseOver {
         queue: QueueNo,
@@ -189,7 +177,6 @@ pub enum Fact<'a> {
         ready: bool,
         /// Ready, but at the head of its priority.
         left: bool,
-        /// When it falls due.
         due: Millis,
     },
     /// A dead job is delayed or ready again, with a new place and a void token.
@@ -204,7 +191,6 @@ pub enum Fact<'a> {
         left: bool,
         /// Attempts stay; otherwise they count from 0.
         keep_attempts: bool,
-        /// When it falls due.
         due: Millis,
     },
     /// All jobs of some states are gone.
@@ -217,7 +203,6 @@ pub enum Fact<'a> {
     /// The queue has another name.
     Renamed {
         queue: QueueNo,
-        /// The new name.
         name: &'a [u8],
         /// The queue that had it and is gone, with all jobs, windows and totals.
         over: Option<QueueNo>,
@@ -225,11 +210,7 @@ pub enum Fact<'a> {
     /// An id is free again.
     WindowOver { queue: QueueNo, id: &'a [u8] },
     /// What is set for the queue from now on, all of it. Jobs keep what they were added with.
-    Configured {
-        queue: QueueNo,
-        /// All that is set.
-        settings: Box<QueueSettings>,
-    },
+    Configured { queue: QueueNo, settings: Box<QueueSettings> },
     /// Which directions of the queue are closed from now on: it was paused or resumed, or a pause
     /// ended by itself.
     Paused {

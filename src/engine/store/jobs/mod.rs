@@ -58,7 +58,6 @@ impl Stage {
 /// it to [`Jobs::discard`] or [`Jobs::part_with`].
 #[derive(Default, Debug)]
 pub struct Job {
-    /// When it was added.
     pub added: Millis,
     /// Delayed: the sequence in which it was armed. Ready and leased: its place. Dead: the sequence
     /// of its death. Window: the queue's sequence when it began, or 0.
@@ -77,7 +76,6 @@ pub struct Job {
     id_length: u16,
     /// 0 (first) to 9.
     pub priority: u8,
-    /// What it is.
     pub stage: Stage,
 }
 
@@ -113,9 +111,7 @@ impl Job {
 /// A job that has left the store, with all that it had.
 #[derive(Debug)]
 pub struct Departed {
-    /// The job.
     pub job: Job,
-    /// Its history, if it had one.
     pub history: Option<History>,
     /// The id, then the body.
     data: Box<[u8]>,
@@ -136,7 +132,6 @@ impl Departed {
 /// What a job that was delivered, or died, has beside.
 #[derive(Clone, Default, Debug)]
 pub struct History {
-    /// The job's policy.
     policy: PolicyNo,
     /// The newest token; 0 when it is void.
     pub token: u64,
@@ -149,7 +144,6 @@ pub struct History {
     pub begun: Micros,
     /// Deliveries that count.
     pub attempt: u32,
-    /// All deliveries.
     pub deliveries: u32,
     /// Those that ended with a NACK.
     pub nacks: u32,

@@ -167,17 +167,24 @@ fn write_history(out: &mut impl Sink, history: &History) {
 #[derive(Debug)]
 pub enum Image<'a> {
     /// The first: the greatest number used for a token or an id.
-    Begin { number: u64 },
-    /// A policy.
-    Policy { number: PolicyNo, policy: Policy },
-    /// A queue.
+    Begin {
+        number: u64,
+    },
+    Policy {
+        number: PolicyNo,
+        policy: Policy,
+    },
     Queue(Box<QueueImage<'a>>),
     /// What the queue before has beside its jobs, where that is not as it was in the beginning.
     QueueMore(Box<QueueMore>),
-    /// A job.
     Job(JobImage<'a>),
     /// An id that is taken without a job.
-    Window { queue: QueueNo, id: &'a [u8], policy: PolicyNo, end: Millis },
+    Window {
+        queue: QueueNo,
+        id: &'a [u8],
+        policy: PolicyNo,
+        end: Millis,
+    },
     /// The last.
     End(Counts),
 }

@@ -29,7 +29,6 @@ use std::thread::JoinHandle;
 /// Where the log goes on after recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct Position {
-    /// The newest index.
     pub index: Index,
     /// The sequence of the next fact.
     pub first: u64,

@@ -25,7 +25,6 @@ pub enum Fsync {
 /// The facts of a turn, on their way to the log.
 #[derive(Debug)]
 pub struct Proposal {
-    /// Its number.
     pub index: Index,
     /// The sequence of its first fact.
     pub first: u64,
@@ -77,7 +76,6 @@ pub struct Shared {
     awaited: AtomicU64,
     /// When the sync that is out began; monotonic, µs; 0 for none.
     pub sync_began_us: AtomicU64,
-    /// Syncs that took longer than a second.
     pub slow_syncs: AtomicU64,
     syncs: Mutex<CounterHistogram>,
     /// When the last one was over; monotonic, µs.
@@ -95,7 +93,6 @@ pub struct Shared {
     pub disk_bytes: AtomicU64,
     /// What the journal's files may take in all, bytes; `u64::MAX` if that is not known.
     pub journal_max: AtomicU64,
-    /// Bytes of batches ever written.
     pub written_bytes: AtomicU64,
     /// Bytes ever written for bases.
     pub base_written_bytes: AtomicU64,
