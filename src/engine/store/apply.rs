@@ -8,7 +8,7 @@ use crate::engine::model::request::Side;
 use crate::engine::model::token;
 use crate::engine::store::jobs::policies::policy_bytes;
 use crate::engine::store::jobs::{Departed, JobIndex, Stage};
-use crate::engine::store::memory::Weight;
+use crate::engine::store::memory::Footprint;
 use crate::engine::store::ready::side_of;
 use crate::engine::store::snapshot::record;
 use crate::engine::store::{Located, Store};
@@ -168,11 +168,11 @@ impl Store {
         };
         let mut job = self.jobs.make(id, body, policy);
         (job.priority, job.added, job.hash) = (priority, added, hash);
-        let weight = Weight::of(&job, None);
+        let footprint = Footprint::of(&job, None);
         let index = self.put_job(job);
         self.index_job(queue, hash, index);
         self.policies.take(policy);
-        self.hold(queue, weight);
+        self.count_bytes(queue, footprint);
         let queue_ref = self.queue_mut(queue);
         queue_ref.totals.added += 1;
         queue_ref.generated_form |= !made && id.len() == token::ID_BYTES;
@@ -276,7 +276,7 @@ impl Store {
         history.deliveries += 1;
         history.bound = bound;
         if made {
-            self.hold(queue, Weight::of_history());
+            self.count_bytes(queue, Footprint::of_history());
         }
         self.number = self.number.max(token.0);
         self.jobs.get_mut(index).stage = Stage::Leased;
@@ -293,7 +293,7 @@ impl Store {
             let made = queue_ref.lateness.is_none();
             let first = queue_ref.lateness.get_or_insert_default().record(late_us);
             let grown = record::lateness_growth(made, first);
-            self.hold(queue, Weight::of_lateness(grown));
+            self.count_bytes(queue, Footprint::of_lateness(grown));
         }
     }
 
@@ -307,7 +307,7 @@ impl Store {
         let (due, fresh) = (history.due, history.deliveries == 0 && history.error.is_none());
         if fresh {
             self.jobs.forget_history(index);
-            self.release(queue, Weight::of_history());
+            self.uncount_bytes(queue, Footprint::of_history());
             self.timers.set_due(index, due);
         }
         self.queue_mut(queue).totals.delivered -= 1;
@@ -334,7 +334,7 @@ impl Store {
         } else {
             self.timers.set_due(index, image.due);
         }
-        self.hold(queue, Weight::of(self.jobs.get(index), self.jobs.history(index)));
+        self.count_bytes(queue, Footprint::of(self.jobs.get(index), self.jobs.history(index)));
         self.queue_mut(queue).totals.delivered -= 1;
         self.put_back(queue, index);
         self.arm_expiry(queue, index, at);
@@ -349,7 +349,7 @@ impl Store {
         error: Option<&[u8]>,
     ) {
         self.detach(queue, index);
-        let before = Weight::of(self.jobs.get(index), self.jobs.history(index));
+        let before = Footprint::of(self.jobs.get(index), self.jobs.history(index));
         self.jobs.get_mut(index).priority = priority;
         let (history, _) = self.jobs.history_mut(index);
         history.nacks += 1;
@@ -360,9 +360,9 @@ impl Store {
         if let Some(error) = error {
             history.error = Some(error.into());
         }
-        let after = Weight::of(self.jobs.get(index), self.jobs.history(index));
-        self.release(queue, before);
-        self.hold(queue, after);
+        let after = Footprint::of(self.jobs.get(index), self.jobs.history(index));
+        self.uncount_bytes(queue, before);
+        self.count_bytes(queue, after);
         self.queue_mut(queue).totals.nacked += 1;
     }
 

@@ -7,52 +7,52 @@ use crate::engine::store::snapshot::record;
 
 /// What a job takes: bytes counted as memory, and bytes of its image in a base file.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Weight {
+pub struct Footprint {
     pub(in crate::engine) bytes: u64,
     pub(in crate::engine) image_bytes: u64,
 }
 
-impl Weight {
+impl Footprint {
     /// Of a job.
-    pub fn of(job: &Job, history: Option<&History>) -> Weight {
-        Weight { bytes: job_bytes(job, history), image_bytes: record::job_bytes(job, history) }
+    pub fn of(job: &Job, history: Option<&History>) -> Footprint {
+        Footprint { bytes: job_bytes(job, history), image_bytes: record::job_bytes(job, history) }
     }
 
     /// Adds another.
-    pub fn add(&mut self, other: Weight) {
+    pub fn add(&mut self, other: Footprint) {
         self.bytes += other.bytes;
         self.image_bytes += other.image_bytes;
     }
 
     /// Takes another away that was added.
-    pub fn remove(&mut self, other: Weight) {
+    pub fn remove(&mut self, other: Footprint) {
         self.bytes -= other.bytes;
         self.image_bytes -= other.image_bytes;
     }
 
     /// By how much a queue's lateness makes its image longer.
-    pub fn of_lateness(image_bytes: u64) -> Weight {
-        Weight { bytes: 0, image_bytes }
+    pub fn of_lateness(image_bytes: u64) -> Footprint {
+        Footprint { bytes: 0, image_bytes }
     }
 
     /// What a job takes more once it has a history.
-    pub fn of_history() -> Weight {
-        Weight { bytes: HISTORY_BYTES as u64, image_bytes: record::history_bytes() }
+    pub fn of_history() -> Footprint {
+        Footprint { bytes: HISTORY_BYTES as u64, image_bytes: record::history_bytes() }
     }
 }
 
 /// What the jobs and windows of a queue take, by stage: all of one can then go at once.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Weights([Weight; 5]);
+pub struct Footprints([Footprint; 5]);
 
-impl Weights {
+impl Footprints {
     /// Of the jobs in a state.
-    pub fn of_state(&self, state: State) -> Weight {
+    pub fn of_state(&self, state: State) -> Footprint {
         self.0[state as usize]
     }
 
     /// Of the jobs in this stage, or of the windows.
-    pub fn of(&mut self, stage: Stage) -> &mut Weight {
+    pub fn of(&mut self, stage: Stage) -> &mut Footprint {
         let at = stage.state().map_or(State::ALL.len(), |state| state as usize);
         &mut self.0[at]
     }

@@ -396,9 +396,9 @@ impl Freed<'_> {
         if job.stage == Stage::Leased {
             self.ages.end(history.as_ref().map_or(Micros(0), |history| history.begun));
         }
-        let weight = job_bytes(&job, history.as_ref());
-        *self.bytes -= weight;
-        *self.job_bytes -= weight;
+        let footprint = job_bytes(&job, history.as_ref());
+        *self.bytes -= footprint;
+        *self.job_bytes -= footprint;
         self.policies.release(job.policy());
         jobs.discard(job);
     }

@@ -27,7 +27,7 @@ use crate::engine::model::request::{Purge, Side};
 use crate::engine::store::Store;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
-use crate::engine::store::memory::Weight;
+use crate::engine::store::memory::Footprint;
 use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::ReadyOrder;
 use crate::ids::QueueNo;
@@ -225,16 +225,16 @@ impl Store {
     /// What is purged is counted no more, but for the memory that it still holds.
     fn uncount(&mut self, number: QueueNo, purge: Purge) -> u64 {
         let queue = self.queue_mut(number);
-        let (existed, mut counts, mut gone) = (queue.exists(), [0; 4], Weight::default());
+        let (existed, mut counts, mut gone) = (queue.exists(), [0; 4], Footprint::default());
         for (at, stage) in STAGES.into_iter().enumerate() {
             if purge.states[at] {
                 counts[at] = std::mem::take(&mut queue.counts[at]);
-                gone.add(std::mem::take(queue.weights.of(stage)));
+                gone.add(std::mem::take(queue.footprints.of(stage)));
             }
         }
         if purge.windows {
             queue.windows = 0;
-            gone.add(std::mem::take(queue.weights.of(Stage::Window)));
+            gone.add(std::mem::take(queue.footprints.of(Stage::Window)));
         }
         let removed: u64 = counts.iter().sum();
         queue.jobs -= removed;

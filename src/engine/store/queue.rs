@@ -6,7 +6,7 @@ use crate::engine::model::request::State;
 use crate::engine::model::stats::Totals;
 use crate::engine::store::jobs::Stage;
 use crate::engine::store::jobs::index::Table;
-use crate::engine::store::memory::Weights;
+use crate::engine::store::memory::Footprints;
 use crate::engine::store::pace::Pace;
 use crate::engine::store::purged::Purging;
 use crate::engine::store::ready::{ReadyOrder, TAIL_PLACE_MIN};
@@ -68,7 +68,7 @@ pub struct Queue {
     /// Bytes counted for jobs and windows.
     pub bytes: u64,
     /// What they take, by stage.
-    pub weights: Weights,
+    pub footprints: Footprints,
     /// When it has due work next; none is `NEVER`. Its timer in the partition's wheel is this or
     /// `opening`, whichever is earlier.
     pub wake: Millis,
@@ -182,7 +182,7 @@ impl Queue {
             purging: None,
             generated_form: false,
             bytes: 0,
-            weights: Weights::default(),
+            footprints: Footprints::default(),
             wake: NEVER,
             opening: NEVER,
             throttles: false,

@@ -4,7 +4,7 @@ use crate::engine::model::reply::Reason;
 use crate::engine::model::request::Side;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{History, Job, JobIndex, Stage};
-use crate::engine::store::memory::Weight;
+use crate::engine::store::memory::Footprint;
 use crate::engine::store::queues::place_of;
 use crate::ids::QueueNo;
 use crate::time::{Micros, Millis};
@@ -209,7 +209,7 @@ impl Store {
         if window_end.0 == 0 {
             self.unindex_job(queue, index);
             let (job, history) = self.jobs.take(index);
-            self.release(queue, Weight::of(&job, history.as_ref()));
+            self.uncount_bytes(queue, Footprint::of(&job, history.as_ref()));
             self.policies.release(job.policy());
             return (job, history);
         }
@@ -220,8 +220,8 @@ impl Store {
         let job = self.jobs.get_mut(index);
         (window.stage, window.hash, window.order) = (Stage::Window, job.hash, sequence);
         let job = std::mem::replace(job, window);
-        self.release(queue, Weight::of(&job, history.as_ref()));
-        self.hold(queue, Weight::of(self.jobs.get(index), None));
+        self.uncount_bytes(queue, Footprint::of(&job, history.as_ref()));
+        self.count_bytes(queue, Footprint::of(self.jobs.get(index), None));
         self.queue_mut(queue).windows += 1;
         self.count(queue, Stage::Window, index, 1);
         self.arm(queue, Stage::Window, index, window_end, at);
@@ -230,12 +230,12 @@ impl Store {
 
     /// A job has come to a stage or leaves it.
     pub(super) fn count(&mut self, queue: QueueNo, stage: Stage, index: JobIndex, by: i64) {
-        let weight = Weight::of(self.jobs.get(index), self.jobs.history(index));
-        let weights = &mut self.queue_mut(queue).weights;
+        let footprint = Footprint::of(self.jobs.get(index), self.jobs.history(index));
+        let footprints = &mut self.queue_mut(queue).footprints;
         if by > 0 {
-            weights.of(stage).add(weight);
+            footprints.of(stage).add(footprint);
         } else {
-            weights.of(stage).remove(weight);
+            footprints.of(stage).remove(footprint);
         }
         let Some(state) = stage.state() else { return };
         let queue_ref = self.queue_mut(queue);
@@ -253,21 +253,21 @@ impl Store {
         add(&mut database.counts[state as usize]);
     }
 
-    pub(super) fn hold(&mut self, queue: QueueNo, weight: Weight) {
+    pub(super) fn count_bytes(&mut self, queue: QueueNo, footprint: Footprint) {
         let queue_ref = self.queue_mut(queue);
-        queue_ref.bytes += weight.bytes;
-        queue_ref.image_bytes += weight.image_bytes;
-        self.databases[place_of(queue).0].image_bytes += weight.image_bytes;
-        self.bytes += weight.bytes;
-        self.job_bytes += weight.bytes;
+        queue_ref.bytes += footprint.bytes;
+        queue_ref.image_bytes += footprint.image_bytes;
+        self.databases[place_of(queue).0].image_bytes += footprint.image_bytes;
+        self.bytes += footprint.bytes;
+        self.job_bytes += footprint.bytes;
     }
 
-    pub(super) fn release(&mut self, queue: QueueNo, weight: Weight) {
+    pub(super) fn uncount_bytes(&mut self, queue: QueueNo, footprint: Footprint) {
         let queue_ref = self.queue_mut(queue);
-        queue_ref.bytes -= weight.bytes;
-        queue_ref.image_bytes -= weight.image_bytes;
-        self.databases[place_of(queue).0].image_bytes -= weight.image_bytes;
-        self.bytes -= weight.bytes;
-        self.job_bytes -= weight.bytes;
+        queue_ref.bytes -= footprint.bytes;
+        queue_ref.image_bytes -= footprint.image_bytes;
+        self.databases[place_of(queue).0].image_bytes -= footprint.image_bytes;
+        self.bytes -= footprint.bytes;
+        self.job_bytes -= footprint.bytes;
     }
 }

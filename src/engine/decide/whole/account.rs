@@ -172,7 +172,7 @@ impl<'e> Account<'e> {
     /// Bytes counted for all the jobs that it may hold in some states.
     pub fn bytes_in(&self, states: &[State]) -> u64 {
         let of = |queue: &&Queue| -> u64 {
-            states.iter().map(|state| queue.weights.of_state(*state).bytes).sum()
+            states.iter().map(|state| queue.footprints.of_state(*state).bytes).sum()
         };
         self.queues.iter().map(of).sum::<u64>() + self.came_bytes
     }

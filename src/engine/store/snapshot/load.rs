@@ -15,7 +15,7 @@ use crate::engine::model::policy::Policy;
 use crate::engine::model::settings::Settings;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::{Job, JobIndex, Jobs, Stage};
-use crate::engine::store::memory::{Weight, Weights};
+use crate::engine::store::memory::{Footprint, Footprints};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::TAIL_PLACE_MIN;
 use crate::engine::store::snapshot::record;
@@ -58,8 +58,8 @@ struct Standing {
     sequence: i64,
     last_place: i64,
     first_place: i64,
-    weight: Weight,
-    weights: Weights,
+    footprint: Footprint,
+    footprints: Footprints,
     delayed: Vec<(i64, JobIndex)>,
     ready: Vec<(i64, JobIndex)>,
     leased: Vec<(i64, JobIndex)>,
@@ -235,9 +235,9 @@ impl Loader {
         }
         store.timers.set_due(index, timer);
         let standing = &mut self.standings[at];
-        let weight = Weight::of(store.jobs.get(index), store.jobs.history(index));
-        standing.weight.add(weight);
-        standing.weights.of(stage).add(weight);
+        let footprint = Footprint::of(store.jobs.get(index), store.jobs.history(index));
+        standing.footprint.add(footprint);
+        standing.footprints.of(stage).add(footprint);
         match stage {
             Stage::Delayed => {
                 standing.delayed.push((order, index));
@@ -270,9 +270,9 @@ impl Loader {
         let index = store.enter(queue, id, job)?;
         self.counts.jobs += 1;
         let standing = &mut self.standings[at];
-        let weight = Weight::of(store.jobs.get(index), None);
-        standing.weight.add(weight);
-        standing.weights.of(Stage::Window).add(weight);
+        let footprint = Footprint::of(store.jobs.get(index), None);
+        standing.footprint.add(footprint);
+        standing.footprints.of(Stage::Window).add(footprint);
         standing.windows += 1;
         standing.end_at(end, index);
         Some(())
@@ -286,8 +286,8 @@ impl Standing {
             sequence: queue.sequence,
             last_place: queue.last_place,
             first_place: queue.first_place,
-            weight: Weight::default(),
-            weights: Weights::default(),
+            footprint: Footprint::default(),
+            footprints: Footprints::default(),
             delayed: Vec::new(),
             ready: Vec::new(),
             leased: Vec::new(),
@@ -361,11 +361,11 @@ impl Standing {
         for (end, index) in &self.ends {
             queue.ends.insert(timers, *index, *end);
         }
-        (queue.windows, queue.weights) = (self.windows, self.weights);
+        (queue.windows, queue.footprints) = (self.windows, self.footprints);
         let lists = [&self.delayed, &self.ready, &self.leased, &self.dead];
         let counts = lists.map(|list| list.len() as u64);
         store.restore_counts(self.queue, counts);
-        store.hold(self.queue, self.weight);
+        store.count_bytes(self.queue, self.footprint);
         Some(())
     }
 
@@ -409,7 +409,7 @@ impl Store {
         let image_bytes =
             record::lateness_growth(true, false) + filled * record::lateness_growth(false, true);
         self.queue_mut(number).lateness = Some(lateness);
-        self.hold(number, Weight::of_lateness(image_bytes));
+        self.count_bytes(number, Footprint::of_lateness(image_bytes));
     }
 
     fn restore_counts(&mut self, number: QueueNo, counts: [u64; 4]) {
