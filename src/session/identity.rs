@@ -34,11 +34,11 @@ impl Identity {
         let authenticated = !acl.needs_password();
         let mut identity =
             Identity { user, authenticated, locked: false, guarded: false, wrong_passwords: 0 };
-        identity.settle(acl);
+        identity.update_locks(acl);
         identity
     }
 
-    fn settle(&mut self, acl: &Acl) {
+    fn update_locks(&mut self, acl: &Acl) {
         self.locked = !self.authenticated && acl.needs_password();
         self.guarded = self.locked || !self.user.is_unrestricted();
     }
@@ -60,7 +60,7 @@ impl Session {
     pub fn take_up(&mut self, acl: &Acl) -> TakenUp {
         let Some(user) = acl.get(self.identity.user.name()) else { return TakenUp::Gone };
         let old = std::mem::replace(&mut self.identity.user, Arc::clone(user));
-        self.identity.settle(acl);
+        self.identity.update_locks(acl);
         if Arc::ptr_eq(&old, user) { TakenUp::Same } else { TakenUp::Changed }
     }
 
@@ -125,7 +125,7 @@ impl Session {
     ) -> bool {
         if let Some(user) = world.acl().authenticate(name, password) {
             (self.identity.user, self.identity.authenticated) = (user, true);
-            self.identity.settle(world.acl());
+            self.identity.update_locks(world.acl());
             return true;
         }
         self.note_denial(Reason::Auth, word, name, world);

@@ -143,7 +143,7 @@ impl Session {
     /// Runs one command. `args` begins with its name and is not empty. The reply, if there is one
     /// now, is in the client's output when this returns.
     pub fn execute(&mut self, args: &[&[u8]], world: &mut dyn World) -> Next {
-        self.settle_muting(world);
+        self.apply_muting(world);
         let skipped = self.replies == ReplyMode::Skip;
         self.replies_chosen = false;
         let step = match table::resolve(args) {
@@ -267,7 +267,7 @@ impl Session {
         self.transaction.as_ref().map_or(0, Queue::bytes) + self.watching.bytes() + names
     }
 
-    fn settle_muting(&mut self, world: &mut dyn World) {
+    fn apply_muting(&mut self, world: &mut dyn World) {
         self.mute(self.replies != ReplyMode::On, world);
     }
 
@@ -280,7 +280,7 @@ impl Session {
 
     /// Refuses what is not even looked at as a command.
     fn refuse_unrun(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Next {
-        self.settle_muting(world);
+        self.apply_muting(world);
         let error = if self.is_locked() { Error::text(identity::NO_AUTH) } else { error };
         self.reject_named(args, error, world);
         if self.replies == ReplyMode::Skip {

@@ -191,7 +191,7 @@ impl Chunks {
         (self.pool.get(at).keys[position as usize], Place::new(at, position))
     }
 
-    /// Makes a hole at `place`: first half of a removal. True if the list has to `settle` after it.
+    /// Makes a hole at `place`: first half of a removal. True if the list has to `close_hole` after it.
     #[inline]
     pub(super) fn punch(&mut self, place: Place, key: Key) -> bool {
         let chunk = self.pool.get_mut(place.chunk());
@@ -361,7 +361,7 @@ impl List {
         placed: impl FnMut(Key, Place),
     ) {
         if chunks.punch(place, key) {
-            self.settle(chunks, place, placed);
+            self.close_hole(chunks, place, placed);
         }
     }
 
@@ -448,7 +448,7 @@ impl List {
     /// Second half of a removal: frees the chunk of `place` if it is empty, else merges it with a
     /// sparse neighbour.
     #[cold]
-    pub(super) fn settle(
+    pub(super) fn close_hole(
         &mut self,
         chunks: &mut Chunks,
         place: Place,

@@ -237,7 +237,7 @@ impl Timers {
         let (level, slot) = super::level::from_tag(self.chunks.tag(place));
         let list = &mut self.levels.get_mut(level).lists[slot];
         let cells = &mut self.cells;
-        list.settle(&mut self.chunks, place, |key, place| {
+        list.close_hole(&mut self.chunks, place, |key, place| {
             cells.of_mut(key)[2] = place.number();
         });
         list.is_empty().then_some((level, slot))

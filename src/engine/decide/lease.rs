@@ -48,7 +48,7 @@ impl Step<'_, '_> {
                 && self.has_memory_for_text(index, text)
         });
         self.commit(&Fact::Nacked { queue, id, counted, priority, error, to }, at);
-        self.settled(queue, to);
+        self.note_delivery_over(queue, to);
         self.reply(Reply::Integer(1))
     }
 

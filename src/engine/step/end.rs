@@ -33,11 +33,11 @@ impl Step<'_, '_> {
         let to = destination(self.store, queue, index, failure, ended, self.now);
         let lost = failure == Failure::Lost;
         self.commit(&Fact::LeaseOver { queue, id: &id, lost, counted: true, to }, at);
-        self.settled(queue, to);
+        self.note_delivery_over(queue, to);
     }
 
     /// What follows from where a job went.
-    pub fn settled(&mut self, queue: QueueNo, to: Destination) {
+    pub fn note_delivery_over(&mut self, queue: QueueNo, to: Destination) {
         self.note_place_free(queue);
         match to {
             Destination::Ready => self.touch(queue, None),

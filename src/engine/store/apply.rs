@@ -97,7 +97,7 @@ impl Store {
             }
             Fact::Nacked { queue, counted, priority, error, to, .. } => {
                 self.nack(queue, found(at), counted, priority, error);
-                self.settle(queue, found(at), to, at_ms, at_ms);
+                self.send_to(queue, found(at), to, at_ms, at_ms);
             }
             Fact::Extended { queue, lease_end, .. } => {
                 let (queue_ref, _, timers, _) = self.parts(queue);
@@ -108,7 +108,7 @@ impl Store {
                 // A death is dated when it happened, however late it was noticed.
                 let ended = self.timers.due(found(at)).min(at_ms);
                 self.end_lease(queue, found(at), lost, counted);
-                self.settle(queue, found(at), to, ended, at_ms);
+                self.send_to(queue, found(at), to, ended, at_ms);
             }
             Fact::Deleted { queue, .. } => {
                 let counted = self.jobs.get(found(at)).stage != Stage::Window;
@@ -385,7 +385,7 @@ impl Store {
     }
 
     /// Puts a job that stands nowhere to where its delivery sends it.
-    fn settle(
+    fn send_to(
         &mut self,
         queue: QueueNo,
         index: JobIndex,

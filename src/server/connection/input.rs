@@ -89,7 +89,7 @@ impl Input {
     }
 
     /// Gives back what buffer the rest does not need.
-    pub fn settle(&mut self, buffers: &mut Buffers) {
+    pub fn trim_buffer(&mut self, buffers: &mut Buffers) {
         if self.bytes.is_empty() {
             if self.room > 0 {
                 buffers.put(std::mem::take(&mut self.bytes));

@@ -130,7 +130,7 @@ impl Turns {
     fn run_client(&mut self, slot: u32, mut client: Box<Client>, until_us: u64) {
         self.core.outputs.set_current(client.id, slot);
         let after = self.run_frames(slot, &mut client, until_us);
-        client.input.settle(&mut self.core.common.buffers);
+        client.input.trim_buffer(&mut self.core.common.buffers);
         let waiting = self.core.outputs.is_waiting(slot);
         let socket = &mut client.socket;
         socket.behind = after == After::Behind;

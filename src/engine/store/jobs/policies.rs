@@ -154,7 +154,7 @@ impl Policies {
 
     /// Takes those off the list of the unused that jobs use by now: after loading, when all were
     /// bound before their jobs came.
-    pub fn settle_unused(&mut self) {
+    pub fn relist_unused(&mut self) {
         let Policies { slots, unused, .. } = self;
         unused.retain(|_, number| {
             let slot = slots.get_mut(number.0).expect("what is listed is bound");

@@ -115,7 +115,7 @@ impl Loader {
         let mut idle: Vec<(Millis, QueueNo)> = Vec::new();
         for standing in mem::take(&mut self.standings) {
             let number = standing.queue;
-            standing.settle(store).ok_or(malformed)?;
+            standing.place_jobs(store).ok_or(malformed)?;
             let queue = store.queue(number);
             if queue.exists() || queue.windows > 0 {
                 store.rearm(number, Millis(0));
@@ -125,7 +125,7 @@ impl Loader {
         }
         idle.sort_unstable();
         idle.into_iter().for_each(|(used, number)| store.note_idle(number, used));
-        store.policies.settle_unused();
+        store.policies.relist_unused();
         Ok((self.store, self.settings))
     }
 
@@ -329,7 +329,7 @@ impl Standing {
     }
 
     /// Puts all jobs of the queue where they are to stand.
-    fn settle(mut self, store: &mut Store) -> Fits {
+    fn place_jobs(mut self, store: &mut Store) -> Fits {
         for list in [&mut self.delayed, &mut self.ready, &mut self.leased, &mut self.dead] {
             list.sort_unstable();
         }
