@@ -253,7 +253,7 @@ impl<S: Storage> BaseReader<S> {
         if head.count == 0 {
             return self.end(offset, &head).map(|()| None);
         }
-        Ok(Some(self.stream.held(offset + HEAD_BYTES as u64, head.length as usize)))
+        Ok(Some(self.stream.buffered(offset + HEAD_BYTES as u64, head.length as usize)))
     }
 
     /// What its last batch tells.
@@ -267,7 +267,7 @@ impl<S: Storage> BaseReader<S> {
     }
 
     fn end(&mut self, offset: u64, head: &Head) -> Result<(), JournalError> {
-        let told = self.stream.held(offset + HEAD_BYTES as u64, head.length as usize);
+        let told = self.stream.buffered(offset + HEAD_BYTES as u64, head.length as usize);
         if told != (self.batches - 1).to_le_bytes() || self.at != self.bytes {
             return Err(self.damaged(offset, "its last batch does not fit"));
         }

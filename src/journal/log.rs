@@ -232,7 +232,7 @@ impl<S: Storage> Log<S> {
                 if !read.is_empty() && bytes > byte_limit {
                     return Ok(read);
                 }
-                let body = stream.held(at + HEAD_BYTES as u64, head.length as usize);
+                let body = stream.buffered(at + HEAD_BYTES as u64, head.length as usize);
                 read.push(Entry::new(&head, body).to_owned());
                 (at, index) = (at + head.span(), index.next());
             }

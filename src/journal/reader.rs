@@ -134,7 +134,7 @@ impl<S: Storage> LogReader<S> {
                 Some(found) => break found,
             }
         };
-        let body = self.stream.held(at + HEAD_BYTES as u64, head.length as usize);
+        let body = self.stream.buffered(at + HEAD_BYTES as u64, head.length as usize);
         Ok(Some(Entry::new(&head, body)))
     }
 
@@ -142,7 +142,7 @@ impl<S: Storage> LogReader<S> {
     /// as they stand in the same file as one that it does not. With the number of the segment.
     pub fn next_of_all(&mut self) -> Result<Option<(u64, Entry<'_>)>, JournalError> {
         let Some((head, at)) = self.step()? else { return Ok(None) };
-        let body = self.stream.held(at + HEAD_BYTES as u64, head.length as usize);
+        let body = self.stream.buffered(at + HEAD_BYTES as u64, head.length as usize);
         Ok(Some((self.files.segments[self.at].number, Entry::new(&head, body))))
     }
 

@@ -87,7 +87,7 @@ pub fn behind<S: Storage>(
             let wanted = |index: Index| index >= from && to.is_none_or(|to| index < to);
             at += match place {
                 Place::Batch(head) if head.kind == Kind::Facts && wanted(head.index) => {
-                    let body = stream.held(at + HEAD_BYTES as u64, head.length as usize);
+                    let body = stream.buffered(at + HEAD_BYTES as u64, head.length as usize);
                     each(&Entry::new(&head, body));
                     head.span()
                 }

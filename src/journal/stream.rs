@@ -42,7 +42,7 @@ impl Stream {
         };
         let length = head.length as usize;
         // Before memory is taken for it: the body of a file that was cut short is not there.
-        if !self.holds(at, HEAD_BYTES + length) && at + head.span() > file.bytes()? {
+        if !self.is_buffered(at, HEAD_BYTES + length) && at + head.span() > file.bytes()? {
             return Ok(Place::Bad("the file ends within it"));
         }
         let batch = self.view(file, at, HEAD_BYTES + length)?;
@@ -55,7 +55,7 @@ impl Stream {
 
     /// Up to `bytes` bytes from `at`; fewer only where the file ends.
     pub fn view(&mut self, file: &impl File, at: u64, bytes: usize) -> io::Result<&[u8]> {
-        if !self.holds(at, bytes) {
+        if !self.is_buffered(at, bytes) {
             self.advance(at);
             if self.buffer.len() < bytes {
                 self.buffer.resize(bytes, 0);
@@ -67,16 +67,16 @@ impl Stream {
                 }
             }
         }
-        Ok(self.held(at, bytes))
+        Ok(self.buffered(at, bytes))
     }
 
     /// As [`view`](Stream::view), of what has been read.
-    pub fn held(&self, at: u64, bytes: usize) -> &[u8] {
+    pub fn buffered(&self, at: u64, bytes: usize) -> &[u8] {
         let start = ((at - self.at) as usize).min(self.filled);
         &self.buffer[start..(start + bytes).min(self.filled)]
     }
 
-    fn holds(&self, at: u64, bytes: usize) -> bool {
+    fn is_buffered(&self, at: u64, bytes: usize) -> bool {
         at >= self.at && at + bytes as u64 <= self.at + self.filled as u64
     }
 

@@ -33,7 +33,7 @@ fn what_happened_stays_counted_when_its_queue_is_gone() {
     // c's lease ran out; b is dead, c and d are ready when the queue goes.
     assert_eq!((seen, ended), ((4, 4, 3), (1, 1)));
     assert_eq!((tally.died, tally.timeouts, tally.removed, tally.deleted), (1, 1, 3, 0));
-    assert_eq!((tally.held.count(), tally.held.sum_us()), (1, 20_000));
+    assert_eq!((tally.until_ack.count(), tally.until_ack.sum_us()), (1, 20_000));
 }
 
 #[test]

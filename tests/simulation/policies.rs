@@ -67,7 +67,7 @@ impl Policies {
 
     /// A job is delivered: it must be allowed.
     pub fn deliver(&mut self, now: Micros, id: Kept, leased: usize) {
-        assert!(!self.pauses.out.holds(now), "{id:?} is delivered though the queue is paused");
+        assert!(!self.pauses.out.is_on(now), "{id:?} is delivered though the queue is paused");
         assert!(self.has_place(leased), "{id:?} is delivered with {leased} leases running");
         let rate = self.rate();
         if rate == 0 {
@@ -242,7 +242,7 @@ impl Check<'_> {
     /// Why the queue takes no new jobs, of which there would be so many more.
     pub fn not_admitted(&self, key: QueueKey, growth: u64) -> Option<&'static str> {
         let queue = self.auditor.model.queues.get(&key)?;
-        if queue.policies.pauses.into.holds(self.step.now) {
+        if queue.policies.pauses.into.is_on(self.step.now) {
             return Some("PAUSED");
         }
         let (max, counts) = (queue.policies.settings.max_jobs.unwrap_or(0), queue.counts());

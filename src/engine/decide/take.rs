@@ -52,8 +52,8 @@ impl Step<'_, '_> {
     fn take_or_wait(&mut self, db: Db, queues: &[&[u8]], wait: Wait, taking: Taking) -> Outcome {
         let mut batch = Batch::new(taking, self.client, None);
         let mut complete = true;
-        let held = self.live.room.stalls_hand_offs();
-        for name in if held { &[][..] } else { queues } {
+        let stalled = self.live.room.stalls_hand_offs();
+        for name in if stalled { &[][..] } else { queues } {
             let Some(queue) = self.queue(QueueName { db, name }) else { continue };
             if self.alone {
                 self.serve_line_first(queue);

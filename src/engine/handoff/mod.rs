@@ -77,7 +77,7 @@ impl Batch {
 
     /// Whether a job became ready while the client was waiting.
     pub fn is_on_time(&self, place: i64) -> bool {
-        self.earlier.is_some_and(|earlier| !earlier.holds(place))
+        self.earlier.is_some_and(|earlier| !earlier.contains(place))
     }
 }
 

@@ -187,7 +187,7 @@ pub enum Pause {
 
 impl Pause {
     /// Whether it holds at `now`. One that is over may not have been ended by its fact yet.
-    pub fn holds(self, now: Micros) -> bool {
+    pub fn is_on(self, now: Micros) -> bool {
         match self {
             Pause::None => false,
             Pause::Until(end) => end > now.floor(),
@@ -244,13 +244,13 @@ impl Pauses {
 
     /// Without those that are over at `now`.
     pub fn still(self, now: Micros) -> Pauses {
-        let still = |pause: Pause| if pause.holds(now) { pause } else { Pause::None };
+        let still = |pause: Pause| if pause.is_on(now) { pause } else { Pause::None };
         Pauses { into: still(self.into), out: still(self.out) }
     }
 
     /// What STATS says of them: `no`, `in`, `out` or `all`.
     pub fn word(self, now: Micros) -> &'static str {
-        match (self.into.holds(now), self.out.holds(now)) {
+        match (self.into.is_on(now), self.out.is_on(now)) {
             (false, false) => "no",
             (true, false) => "in",
             (false, true) => "out",

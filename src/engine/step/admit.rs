@@ -19,7 +19,7 @@ impl Step<'_, '_> {
     /// Whether the queue takes new jobs, of which there will be `growth` more then.
     pub fn check_admission(&self, number: QueueNo, growth: u64) -> Result<(), Error> {
         let queue = self.store.queue(number);
-        if queue.pauses.into.holds(self.now) {
+        if queue.pauses.into.is_on(self.now) {
             let left_ms = queue.pauses.into.end().map(|end| end.0 - self.now.floor().0);
             return Err(Error::Paused { queue: Shown::new(&queue.name), left_ms });
         }

@@ -80,7 +80,7 @@ impl Queue {
 
     /// Whether its ready jobs may be taken at `now`, as far as settings and pauses go.
     pub(in crate::engine) fn gives(&self, now: Micros) -> bool {
-        !self.pauses.out.holds(now)
+        !self.pauses.out.is_on(now)
             && self.max_leased().is_none_or(|max| self.count(State::Leased) < max)
             && (self.rate().is_none() || self.aside.pace.allowed() <= now)
     }

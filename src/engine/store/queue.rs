@@ -141,7 +141,7 @@ impl EarlierPlaces {
     }
 
     /// Whether a place was given in an earlier step.
-    pub fn holds(self, place: i64) -> bool {
+    pub fn contains(self, place: i64) -> bool {
         (self.first..=self.last).contains(&place)
     }
 }

@@ -149,10 +149,10 @@ impl Tidying {
     }
 
     /// What is worth a pass.
-    fn enough(&self, held: usize) -> usize {
+    fn enough(&self, bytes: usize) -> usize {
         match self.pressed.get() {
-            false => (held / 10).max(self.spare_bytes_min),
-            true => (held / 32).max(self.spare_bytes_min / 2),
+            false => (bytes / 10).max(self.spare_bytes_min),
+            true => (bytes / 32).max(self.spare_bytes_min / 2),
         }
     }
 }

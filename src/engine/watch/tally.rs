@@ -7,8 +7,8 @@ use crate::engine::store::{Located, Store};
 use crate::engine::watch::histogram::CounterHistogram;
 use crate::time::Micros;
 
-/// Upper bounds of [`Tally::held`], µs: 1 ms to a day.
-pub static HELD_US: [u64; 17] = [
+/// Upper bounds of [`Tally::until_ack`], µs: 1 ms to a day.
+pub static UNTIL_ACK_US: [u64; 17] = [
     1_000,
     5_000,
     10_000,
@@ -58,7 +58,7 @@ pub struct Tally {
     /// Dead letters that were given another try.
     pub redriven: u64,
     /// From the delivery to the ACK.
-    pub held: CounterHistogram,
+    pub until_ack: CounterHistogram,
 }
 
 impl Default for Tally {
@@ -78,7 +78,7 @@ impl Default for Tally {
             died: 0,
             dropped: 0,
             redriven: 0,
-            held: CounterHistogram::new(&HELD_US),
+            until_ack: CounterHistogram::new(&UNTIL_ACK_US),
         }
     }
 }
@@ -101,7 +101,9 @@ impl Tally {
             Fact::Acked { .. } => {
                 self.acked += 1;
                 let begun = at.index.and_then(|index| store.jobs().history(index)?.delivered());
-                begun.into_iter().for_each(|begun| self.held.record(now.0.saturating_sub(begun.0)));
+                begun
+                    .into_iter()
+                    .for_each(|begun| self.until_ack.record(now.0.saturating_sub(begun.0)));
             }
             Fact::Nacked { to, .. } => {
                 self.nacked += 1;

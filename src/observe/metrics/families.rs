@@ -108,7 +108,7 @@ pub static FAMILIES: [Family; 89] = [
     gauge(Part::Jobs, "delayd_lateness_last_minute_max_seconds", "", "The greatest lateness of the last minute.",
         |s, page| page.value(Us(s.lateness_minute_us[3]))),
     histogram(Part::Jobs, "delayd_lease_duration_seconds", "From the delivery of a job to its acknowledgement.",
-        |s, page| page.spread(&s.tally.held)),
+        |s, page| page.spread(&s.tally.until_ack)),
     counter(Part::Jobs, "delayd_jobs_added_total", "", "Jobs added.", |s, page| page.value(Count(s.tally.added))),
     counter(Part::Jobs, "delayd_jobs_due_total", "", "Jobs whose time came while they were delayed. Those added for now are not among them.",
         |s, page| page.value(Count(s.tally.due))),

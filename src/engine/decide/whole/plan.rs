@@ -171,7 +171,7 @@ impl<'e, 'r> Plan<'e, 'r> {
     fn check_limits(&mut self, name: QueueName<'r>, growth: u64) -> Result<(), Error> {
         let now = self.now;
         let account = self.account(name);
-        if account.into.holds(now) {
+        if account.into.is_on(now) {
             let left_ms = account.into.end().map(|end| end.0 - now.floor().0);
             return Err(Error::Paused { queue: Shown::new(name.name), left_ms });
         }
@@ -330,9 +330,9 @@ impl<'e, 'r> Plan<'e, 'r> {
         ends: bool,
     ) -> (u64, u64) {
         let (store, now, mut expired) = (self.store, self.now, self.expired);
-        let held = self.live.room.stalls_hand_offs();
+        let stalled = self.live.room.stalls_hand_offs();
         let account = self.account(name);
-        let gives = account.gives() && account.ready.0 > 0 && !held;
+        let gives = account.gives() && account.ready.0 > 0 && !stalled;
         let sure = u64::from(ends && gives);
         let bytes_max = REPLY_BYTES_MAX as u64 + count * (DELIVERED_BYTES + account.name_bytes);
         let bytes = account.take(store, now, side, count, bytes_max, &mut expired);

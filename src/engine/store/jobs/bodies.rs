@@ -45,7 +45,7 @@ pub struct Data {
     classes: [Class; CLASSES],
     large: Pool<Box<[u8]>, 64>,
     /// Bytes of all pages.
-    held: usize,
+    pages_bytes: usize,
     /// Bytes of all slots in use.
     used: usize,
     /// Bytes of what stands alone.
@@ -68,7 +68,7 @@ struct Class {
 impl Default for Data {
     fn default() -> Data {
         let classes = std::array::from_fn(Class::new);
-        Data { classes, large: Pool::new(), held: 0, used: 0, large_bytes: 0 }
+        Data { classes, large: Pool::new(), pages_bytes: 0, used: 0, large_bytes: 0 }
     }
 }
 
@@ -167,11 +167,11 @@ impl Data {
         };
         let class = &mut self.classes[class];
         let page_bytes = class.page_bytes();
-        let (pages, held) = (&mut class.pages, &mut self.held);
+        let (pages, pages_bytes) = (&mut class.pages, &mut self.pages_bytes);
         let slot = Slot(class.numbers.take(|page| {
             pages.resize_with(pages.len().max(page + 1), Vec::new);
             pages[page] = Vec::with_capacity(page_bytes);
-            *held += page_bytes;
+            *pages_bytes += page_bytes;
         }));
         self.used += class.bytes as usize;
         let (page, at) = class.at(slot);
@@ -197,7 +197,7 @@ impl Data {
         let class = &mut self.classes[class];
         self.used -= class.bytes as usize;
         if let Some(page) = class.numbers.give(slot.0) {
-            self.held -= class.close(page);
+            self.pages_bytes -= class.close(page);
         }
     }
 
@@ -213,12 +213,12 @@ impl Data {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.held + self.large_bytes
+        self.pages_bytes + self.large_bytes
     }
 
     /// Bytes that moving would give back, at least. Cheap while little of what is held is unused.
     pub fn spare_bytes(&self, enough: usize) -> usize {
-        if self.held - self.used < enough {
+        if self.pages_bytes - self.used < enough {
             return 0;
         }
         let spare = |class: &Class| class.numbers.spare_blocks() * class.page_bytes();
@@ -249,7 +249,7 @@ impl Data {
     pub fn close_empty(&mut self) {
         for class in &mut self.classes {
             if let Some(page) = class.numbers.close_current() {
-                self.held -= class.close(page);
+                self.pages_bytes -= class.close(page);
             }
         }
     }
@@ -319,7 +319,7 @@ mod tests {
             let alone: usize = alone.map(|(_, text)| stored_bytes(text.len())).sum();
             assert_eq!(self.data.large_bytes, alone);
             let pages = self.data.classes.iter().flat_map(|class| &class.pages);
-            assert_eq!(self.data.held, pages.map(|page| page.capacity()).sum::<usize>());
+            assert_eq!(self.data.pages_bytes, pages.map(|page| page.capacity()).sum::<usize>());
             assert_eq!(self.data.count(), self.stored.len());
         }
     }
@@ -380,17 +380,17 @@ mod tests {
         let mut rng = SmallRng::seed_from_u64(6);
         let mut model = Model::default();
         (0..300_000).for_each(|_| model.put(&mut rng, 120));
-        let full = model.data.held;
+        let full = model.data.pages_bytes;
         (0..270_000).for_each(|_| model.free(rng.random_range(0..model.stored.len())));
-        assert!(model.data.held > full / 10 * 9, "hardly a page is empty by chance");
+        assert!(model.data.pages_bytes > full / 10 * 9, "hardly a page is empty by chance");
         assert!(model.data.spare_bytes(0) > full / 4 * 3);
         model.move_all();
         model.check();
         assert_eq!(model.data.spare_bytes(0), 0);
-        let spare = model.data.held - model.data.used;
+        let spare = model.data.pages_bytes - model.data.used;
         assert!(spare <= PAGE_BYTES, "the last page: {spare}");
         (0..30_000).for_each(|_| model.free(0));
         model.data.close_empty();
-        assert_eq!((model.data.held, model.data.used), (0, 0));
+        assert_eq!((model.data.pages_bytes, model.data.used), (0, 0));
     }
 }

@@ -71,8 +71,8 @@ impl Policies {
     /// Bytes held beyond what is counted for each policy: room for others, which those that are
     /// forgotten leave behind.
     pub fn spare_bytes(&self) -> usize {
-        let held = self.slots.bytes() + self.numbers.bytes();
-        held.saturating_sub(self.slots.len() * SLOT_BYTES)
+        let bytes = self.slots.bytes() + self.numbers.bytes();
+        bytes.saturating_sub(self.slots.len() * SLOT_BYTES)
     }
 
     /// The number that the next new policy is to have: the lowest that is free.

@@ -314,8 +314,8 @@ impl Standing {
         let more = [history.lost, history.unanswered];
         when(counts.iter().chain(&more).all(|count| *count < DELIVERIES_MAX))?;
         let (leased, dead) = (image.stage == Stage::Leased, image.stage == Stage::Dead);
-        let held = history.attempt > 0 && history.deliveries > 0 && in_sequence(history.armed);
-        when((!leased || held) && (leased || !history.bound))?;
+        let delivered = history.attempt > 0 && history.deliveries > 0 && in_sequence(history.armed);
+        when((!leased || delivered) && (leased || !history.bound))?;
         when(dead == history.death.is_some())
     }
 
