@@ -290,22 +290,22 @@ impl Engine {
 /// Times in which nobody could answer.
 impl Engine {
     /// The process did nothing from `from` until now: leases that would have ended since, or will before
-    /// [`Engine::heard`], are extended by what was left of them then, as in a stall of the journal.
+    /// [`Engine::backlog_read`], are extended by what was left of them then, as in a stall of the journal.
     /// Nothing else is put off.
     pub fn stood_still(&mut self, from: Micros) {
         self.live.room.stood_still(from);
     }
 
     /// Whether waiters are served later, and their deadlines come later, too: until what arrived while the
-    /// process stood still has been heard, so that a CANCEL among it wins against the clock. Jobs fall due as
+    /// process stood still has been read, so that a CANCEL among it wins against the clock. Jobs fall due as
     /// ever, and requests take them, but do not overtake who waits.
     pub fn defer_hand_offs(&mut self, defers: bool) {
         self.live.room.defer(defers);
     }
 
-    /// All that arrived while the process stood still has been heard by `now`.
-    pub fn heard(&mut self, now: Micros) {
-        self.live.room.heard(now);
+    /// All that arrived while the process stood still has been read by `now`.
+    pub fn backlog_read(&mut self, now: Micros) {
+        self.live.room.backlog_read(now);
     }
 
     /// Whether, for lack of room or in a pause, no time passes for jobs: `advance` leaves what is due until

@@ -267,8 +267,8 @@ impl<S: Storage> BaseReader<S> {
     }
 
     fn end(&mut self, offset: u64, head: &Head) -> Result<(), JournalError> {
-        let told = self.stream.buffered(offset + HEAD_BYTES as u64, head.length as usize);
-        if told != (self.batches - 1).to_le_bytes() || self.at != self.bytes {
+        let count = self.stream.buffered(offset + HEAD_BYTES as u64, head.length as usize);
+        if count != (self.batches - 1).to_le_bytes() || self.at != self.bytes {
             return Err(self.damaged(offset, "its last batch does not fit"));
         }
         let Head { first, now, epoch, shard, .. } = *head;

@@ -9,7 +9,7 @@ use crate::engine::record::Image;
 use crate::ids::{Db, Index, QueueNo};
 use crate::journal::entry::Entry;
 use fields::Fields;
-pub use fields::{told, word_of};
+pub use fields::{job_of, word_of};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use value::Value;

@@ -27,7 +27,7 @@ pub fn run(asked: &Check) -> Exit {
             let (report, user) = look(&disk);
             say(&text(&disk, &report, user.as_deref()));
             if asked.clock {
-                say(&clock::told(&report));
+                say(&clock::compared(&report));
             }
             exit(report.verdict, user.is_some())
         }
@@ -39,9 +39,9 @@ pub fn run(asked: &Check) -> Exit {
 }
 
 /// Reads the journal, and who uses it. What a running server gives up and uses again while it is read
-/// looks like damage: only what is told twice in a row is believed.
+/// looks like damage: only what is found twice in a row is believed.
 fn look(disk: &Arc<Disk>) -> (Report, Option<String>) {
-    let mut told = None;
+    let mut shown = None;
     for read in 1.. {
         let before = disk.user();
         let mut report = examine(disk);
@@ -52,7 +52,7 @@ fn look(disk: &Arc<Disk>) -> (Report, Option<String>) {
             }
             _ => return (report, user),
         };
-        if told.as_ref() == Some(&error) {
+        if found.as_ref() == Some(&error) {
             return (report, user);
         }
         if read == READS_MAX {
@@ -62,7 +62,7 @@ fn look(disk: &Arc<Disk>) -> (Report, Option<String>) {
             report.verdict = Verdict::Unreadable(JournalError::io(&folder, "check")(source));
             return (report, user);
         }
-        told = Some(error);
+        found = Some(error);
     }
     unreachable!("the last read returns")
 }

@@ -18,7 +18,7 @@ fn wall() -> Micros {
 }
 
 /// How the journal's last instant stands to the wall clock: two lines.
-pub fn told(report: &Report) -> String {
+pub fn compared(report: &Report) -> String {
     let (last, wall) = (report.now, wall());
     if report.index == Index(0) {
         return format!("clock    the wall clock says {}; there is no batch yet\n", written(wall));
@@ -49,7 +49,7 @@ pub fn run(folder: &Path, yes: bool) -> Result<Exit, JournalError> {
     let _lock = disk.lock()?;
     let report = examine(&disk);
     say(&text(&disk, &report, None));
-    say(&told(&report));
+    say(&compared(&report));
     if !matches!(report.verdict, Verdict::Good | Verdict::Torn(..)) {
         say("only a journal that a server would start with is changed; nothing was\n");
         return exit(report.verdict, false);
@@ -73,6 +73,6 @@ pub fn run(folder: &Path, yes: bool) -> Result<Exit, JournalError> {
     say(&format!("the clock is set from {} to {}\n\n", written(was), written(to)));
     let report = examine(&disk);
     say(&text(&disk, &report, None));
-    say(&told(&report));
+    say(&compared(&report));
     exit(report.verdict, false)
 }

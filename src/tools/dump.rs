@@ -52,10 +52,10 @@ fn dump(asked: &Asked) -> Result<Exit, Stop> {
         }
     }
     let from = asked.from.unwrap_or(covered.next());
-    let told = log(&disk, &mut out, from, asked.to, (covered, known));
+    let written = log(&disk, &mut out, from, asked.to, (covered, known));
     // What stands before an error is worth having.
     out.flush().map_err(stopped)?;
-    told.map_err(|stop| match stop {
+    written.map_err(|stop| match stop {
         Stop::Journal(JournalError::Gap { .. } | JournalError::Damaged { .. })
             if from <= covered =>
         {
@@ -114,23 +114,23 @@ fn log(
         return follow(disk, out, (base.0, from, to), base, &mut false);
     }
     // From the beginning, for the names of queues, if that is still there.
-    let mut told = false;
-    match follow(disk, out, (Index(0), from, to), base.clone(), &mut told) {
-        Err(Stop::Journal(_)) if !told => {
-            follow(disk, out, (Index(from.0 - 1), from, to), base, &mut told)
+    let mut wrote = false;
+    match follow(disk, out, (Index(0), from, to), base.clone(), &mut wrote) {
+        Err(Stop::Journal(_)) if !wrote => {
+            follow(disk, out, (Index(from.0 - 1), from, to), base, &mut wrote)
         }
         other => other,
     }
 }
 
-/// Reads the log behind batch `after`, and writes what stands between `from` and `to`; `told` is set
+/// Reads the log behind batch `after`, and writes what stands between `from` and `to`; `wrote` is set
 /// when something was written.
 fn follow(
     disk: &Arc<Disk>,
     out: &mut impl Write,
     (after, from, to): (Index, Index, Option<Index>),
     (covered, mut known): (Index, Names),
-    told: &mut bool,
+    wrote: &mut bool,
 ) -> Result<(), Stop> {
     let mut reader = LogReader::open(Arc::clone(disk), LogOptions::default(), after)?;
     let mut dump = Dump::new(out, Names::default());
@@ -145,7 +145,7 @@ fn follow(
         let read = match entry.index < from {
             true => dump.names().learn_facts(entry.body).map_err(DumpError::Malformed),
             false => {
-                *told = true;
+                *wrote = true;
                 dump.entry(&entry)
             }
         };

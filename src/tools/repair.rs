@@ -6,7 +6,7 @@ use crate::engine::model::fact::{Fact, Reader};
 use crate::ids::Index;
 use crate::journal::base::BaseReader;
 use crate::journal::check::{Spot, Verdict};
-use crate::journal::dump::{Dump, DumpError, Names, told, word_of};
+use crate::journal::dump::{Dump, DumpError, Names, job_of, word_of};
 use crate::journal::recovery::newest_base;
 use crate::journal::repair::{Piece, behind, cut, missing, pieces};
 use crate::journal::{Disk, Entry, JournalError, LogOptions, LogReader, make_file, segment_name};
@@ -84,7 +84,7 @@ impl Losses {
             let facts = &mut Reader::new(entry.body);
             while let (false, Ok(fact)) = (facts.is_done(), Fact::decode(facts)) {
                 names.learn(&fact);
-                let Some((queue, id)) = told(&fact) else { continue };
+                let Some((queue, id)) = job_of(&fact) else { continue };
                 if seen.insert((queue, id.to_vec())) && losses.jobs.len() < JOBS_SHOWN {
                     let queue = match names.get(queue) {
                         Some((_, name)) => name.escape_ascii().to_string(),

@@ -44,7 +44,7 @@ fn whoever_answered_while_the_process_stood_still_is_heard_before_leases_end() {
     let d = token(&bench, "d");
     bench.ack(1, "d", d);
     bench.expect_events(&["1:1"]);
-    bench.engine.heard(bench.now());
+    bench.engine.backlog_read(bench.now());
     bench.at(1_499);
     bench.check(2, get("q", "b"), &["2:leased due 0 attempt 1 until 1500"]);
     bench.ask(2, get("q", "c"));
@@ -60,7 +60,7 @@ fn stand_still_with_mail(bench: &mut Bench, ms: u64) {
 
 fn all_heard(bench: &mut Bench) {
     bench.engine.defer_hand_offs(false);
-    bench.engine.heard(bench.now());
+    bench.engine.backlog_read(bench.now());
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_lease_has_what_was_left_of_it_when_the_process_stood_still_and_then_it_ends
     bench.at(60);
     stand_still(&mut bench, 5_000);
     bench.at(5_000);
-    bench.engine.heard(bench.now());
+    bench.engine.backlog_read(bench.now());
     bench.at(5_039);
     bench.expect_events(&[]);
     bench.check(2, get("q", "a"), &["2:leased due 0 attempt 1 until 5040"]);
@@ -149,7 +149,7 @@ fn leases_that_ended_before_or_end_after_are_as_ever() {
     bench.at_ms = 110;
     stand_still(&mut bench, 500);
     bench.at(500);
-    bench.engine.heard(bench.now());
+    bench.engine.backlog_read(bench.now());
     bench.check(2, get("q", "before"), &["9:before#2", "2:leased due 0 attempt 2 until 600"]);
     bench.at(9_999);
     bench.check(2, len("other", State::Leased), &["2:1"]);

@@ -124,8 +124,8 @@ pub struct RoomLeft {
     /// When the flow was set: all that a turn does happens then.
     set_at: Millis,
     stall: Option<Stall>,
-    /// The process stood still, and what arrived meanwhile has not been heard.
-    unheard: bool,
+    /// The process stood still, and what arrived meanwhile has not been read.
+    has_backlog: bool,
     /// Waiters are served later, so that what arrived meanwhile comes first.
     defers: bool,
 }
@@ -155,7 +155,7 @@ impl Default for RoomLeft {
             whole: None,
             set_at: Millis(0),
             stall: None,
-            unheard: false,
+            has_backlog: false,
             defers: false,
         }
     }
@@ -185,9 +185,9 @@ impl RoomLeft {
         }
     }
 
-    /// A stall is over when everybody has been heard.
+    /// A stall is over when everybody has been read.
     fn end_stall(&mut self, at: Millis) {
-        if let Some(stall) = self.stall.as_mut().filter(|_| !self.unheard) {
+        if let Some(stall) = self.stall.as_mut().filter(|_| !self.has_backlog) {
             stall.to.get_or_insert(at);
         }
     }
@@ -368,12 +368,12 @@ impl RoomLeft {
     /// The process did nothing from `from` until now.
     pub fn stood_still(&mut self, from: Micros) {
         self.begin_stall(from.floor());
-        self.unheard = true;
+        self.has_backlog = true;
     }
 
-    /// All that arrived while the process stood still has been heard by `now`.
-    pub fn heard(&mut self, now: Micros) {
-        self.unheard = false;
+    /// All that arrived while the process stood still has been read by `now`.
+    pub fn backlog_read(&mut self, now: Micros) {
+        self.has_backlog = false;
         if self.lets_time_pass() {
             self.end_stall(now.floor());
         }

@@ -104,9 +104,9 @@ impl Step<'_, '_> {
     /// that expires, if one is due.
     fn sweep_due(&mut self, number: QueueNo) -> Peek {
         let live = &mut *self.live;
-        let tells = live.events.is_some() || live.forecast.is_some();
+        let notes = live.events.is_some() || live.forecast.is_some();
         let note = |store: &_, index| {
-            if tells {
+            if notes {
                 forecast::pass_job(&mut live.forecast, store, number, index);
                 let events = live.events.as_deref_mut();
                 events

@@ -193,12 +193,12 @@ impl<'a> Fields<'a> {
     }
 
     fn pauses(&mut self, pauses: Pauses) -> &mut Self {
-        let told = |pause| match pause {
+        let shown = |pause| match pause {
             Pause::None => Value::Null,
             Pause::Until(end) => Value::At(end),
             Pause::Endless => Value::Text("endless".into()),
         };
-        self.put("in", told(pauses.into)).put("out", told(pauses.out))
+        self.put("in", shown(pauses.into)).put("out", shown(pauses.out))
     }
 
     fn destination(&mut self, to: Destination) -> &mut Self {
@@ -265,7 +265,7 @@ impl<'a> Fields<'a> {
             return self.put("history", Value::Null).put("body", Value::Bytes(image.body));
         };
         let count = |name, count: u32| (name, Value::Count(count.into()));
-        let mut told = vec![
+        let mut fields = vec![
             count("attempt", history.attempt),
             count("deliveries", history.deliveries),
             count("nacks", history.nacks),
@@ -277,18 +277,18 @@ impl<'a> Fields<'a> {
             ("bound", Value::Flag(history.bound)),
         ];
         if let Some((reason, died)) = history.death {
-            told.push(("reason", Value::Text(reason.word().into())));
-            told.push(("died", Value::At(died)));
+            fields.push(("reason", Value::Text(reason.word().into())));
+            fields.push(("died", Value::At(died)));
         }
         let error = history.error.as_ref();
         let error = error.map_or(Value::Null, |error| Value::Owned(error.clone()));
-        told.push(("error", error));
-        self.put("history", Value::Fields(told)).put("body", Value::Bytes(image.body))
+        fields.push(("error", error));
+        self.put("history", Value::Fields(fields)).put("body", Value::Bytes(image.body))
     }
 }
 
 /// The job that a fact tells of, and its queue.
-pub fn told<'f>(fact: &Fact<'f>) -> Option<(QueueNo, Cow<'f, [u8]>)> {
+pub fn job_of<'f>(fact: &Fact<'f>) -> Option<(QueueNo, Cow<'f, [u8]>)> {
     match *fact {
         Fact::Added { queue, id: FactId::Made(made), .. } => {
             Some((queue, token::written(made).to_vec().into()))

@@ -85,7 +85,7 @@ impl Turns {
         self.end_deferral(over);
         if over {
             self.backlog = None;
-            self.core.engine.heard(self.core.clock.now);
+            self.core.engine.backlog_read(self.core.clock.now);
         }
     }
 

@@ -224,9 +224,9 @@ impl Loader {
         let (delivered, armed, due) = match image.history {
             None => (false, 0, timer),
             Some(history) => {
-                let told = (history.deliveries > 0, history.armed, history.due);
+                let known = (history.deliveries > 0, history.armed, history.due);
                 store.jobs.restore_history(index, history);
-                told
+                known
             }
         };
         let mut expiry = None;
