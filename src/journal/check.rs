@@ -244,7 +244,7 @@ impl<'p> Reading<'p> {
         self.log = reader.segments().into_iter().map(|number| (number, None)).collect();
         self.notices = reader.notices().to_vec();
         let mut last = None;
-        let read = self.follow(&mut reader, listed, &mut last).and_then(|()| reader.look());
+        let read = self.follow(&mut reader, listed, &mut last).and_then(|()| reader.survey());
         match read {
             Ok(opened) => {
                 (self.cut, self.notices) = (opened.cut, opened.notices);

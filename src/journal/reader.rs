@@ -172,7 +172,7 @@ impl<S: Storage> LogReader<S> {
 
     /// Reads what is left and says what there is. Changes nothing: what a torn tail would lose is
     /// told as if it were cut.
-    pub fn look(mut self) -> Result<Opened, JournalError> {
+    pub fn survey(mut self) -> Result<Opened, JournalError> {
         while self.step()?.is_some() {}
         let mut opened = self.opened();
         opened.segments = self.files.segments.len() as u64;

@@ -26,19 +26,19 @@ impl Disk {
     /// does not count. Looks at each file of the folder.
     pub fn space(&self) -> io::Result<Option<Space>> {
         let mut before = free(self.path())?;
-        let mut look = 1;
+        let mut attempt = 1;
         loop {
             let own = own_bytes(self.path())?;
             let after = free(self.path())?;
             // A file that came or went meanwhile would be counted twice, or not at all.
-            if before.f_bavail == after.f_bavail || look == DISK_LOOKS {
+            if before.f_bavail == after.f_bavail || attempt == DISK_LOOKS {
                 let unit = after.f_frsize;
                 let free = before.f_bavail.min(after.f_bavail).saturating_mul(unit);
                 let total = after.f_blocks.saturating_mul(unit);
                 let journal_max = free.saturating_add(own);
                 return Ok((total > 0).then_some(Space { journal_max, total }));
             }
-            (before, look) = (after, look + 1);
+            (before, attempt) = (after, attempt + 1);
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::server::outbox::messages::Messages;
 use crate::server::watch::counts::{Slow, Watch};
 use crate::server::watch::logs::LogLevel;
 use crate::server::watch::machine;
-use crate::server::watch::resident::Look;
+use crate::server::watch::resident::Sample;
 use crate::session::acl::Acl;
 use crate::time::{Micros, Millis};
 use std::fmt::Write;
@@ -228,7 +228,7 @@ impl Core {
         let Some(resident) = &mut self.watch.resident else { return };
         let Counters { input_bytes, output_bytes, .. } = self.watch.counters;
         let settings = self.engine.settings_mut();
-        let quiet = resident.look(Look {
+        let quiet = resident.note(Sample {
             mono_us: self.clock.timer.mono_us(),
             moved_bytes: input_bytes + output_bytes,
             clients_bytes: self.common.bytes as u64,

@@ -41,7 +41,7 @@ pub fn run(asked: &Check) -> Exit {
 /// Reads the journal, and who uses it. What a running server gives up and uses again while it is read
 /// looks like damage: only what is found twice in a row is believed.
 fn look(disk: &Arc<Disk>) -> (Report, Option<String>) {
-    let mut shown = None;
+    let mut found = None;
     for read in 1.. {
         let before = disk.user();
         let mut report = examine(disk);

@@ -155,7 +155,7 @@ fn follow(
         })?;
     }
     let user = disk.user();
-    if let (Some(cut), None) = (reader.look()?.cut, user) {
+    if let (Some(cut), None) = (reader.survey()?.cut, user) {
         eprintln!("delayd: {cut}");
     }
     Ok(())

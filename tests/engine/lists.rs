@@ -167,9 +167,9 @@ fn random_list_commands_do_what_a_list_does() {
                         Some(_) => format!("{found:?}"),
                         None => found.first().map_or("nil".into(), ToString::to_string),
                     };
-                    let (queue, looked_at_max) = (queue(name), most);
+                    let (queue, inspected_max) = (queue(name), most);
                     let body = body.leak().as_bytes();
-                    (Request::Find(Find { queue, body, from, skipped, count, looked_at_max }), said)
+                    (Request::Find(Find { queue, body, from, skipped, count, inspected_max }), said)
                 }
                 9 => {
                     let (from, count) = (side(&mut rng), rng.random_range(0..4));
@@ -376,9 +376,9 @@ fn there_is_an_end_to_what_one_command_looks_at() {
     bench.ask(9, push("q", RIGHT, &[b"last", b"after"]));
     bench.take_events();
     let (queue, count) = (queue("q"), LISTED_MAX as i64 + 1);
-    let find = |body: &'static str, from, looked_at_max| {
+    let find = |body: &'static str, from, inspected_max| {
         let (body, skipped, count) = (body.as_bytes(), 0, None);
-        Request::Find(Find { queue, body, from, skipped, count, looked_at_max })
+        Request::Find(Find { queue, body, from, skipped, count, inspected_max })
     };
     bench.check(1, find("last", LEFT, 0), &[&format!("1:{}", count - 2)]);
     bench.check(1, find("after", LEFT, 0), &["1:ERR"]);
@@ -485,9 +485,9 @@ fn what_is_too_much_for_one_reply_or_one_step_is_refused() {
     let mut bench = Bench::new();
     let words: Vec<&[u8]> = vec![b"x"; 10_001];
     bench.ask(9, push("q", RIGHT, &words));
-    let (from, body, skipped, looked_at_max) = (LEFT, &b"x"[..], 0, 0);
+    let (from, body, skipped, inspected_max) = (LEFT, &b"x"[..], 0, 0);
     let (all, queue) = (Some(0), queue("q"));
-    let find = Request::Find(Find { queue, body, from, skipped, count: all, looked_at_max });
+    let find = Request::Find(Find { queue, body, from, skipped, count: all, inspected_max });
     let remove = Request::DeleteEqual { queue, body, from, count: 0 };
     bench.take_events();
     bench.check(1, find, &["1:ERR"]);

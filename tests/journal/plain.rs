@@ -119,7 +119,7 @@ fn looking_changes_nothing_and_tells_what_opening_tells() {
     let storage = storage.kill();
     let reader = LogReader::open(Arc::clone(&storage), OPTIONS, Index(0)).unwrap();
     assert_eq!(reader.progress().0, 0);
-    let seen = reader.look().unwrap();
+    let seen = reader.survey().unwrap();
     assert_eq!(storage.operations(), 0);
     let (_, opened, _) = start(&storage, Index(0)).unwrap();
     assert_eq!(seen, opened);

@@ -260,7 +260,7 @@ impl Check<'_> {
 }
 
 fn places(jobs: &[(Kept, Kept)], find: &Find<'static>) -> Vec<i64> {
-    let most = if find.looked_at_max == 0 { usize::MAX } else { find.looked_at_max as usize };
+    let most = if find.inspected_max == 0 { usize::MAX } else { find.inspected_max as usize };
     let mut all: Vec<(i64, Kept)> = (0..).zip(jobs.iter().map(|job| job.1)).collect();
     if find.from == Side::Right {
         all.reverse();

@@ -332,7 +332,7 @@ impl Workload {
                 from: self.side(),
                 skipped: [0, 0, 2][self.pick(3)],
                 count: [None, Some(0), Some(3)][self.pick(3)].filter(|_| self.one_in(3)),
-                looked_at_max: [0, 0, 10][self.pick(3)],
+                inspected_max: [0, 0, 10][self.pick(3)],
             }),
         }
     }

@@ -506,7 +506,7 @@ fn parse_len<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 fn parse_find<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (queue, body) = (args.queue()?, args.word("body")?);
     let mut find =
-        Find { queue, body, from: Side::Left, skipped: 0, count: None, looked_at_max: 0 };
+        Find { queue, body, from: Side::Left, skipped: 0, count: None, inspected_max: 0 };
     while let Some(option) = args.option()? {
         match option {
             "RANK" => {
@@ -539,7 +539,7 @@ fn parse_find<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             }
             "MAXLEN" => {
                 let most = args.signed("maxlen")?;
-                find.looked_at_max = u64::try_from(most).map_err(|_| negative("MAXLEN"))?;
+                find.inspected_max = u64::try_from(most).map_err(|_| negative("MAXLEN"))?;
             }
             _ => return Err(args.unknown_option()),
         }

@@ -18,7 +18,7 @@ use crate::limits::{COUNT_MAX, LISTED_MAX, REPLY_BYTES_MAX};
 pub(in crate::engine) const BODY_COST: usize = 24;
 
 /// Jobs that are passed over in the time that one takes to be looked at, whose body lies anywhere.
-const PASSED_PER_LOOK: i64 = 32;
+const PASSED_PER_STEP: i64 = 32;
 
 /// Bytes of a body that are seen by looking at it; where they are as asked for, each further KiB is one more look.
 const SEEN_BYTES: usize = 64;
@@ -69,7 +69,7 @@ impl Step<'_, '_> {
         let (from, passed) =
             if start <= behind { (Side::Left, start) } else { (Side::Right, behind) };
         let wanted = last - start + 1;
-        if passed / PASSED_PER_LOOK + wanted > self.looks() as i64 {
+        if passed / PASSED_PER_STEP + wanted > self.steps() as i64 {
             return Err(too_far());
         }
         let (mut found, mut bytes) = (Vec::with_capacity(wanted as usize), 0);
@@ -98,7 +98,7 @@ impl Step<'_, '_> {
             Some(0) => u64::MAX,
             Some(count) => count,
         };
-        let most = if find.looked_at_max > 0 { find.looked_at_max } else { u64::MAX };
+        let most = if find.inspected_max > 0 { find.inspected_max } else { u64::MAX };
         let count = self.store.queue(number).count(State::Ready) as i64;
         let (mut places, mut skipped) = (Vec::new(), find.skipped);
         let looked = self.each_equal(number, find.from, find.body, most, |passed, _| {
@@ -152,7 +152,7 @@ impl Step<'_, '_> {
     }
 
     /// What EXEC looks at is bounded before it begins.
-    fn looks(&self) -> u64 {
+    fn steps(&self) -> u64 {
         if self.alone { LISTED_MAX } else { i64::MAX as u64 }
     }
 
@@ -168,15 +168,15 @@ impl Step<'_, '_> {
     ) -> Result<(), Error> {
         let store = &*self.store;
         let jobs = store.queue(number).ready.iter(from, store.jobs(), store.chunks());
-        let mut looks = self.looks();
+        let mut steps = self.steps();
         for (passed, index) in (0..most).zip(jobs) {
-            looks = looks.checked_sub(1).ok_or_else(too_far)?;
+            steps = steps.checked_sub(1).ok_or_else(too_far)?;
             if store.jobs().get(index).body_bytes() != body.len() {
                 continue;
             }
             let other = store.jobs().body(index);
             if other.len() > SEEN_BYTES && other[..SEEN_BYTES] == body[..SEEN_BYTES] {
-                looks = looks.checked_sub(body.len() as u64 / 1024).ok_or_else(too_far)?;
+                steps = steps.checked_sub(body.len() as u64 / 1024).ok_or_else(too_far)?;
             }
             if other == body && !visit(passed, index) {
                 break;

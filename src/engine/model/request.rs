@@ -192,7 +192,7 @@ pub struct Find<'a> {
     /// How many are wanted, 0 for all; without it one, and no array is answered.
     pub count: Option<u64>,
     /// How many jobs are looked at, 0 for all.
-    pub looked_at_max: u64,
+    pub inspected_max: u64,
 }
 
 /// `DELAY.NACK`.

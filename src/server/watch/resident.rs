@@ -34,8 +34,8 @@ use std::sync::mpsc::{Sender, channel};
 pub struct Resident {
     statm: File,
     giver: Giver,
-    /// Bytes sent and received, and the time, as of the last look.
-    looked: (u64, u64),
+    /// Bytes sent and received, and the time, as of the last sample.
+    sampled: (u64, u64),
     /// Bytes sent and received, and the time, when the last second began; quiet seconds before it.
     second: (u64, u64),
     quiet_seconds: u32,
@@ -49,9 +49,9 @@ pub struct Resident {
     waits: bool,
 }
 
-/// What a look is about.
+/// What is known of the process when it is looked at.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct Sample {
     /// Monotonic, µs.
     pub mono_us: u64,
     /// Bytes that clients have sent and were sent.
@@ -92,7 +92,7 @@ impl Resident {
         Ok(Resident {
             statm,
             giver,
-            looked: (0, 0),
+            sampled: (0, 0),
             second: (0, 0),
             quiet_seconds: 0,
             asked_us: None,
@@ -104,19 +104,19 @@ impl Resident {
 
     /// Looks if it is time, and asks for memory to be given back if it is needed. True when hardly anything comes
     /// or goes: whoever keeps memory for what may come had better let it go.
-    pub fn look(&mut self, look: Look) -> bool {
-        let quiet = self.is_quiet(look.moved_bytes, look.mono_us);
+    pub fn note(&mut self, sample: Sample) -> bool {
+        let quiet = self.is_quiet(sample.moved_bytes, sample.mono_us);
         if quiet {
             self.giver.ask();
         }
-        self.watch(look);
+        self.watch(sample);
         quiet
     }
 
-    fn watch(&mut self, look: Look) {
-        let Look { mono_us, moved_bytes, max, .. } = look;
-        let idle = moved_bytes.abs_diff(self.looked.0) < RESIDENT_LOOK_BYTES
-            && mono_us < self.looked.1 + RESIDENT_LOOK_US;
+    fn watch(&mut self, sample: Sample) {
+        let Sample { mono_us, moved_bytes, max, .. } = sample;
+        let idle = moved_bytes.abs_diff(self.sampled.0) < RESIDENT_LOOK_BYTES
+            && mono_us < self.sampled.1 + RESIDENT_LOOK_US;
         if max == 0 {
             (self.over, self.waits) = (0, false);
         }
@@ -125,8 +125,8 @@ impl Resident {
         }
         // A system that told at the start does so later; what it does not tell is not held against anybody.
         let Some(resident) = self.resident_bytes() else { return };
-        self.looked = (moved_bytes, mono_us);
-        self.decide(look, resident.saturating_sub(look.clients_bytes));
+        self.sampled = (moved_bytes, mono_us);
+        self.decide(sample, resident.saturating_sub(sample.clients_bytes));
     }
 
     /// After one, two, four, eight … quiet seconds what the allocator keeps is given back: many jobs that are
@@ -143,8 +143,8 @@ impl Resident {
     }
 
     /// What follows from so many bytes resident beside what clients hold.
-    fn decide(&mut self, look: Look, used: u64) {
-        let Look { mono_us, max, .. } = look;
+    fn decide(&mut self, sample: Sample, used: u64) {
+        let Sample { mono_us, max, .. } = sample;
         if self.asked_us.is_some() && self.giver.is_done() {
             self.asked_us = None;
             self.gave = (mono_us, used);
@@ -212,8 +212,8 @@ mod tests {
         (resident, asked, done)
     }
 
-    fn at(ms: u64) -> Look {
-        Look { mono_us: ms * 1_000, moved_bytes: 0, clients_bytes: 0, max: 64 * MIB }
+    fn at(ms: u64) -> Sample {
+        Sample { mono_us: ms * 1_000, moved_bytes: 0, clients_bytes: 0, max: 64 * MIB }
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
     fn quiet_seconds_give_back_what_is_kept() {
         let (mut resident, asked, _) = resident();
         let mut gives_back = |ms: u64, moved_bytes: u64| {
-            let quiet = resident.look(Look { moved_bytes, max: 0, ..at(ms) });
+            let quiet = resident.note(Sample { moved_bytes, max: 0, ..at(ms) });
             assert_eq!(asked.try_recv().is_ok(), quiet);
             quiet
         };
@@ -271,7 +271,7 @@ mod tests {
     fn without_a_limit_nothing_is_looked_at() {
         let (mut resident, asked, _) = resident();
         resident.over = 1;
-        resident.look(Look { max: 0, ..at(999) });
+        resident.note(Sample { max: 0, ..at(999) });
         assert!(asked.try_recv().is_err() && resident.over_bytes() == 0);
     }
 

@@ -284,7 +284,7 @@ impl<'e> Account<'e> {
     /// Ready jobs that a reading command may meet at the places `lo..=hi`, counted from the left now:
     /// calls `visit` with each, as long as it says so. False if it is not known
     /// which those are.
-    pub fn look(
+    pub fn inspect(
         &self,
         store: &'e Store,
         lo: u64,

@@ -30,7 +30,7 @@ const SCAN_MORE: u64 = TABLE_ENTRIES_MAX as u64;
 
 impl<'e, 'r> Plan<'e, 'r> {
     /// Counts what a reading command may look at and answer.
-    pub(super) fn look(&mut self, request: &Request<'r>) -> Result<(), Error> {
+    pub(super) fn inspect(&mut self, request: &Request<'r>) -> Result<(), Error> {
         match *request {
             Request::Range { queue, start, stop } => return self.range(queue, start, stop),
             Request::At { queue, place } => return self.range(queue, place, place),
@@ -116,7 +116,7 @@ impl<'e, 'r> Plan<'e, 'r> {
                 single || bytes <= BODIES_BYTES_MAX as u64
             };
             // Not walked if it is too much anyway.
-            if entries <= room && !account.look(store, lo, hi, &mut visit) {
+            if entries <= room && !account.inspect(store, lo, hi, &mut visit) {
                 bytes = account.bytes_in(&[State::Ready]);
                 largest = bytes;
             }
@@ -132,7 +132,7 @@ impl<'e, 'r> Plan<'e, 'r> {
 
     fn find(&mut self, find: &Find<'r>) {
         let ready = self.account(find.queue).ready.1;
-        let looked = if find.looked_at_max > 0 { ready.min(find.looked_at_max) } else { ready };
+        let looked = if find.inspected_max > 0 { ready.min(find.inspected_max) } else { ready };
         let places = match find.count {
             None => 1,
             Some(0) => looked.min(COUNT_MAX),

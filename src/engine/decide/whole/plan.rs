@@ -113,7 +113,7 @@ impl<'e, 'r> Plan<'e, 'r> {
             Request::Unconfigure { queue } => count = self.unconfigure(queue),
             Request::Pause { queue, direction, for_ms } => self.pause(queue, direction, for_ms),
             Request::Resume { queue, direction } => self.close(queue, direction, Pause::None),
-            _ => self.look(request)?,
+            _ => self.inspect(request)?,
         }
         if let Some(bound) = Bound::within(request, count, body_bytes) {
             self.facts.add(bound);

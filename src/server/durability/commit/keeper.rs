@@ -63,10 +63,10 @@ impl Keeper {
             done: Arc::clone(&done),
             backlog_bytes: Arc::clone(&backlog_bytes),
             base: None,
-            look_at: Instant::now() + DISK_LOOK,
+            measure_at: Instant::now() + DISK_LOOK,
         };
         // The first turn sees what room there is.
-        work.look();
+        work.measure();
         let thread = std::thread::Builder::new().name("keeper".to_owned());
         let thread = Some(thread.spawn(move || work.run(&received))?);
         Ok(Keeper { tasks, done, backlog_bytes, thread })
@@ -165,22 +165,22 @@ struct Work {
     backlog_bytes: Arc<AtomicU64>,
     base: Option<BaseWriter<Disk>>,
     /// When the room is looked at next.
-    look_at: Instant,
+    measure_at: Instant,
 }
 
 impl Work {
     fn run(mut self, tasks: &Receiver<Task>) {
         loop {
             let now = Instant::now();
-            if now >= self.look_at {
-                self.look();
+            if now >= self.measure_at {
+                self.measure();
                 match self.storage.check_place() {
                     Err(error) if !may_pass(&error) => self.fail(&error),
                     _ => {}
                 }
-                self.look_at = now + DISK_LOOK;
+                self.measure_at = now + DISK_LOOK;
             }
-            let task = match tasks.recv_timeout(self.look_at.saturating_duration_since(now)) {
+            let task = match tasks.recv_timeout(self.measure_at.saturating_duration_since(now)) {
                 Ok(task) => task,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -219,7 +219,7 @@ impl Work {
     }
 
     /// Tells what the journal's files may take. What cannot be told is not known.
-    fn look(&self) {
+    fn measure(&self) {
         let space = self.storage.space().ok().flatten();
         let journal_max = space.map_or(u64::MAX, |space| space.journal_max);
         self.shared.journal_max.store(journal_max, Ordering::Release);
@@ -251,7 +251,7 @@ impl Work {
         let given = made.map(|spare| self.shared.give_spare(spare));
         match &given {
             Ok(()) => {}
-            Err(error) if may_pass(error) => self.look(),
+            Err(error) if may_pass(error) => self.measure(),
             Err(error) => return self.fail(error),
         }
         self.report(Done::Spare(given));
@@ -265,7 +265,7 @@ impl Work {
 
     fn or_failed<T>(&self, result: io::Result<T>) -> Option<T> {
         let failed = |error| {
-            self.look();
+            self.measure();
             self.report(Done::BaseFailed(error));
         };
         result.map_err(failed).ok()
