@@ -37,3 +37,11 @@ const _: () = assert!(GIVE_BACK_AGAIN_BYTES < GIVE_BACK_LEFT_BYTES - REFUSE_LEFT
 pub const GIVE_BACK_WAIT_US_MAX: u64 = 250_000;
 /// A second in which clients have sent and were sent less than [`RESIDENT_LOOK_BYTES`] is quiet, µs.
 pub const RESIDENT_QUIET_US: u64 = 1_000_000;
+/// Leases may take memory beyond `maxmemory` up to this part of it; what they could take beyond that is kept
+/// back when jobs are added.
+pub const LEASE_SHARE: u64 = 16;
+/// Policies that no job uses are kept up to this number, so that a queue that is empty after every
+/// job does not bind its policy again for every job.
+pub const UNUSED_POLICIES_MAX: usize = 1_024;
+/// Seconds in which running leases began that are counted apart: a day, 345 KB if a lease runs for that long.
+pub const LEASE_AGES_MAX: usize = 86_400;

@@ -131,3 +131,25 @@ pub const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Bytes of messages on their way, above which no commands run until some have been copied.
 pub const OUTBOX_BYTES_MAX: usize = 32 << 20;
 const _: () = assert!(DELIVERY_BYTES_PER_TURN < OUTBOX_BYTES_MAX);
+/// Each death makes up to so many older ones leave.
+pub const DROPPED_PER_DEATH: u64 = 2;
+/// Timers moved per queue to find the next due time: few, so that a slice of queues stays short. Where
+/// they do not suffice the time is a lower bound.
+pub const SURVEY_STEPS_PER_QUEUE: u32 = 16;
+/// Timers moved per turn to bring the next ones into order before PEEK or STATS can answer: about
+/// 100 µs. A queue of 10 M jobs due in one slot takes some thousand turns, between which others
+/// are served; the work is not lost, since the timers would have been moved later anyway.
+pub const INSPECT_STEPS_PER_TURN: u32 = 2_048;
+/// Steps of passing time spent on a queue's due work before a request to it is decided.
+pub const CATCH_UP_STEPS: u32 = 128;
+/// Jobs that go back at once when their connection is gone. More than a reply can hold only come from a
+/// pipeline that was never read; they go back in slices, as time passes.
+pub const RETURNED_AT_ONCE: u32 = 1_024;
+/// Bound leases ended at once when a connection closes; time passing does the rest.
+pub const UNBOUND_AT_ONCE: u32 = 64;
+/// Steps of passing time a queue gets before the next queue's turn.
+pub const QUEUE_SLICE_STEPS: u32 = 256;
+const _: () = assert!(QUEUE_SLICE_STEPS < ADVANCE_STEPS_PER_TURN);
+const _: () = assert!(
+    CATCH_UP_STEPS < SLACK_STEPS_PER_TURN && INSPECT_STEPS_PER_TURN < OPENING_STEPS_PER_TURN
+);

@@ -8,9 +8,7 @@ use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
 use crate::engine::store::queue::Queue;
 use crate::ids::{ClientId, Token};
-
-/// Bound leases ended at once when a connection closes; time passing does the rest.
-const UNBIND_AT_ONCE: u32 = 64;
+use crate::limits::UNBOUND_AT_ONCE;
 
 impl Step<'_, '_> {
     /// The client's connection is gone: it waits for nothing and watches nothing any more, and its bound
@@ -21,7 +19,7 @@ impl Step<'_, '_> {
         self.live.abandon(self.client);
         self.live.watched.unwatch(self.client);
         self.live.leases.lose(self.client);
-        self.within(UNBIND_AT_ONCE, |step| step.end_lost());
+        self.within(UNBOUND_AT_ONCE, |step| step.end_lost());
         self.hand_off();
     }
 

@@ -1,6 +1,6 @@
 //! Time passing, in slices.
 //!
-//! Queues with due work take turns of [`SLICE_STEPS`], so that one queue's million jobs do not hold
+//! Queues with due work take turns of [`limits::QUEUE_SLICE_STEPS`], so that one queue's million jobs do not hold
 //! up another queue's one.
 
 mod bound;
@@ -12,9 +12,6 @@ use crate::engine::step::{Live, Step};
 use crate::engine::store::{Located, Store};
 use crate::limits;
 use crate::time::Millis;
-
-/// Steps a queue gets before the next queue's turn.
-const SLICE_STEPS: u32 = 256;
 
 /// The reply to a waiter whose deadline came, or whom CLIENT UNBLOCK released.
 pub const TIMED_OUT: Reply<'static> = Reply::NilArray;
@@ -45,7 +42,7 @@ impl Step<'_, '_> {
 
     /// Does what comes first in any case, however little is left, and takes nothing of that away.
     fn at_least_a_slice(&mut self, work: impl FnOnce(&mut Self) -> bool) -> bool {
-        self.within(self.budget.left().max(SLICE_STEPS), work).0
+        self.within(self.budget.left().max(limits::QUEUE_SLICE_STEPS), work).0
     }
 
     fn sweep_all(&mut self) -> bool {
@@ -65,7 +62,7 @@ impl Step<'_, '_> {
             if self.store.bound_queue(number).is_none_or(|queue| !queue.marks.sweeping) {
                 continue;
             }
-            let slice = self.budget.left().min(SLICE_STEPS);
+            let slice = self.budget.left().min(limits::QUEUE_SLICE_STEPS);
             let (done, used) = self.within(slice, |step| step.sweep(number));
             self.budget.spend(used);
             self.hand_off();

@@ -10,16 +10,11 @@ use crate::engine::store::jobs::JobIndex;
 use crate::glob;
 use crate::limits;
 
-/// Timers moved per turn to bring the next ones into order before PEEK or STATS can answer: about
-/// 100 µs. A queue of 10 M jobs due in one slot takes some thousand turns, between which others
-/// are served; the work is not lost, since the timers would have been moved later anyway.
-pub const OPEN_STEPS: u32 = 2_048;
-
 impl Step<'_, '_> {
     /// A transaction cannot be interrupted. What it has added itself since it was prepared is
     /// bounded by its length.
     fn open_steps(&self) -> u32 {
-        if self.alone { OPEN_STEPS } else { u32::MAX }
+        if self.alone { limits::INSPECT_STEPS_PER_TURN } else { u32::MAX }
     }
 
     pub fn get(&mut self, name: QueueName<'_>, id: &[u8]) -> Outcome {

@@ -5,9 +5,7 @@ use crate::engine::step::Step;
 use crate::engine::store::Located;
 use crate::engine::store::jobs::JobIndex;
 use crate::ids::QueueNo;
-
-/// Steps spent on a queue's due work before a request to it is decided.
-const CATCH_UP_STEPS: u32 = 128;
+use crate::limits::CATCH_UP_STEPS;
 
 impl Step<'_, '_> {
     /// The queue, if its name is bound. What has fallen due in it is swept first, within a small

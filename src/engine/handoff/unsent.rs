@@ -8,10 +8,7 @@ use crate::engine::step::Step;
 use crate::engine::step::unsent::{Popped, Taken};
 use crate::engine::store::jobs::{History, JobIndex, Stage};
 use crate::ids::{QueueNo, Token};
-
-/// Jobs that go back at once when their connection is gone. More than a reply can hold only come from a
-/// pipeline that was never read; they go back in slices, as time passes.
-const RETURNED_AT_ONCE: u32 = 1_024;
+use crate::limits::RETURNED_AT_ONCE;
 
 impl Step<'_, '_> {
     /// What is in the client's hand never left: back to its old place, and on to whoever waits.

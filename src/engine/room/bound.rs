@@ -12,12 +12,10 @@ use crate::engine::store::Store;
 use crate::engine::store::snapshot::record;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
 use crate::limits::{
-    COUNT_MAX, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, TRANSACTION_COST_MAX,
+    COUNT_MAX, DROPPED_PER_DEATH, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX,
+    TRANSACTION_COST_MAX,
 };
 use crate::time::Millis;
-
-/// Each death makes up to so many older ones leave.
-pub const DROPPED_PER_DEATH: u64 = 2;
 
 /// By how much the image of a job that is added may be larger than its fact: three instants and an id
 /// that the server made.

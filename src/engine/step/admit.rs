@@ -11,10 +11,6 @@ use crate::error::{Error, Shown};
 use crate::ids::QueueNo;
 use crate::limits;
 
-/// Leases may take memory beyond the limit up to this part of it; what they could take beyond that is kept
-/// back when jobs are added.
-pub const LEASE_SHARE: u64 = 16;
-
 impl Step<'_, '_> {
     /// Whether the queue takes new jobs, of which there will be `growth` more then.
     pub fn check_admission(&self, number: QueueNo, growth: u64) -> Result<(), Error> {
@@ -105,7 +101,7 @@ impl Live {
         if used > max {
             return Err(Error::OutOfMemory { used, max });
         }
-        let left = max + max / LEASE_SHARE - used;
+        let left = max + max / limits::LEASE_SHARE - used;
         let leases = store.lease_bytes_to_come(left, jobs);
         if leases > left {
             return Err(Error::OutOfMemoryForLeases { used, leases, max });

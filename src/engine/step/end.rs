@@ -2,11 +2,11 @@
 
 use crate::engine::model::fact::{Destination, Fact};
 use crate::engine::model::request::State;
-use crate::engine::room::DROPPED_PER_DEATH;
 use crate::engine::step::Step;
 use crate::engine::step::retry::{Failure, destination};
 use crate::engine::store::jobs::JobIndex;
 use crate::ids::QueueNo;
+use crate::limits::DROPPED_PER_DEATH;
 use crate::time::Millis;
 
 impl Step<'_, '_> {

@@ -6,10 +6,8 @@
 
 use std::collections::VecDeque;
 
+use crate::limits::LEASE_AGES_MAX;
 use crate::time::Micros;
-
-/// Seconds told apart: a day, 345 KB if a lease runs for that long.
-const SECONDS_MAX: usize = 86_400;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -53,10 +51,10 @@ impl Ages {
             return;
         };
         let at = usize::try_from(at).unwrap_or(usize::MAX);
-        if at >= SECONDS_MAX {
-            let gone = (at - SECONDS_MAX + 1).min(self.counts.len());
+        if at >= LEASE_AGES_MAX {
+            let gone = (at - LEASE_AGES_MAX + 1).min(self.counts.len());
             self.older += self.counts.drain(..gone).map(u64::from).sum::<u64>();
-            self.first = second - (SECONDS_MAX as u64 - 1);
+            self.first = second - (LEASE_AGES_MAX as u64 - 1);
             if self.counts.is_empty() {
                 self.first = second;
             }
@@ -134,12 +132,12 @@ mod tests {
     #[test]
     fn what_began_more_than_a_day_ago_counts_together() {
         let mut ages = Ages::default();
-        let day = SECONDS_MAX as u64;
+        let day = LEASE_AGES_MAX as u64;
         for second in [100, 101, 100 + day] {
             ages.begin(at(second));
         }
         assert_eq!(ages.oldest(), Oldest::Before(101));
-        assert!(ages.counts.len() <= SECONDS_MAX);
+        assert!(ages.counts.len() <= LEASE_AGES_MAX);
         ages.end(at(100));
         assert_eq!(ages.oldest(), Oldest::Since(101));
         ages.begin(at(100 + 5 * day));

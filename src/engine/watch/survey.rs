@@ -4,13 +4,10 @@
 use crate::engine::model::stats::StatsView;
 use crate::engine::store::Store;
 use crate::ids::{Db, QueueNo};
+use crate::limits::SURVEY_STEPS_PER_QUEUE;
 use crate::time::{Micros, Millis};
 
 pub use crate::engine::store::ages::Oldest;
-
-/// Timers moved per queue to find the next due time: few, so that a slice of queues stays short. Where
-/// they do not suffice the time is a lower bound.
-const OPEN_STEPS: u32 = 16;
 
 /// Where a walk over all queues goes on. Queues that are there throughout are visited once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,7 +42,7 @@ pub fn walk(
     let mut walk = from;
     for _ in 0..count {
         let (number, next) = next_queue(store, walk)?;
-        let _ = store.open_ahead(number, None, 1, &mut OPEN_STEPS.clone());
+        let _ = store.open_ahead(number, None, 1, &mut SURVEY_STEPS_PER_QUEUE.clone());
         let queue = store.queue(number);
         let stats = store.stats_of(number, waiters(queue.db, &queue.name) as u64, now);
         visit(QueueView { db: queue.db, name: &queue.name, stats, returned: queue.aside.returned });

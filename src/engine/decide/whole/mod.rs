@@ -15,7 +15,6 @@ mod answer;
 mod needs;
 mod plan;
 
-use crate::engine::decide::inspect;
 use crate::engine::decide::watch::{Stamp, Watched};
 use crate::engine::model::request::{QueueName, Request, State};
 use crate::engine::room::Bound;
@@ -23,6 +22,7 @@ use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
 use crate::error::Error;
 use crate::ids::QueueNo;
+use crate::limits::INSPECT_STEPS_PER_TURN;
 use crate::time::Micros;
 use plan::Plan;
 use std::borrow::Cow;
@@ -139,11 +139,11 @@ impl Step<'_, '_> {
         let mut ordered = Ordered::Already;
         for (queue, state, count) in unordered {
             let count = u32::try_from(*count).unwrap_or(u32::MAX);
-            let mut steps = inspect::OPEN_STEPS;
+            let mut steps = INSPECT_STEPS_PER_TURN;
             if !self.store.open_ahead(*queue, *state, count, &mut steps) {
                 return Ordered::Not;
             }
-            if steps < inspect::OPEN_STEPS {
+            if steps < INSPECT_STEPS_PER_TURN {
                 ordered = Ordered::Now;
             }
         }
