@@ -1,5 +1,6 @@
 //! Why a rule was refused; the texts are Redis's.
 
+use crate::limits::{ACL_USER_BYTES_MAX, ACL_USERS_MAX, NAME_BYTES_MAX, PASSWORD_BYTES_MAX};
 use std::fmt;
 
 /// A rule that was refused. Nothing of the user was changed.
@@ -12,32 +13,42 @@ pub struct Refused {
 }
 
 /// What is wrong with a rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the text of each says it")]
 pub enum Why {
-    /// It is no rule.
+    #[error("Syntax error")]
     Syntax,
-    /// It names no command or category.
+    #[error("Unknown command or category name in ACL")]
     Unknown,
-    /// `+config|get|x`.
+    #[error("Allowing first-arg of a subcommand is not supported")]
     FirstWordOfSubcommand,
-    /// A key pattern where all keys are allowed.
+    #[error(
+        "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any \
+         effect. Try 'resetkeys' to start with an empty list of patterns"
+    )]
     AllKeys,
-    /// A channel pattern where all channels are allowed.
+    #[error(
+        "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any \
+         effect. Try 'resetchannels' to start with an empty list of channels"
+    )]
     AllChannels,
-    /// Not a SHA-256 in hexadecimal.
+    #[error(
+        "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
+    )]
     Hash,
+    #[error("The password you are trying to remove from the user does not exist")]
     NoSuchPassword,
+    #[error("Unmatched parenthesis in selector definition.")]
     Unmatched,
-    /// The user's name has a blank or a zero byte.
+    #[error("Usernames can't contain spaces or null characters")]
     Name,
-    /// The rules of one user would be longer than `ACL_USER_BYTES_MAX`.
+    #[error("the rules of a user have at most {ACL_USER_BYTES_MAX} bytes")]
     TooLong,
-    /// A password is longer than `PASSWORD_BYTES_MAX`.
+    #[error("a password has at most {PASSWORD_BYTES_MAX} bytes")]
     LongPassword,
-    /// A user's name is longer than `NAME_BYTES_MAX`.
+    #[error("a username has at most {NAME_BYTES_MAX} bytes")]
     LongName,
-    /// There would be more users than `ACL_USERS_MAX`.
+    #[error("there are at most {ACL_USERS_MAX} users")]
     TooMany,
 }
 
@@ -77,44 +88,5 @@ impl fmt::Display for Refused {
             why if why.is_of_user() => write!(f, "{why}"),
             why => write!(f, "Error in applying operation '{}': {why}", self.rule),
         }
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use crate::limits::{
-            ACL_USER_BYTES_MAX, ACL_USERS_MAX, NAME_BYTES_MAX, PASSWORD_BYTES_MAX,
-        };
-        f.write_str(match self {
-            Why::Syntax => "Syntax error",
-            Why::Unknown => "Unknown command or category name in ACL",
-            Why::FirstWordOfSubcommand => "Allowing first-arg of a subcommand is not supported",
-            Why::AllKeys => {
-                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and \
-                 does not have any effect. Try 'resetkeys' to start with an empty list of patterns"
-            }
-            Why::AllChannels => {
-                "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid \
-                 and does not have any effect. Try 'resetchannels' to start with an empty list \
-                 of channels"
-            }
-            Why::Hash => {
-                "The password hash must be exactly 64 characters and contain only lowercase \
-                 hexadecimal characters"
-            }
-            Why::NoSuchPassword => {
-                "The password you are trying to remove from the user does not exist"
-            }
-            Why::Unmatched => "Unmatched parenthesis in selector definition.",
-            Why::Name => "Usernames can't contain spaces or null characters",
-            Why::TooLong => {
-                return write!(f, "the rules of a user have at most {ACL_USER_BYTES_MAX} bytes");
-            }
-            Why::LongPassword => {
-                return write!(f, "a password has at most {PASSWORD_BYTES_MAX} bytes");
-            }
-            Why::LongName => return write!(f, "a username has at most {NAME_BYTES_MAX} bytes"),
-            Why::TooMany => return write!(f, "there are at most {ACL_USERS_MAX} users"),
-        })
     }
 }
