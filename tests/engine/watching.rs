@@ -29,10 +29,16 @@ fn what_happened_stays_counted_when_its_queue_is_gone() {
     bench.at(110);
     bench.ask(1, remove(Q));
     let tally = bench.engine.tally();
-    let (seen, ended) = ((tally.added, tally.due, tally.delivered), (tally.acked, tally.nacked));
+    let (seen, ended) = (
+        (tally.totals.added, tally.due, tally.totals.delivered),
+        (tally.totals.acked, tally.totals.nacked),
+    );
     // c's lease ran out; b is dead, c and d are ready when the queue goes.
     assert_eq!((seen, ended), ((4, 4, 3), (1, 1)));
-    assert_eq!((tally.died, tally.timeouts, tally.removed, tally.deleted), (1, 1, 3, 0));
+    assert_eq!(
+        (tally.totals.died, tally.totals.timeouts, tally.removed, tally.totals.deleted),
+        (1, 1, 3, 0)
+    );
     assert_eq!((tally.until_ack.count(), tally.until_ack.sum_us()), (1, 20_000));
 }
 
@@ -44,7 +50,7 @@ fn a_hand_off_that_went_back_is_counted_beside_the_others() {
     bench.unsent(1);
     bench.ask(2, pop(Q, Wait::No));
     let tally = bench.engine.tally();
-    assert_eq!((tally.delivered, tally.returned), (2, 1));
+    assert_eq!((tally.totals.delivered, tally.returned), (2, 1));
     // A counter that is read twice must not have gone down in between.
     let now = bench.now();
     let mut handed = None;

@@ -2,6 +2,7 @@
 //! totals it begins at 0 with every start and never goes down, whatever is removed.
 
 use crate::engine::model::fact::{Destination, Fact};
+use crate::engine::model::stats::Totals;
 use crate::engine::store::jobs::Stage;
 use crate::engine::store::{Located, Store};
 use crate::engine::watch::histogram::CounterHistogram;
@@ -30,31 +31,15 @@ pub static UNTIL_ACK_US: [u64; 17] = [
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Tally {
-    pub added: u64,
+    /// What a queue counts, too; hand-offs of `returned` are among those delivered.
+    pub totals: Totals,
     /// Jobs whose time came; those added for now are not among them.
     pub due: u64,
-    /// Jobs handed to consumers, those of `returned` included.
-    pub delivered: u64,
     /// Hand-offs whose reply never left: the job went back, uncounted.
     pub returned: u64,
-    pub acked: u64,
-    pub nacked: u64,
-    /// Leases that ran out.
-    pub timeouts: u64,
-    /// Leases that ended with their connection.
-    pub lost: u64,
-    /// Jobs whose TTL passed.
-    pub expired: u64,
-    /// Jobs removed by DEL, CANCEL, REPLACE and PURGE.
-    pub deleted: u64,
     /// Jobs removed with their queue.
     pub removed: u64,
-    /// Jobs that became dead letters.
-    pub died: u64,
-    /// Dead letters that left by age or number.
-    pub dropped: u64,
     /// Dead letters that were given another try.
     pub redriven: u64,
     /// From the delivery to the ACK.
@@ -63,23 +48,8 @@ pub struct Tally {
 
 impl Default for Tally {
     fn default() -> Tally {
-        Tally {
-            added: 0,
-            due: 0,
-            delivered: 0,
-            returned: 0,
-            acked: 0,
-            nacked: 0,
-            timeouts: 0,
-            lost: 0,
-            expired: 0,
-            deleted: 0,
-            removed: 0,
-            died: 0,
-            dropped: 0,
-            redriven: 0,
-            until_ack: CounterHistogram::new(&UNTIL_ACK_US),
-        }
+        let until_ack = CounterHistogram::new(&UNTIL_ACK_US);
+        Tally { totals: Totals::default(), due: 0, returned: 0, removed: 0, redriven: 0, until_ack }
     }
 }
 
@@ -95,33 +65,33 @@ impl Tally {
     ) {
         let dies = |to: &Destination| u64::from(matches!(to, Destination::Dead { .. }));
         match fact {
-            Fact::Added { .. } => self.added += 1,
-            Fact::Leased { .. } | Fact::Popped { .. } => self.delivered += 1,
+            Fact::Added { .. } => self.totals.added += 1,
+            Fact::Leased { .. } | Fact::Popped { .. } => self.totals.delivered += 1,
             Fact::Unleased { .. } | Fact::Unpopped { .. } => self.returned += 1,
             Fact::Acked { .. } => {
-                self.acked += 1;
+                self.totals.acked += 1;
                 let begun = at.index.and_then(|index| store.jobs().history(index)?.delivered());
                 begun
                     .into_iter()
                     .for_each(|begun| self.until_ack.record(now.0.saturating_sub(begun.0)));
             }
             Fact::Nacked { to, .. } => {
-                self.nacked += 1;
-                self.died += dies(to);
+                self.totals.nacked += 1;
+                self.totals.died += dies(to);
             }
             Fact::LeaseOver { lost, to, .. } => {
-                self.lost += u64::from(*lost);
-                self.timeouts += u64::from(!*lost);
-                self.died += dies(to);
+                self.totals.lost += u64::from(*lost);
+                self.totals.timeouts += u64::from(!*lost);
+                self.totals.died += dies(to);
             }
-            Fact::Expired { .. } => self.expired += 1,
+            Fact::Expired { .. } => self.totals.expired += 1,
             Fact::Deleted { .. } => {
                 // A window that REPLACE passes is no job.
                 let job = at.index.map(|index| store.jobs().get(index));
-                self.deleted += u64::from(job.is_some_and(|job| job.stage != Stage::Window));
+                self.totals.deleted += u64::from(job.is_some_and(|job| job.stage != Stage::Window));
             }
-            Fact::Purged { count, .. } => self.deleted += count,
-            Fact::Dropped { .. } => self.dropped += 1,
+            Fact::Purged { count, .. } => self.totals.deleted += count,
+            Fact::Dropped { .. } => self.totals.dropped += 1,
             Fact::Redriven { .. } => self.redriven += 1,
             Fact::QueueRemoved { queue } | Fact::Renamed { over: Some(queue), .. } => {
                 self.removed += store.queue(*queue).jobs

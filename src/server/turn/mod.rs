@@ -10,7 +10,6 @@ pub mod standstill;
 pub(super) mod wait;
 
 use super::core::Core;
-use crate::engine::watch::tally::Tally;
 use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, TICK_US};
 use crate::observe::{Counters, rates};
 use crate::server::connection::client::Client;
@@ -241,7 +240,8 @@ impl Turns {
         core.watch.turns += 1;
         core.watch.memory_bytes_peak = core.watch.memory_bytes_peak.max(core.memory_bytes());
         let Counters { commands, input_bytes, output_bytes, .. } = core.watch.counters;
-        let &Tally { due, delivered, acked, .. } = core.engine.tally();
+        let tally = core.engine.tally();
+        let (due, delivered, acked) = (tally.due, tally.totals.delivered, tally.totals.acked);
         core.watch.rates.sample(
             core.clock.mono_us,
             rates::Totals { commands, input_bytes, output_bytes, due, delivered, acked },
