@@ -25,7 +25,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
             ("DELAY.DEL orders order:7 order:8", "(integer) 1"),
         ],
-        parse: Some(parse_del),
+        parse: Some(|args| {
+            Ok(Action::Engine(Request::Delete { queue: args.queue()?, ids: args.ids()? }))
+        }),
         ..CommandSpec::BASE
     },
     CommandSpec {
@@ -98,10 +100,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ..CommandSpec::BASE
     },
 ];
-
-fn parse_del<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Delete { queue: args.queue()?, ids: args.ids()? }))
-}
 
 fn parse_cancel<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (queue, id) = (args.queue()?, args.id()?);

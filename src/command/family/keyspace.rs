@@ -214,7 +214,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         reply: "Array of bulk strings, in no order.",
         notes: "For a look by hand; a program walks with SCAN.",
         example: &[("KEYS nothing*", "(empty array)")],
-        parse: Some(parse_keys),
+        parse: Some(|args| {
+            Ok(Action::Engine(Request::Keys { db: args.db(), pattern: args.pattern("pattern")? }))
+        }),
         ..GENERIC
     },
     CommandSpec {
@@ -386,10 +388,6 @@ fn parse_rename<'a>(args: &mut Args<'a>, only_new: bool) -> Result<Action<'a>, E
 
 fn parse_exists<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     Ok(Action::Engine(Request::Exists { db: args.db(), queues: args.queues_but(0)? }))
-}
-
-fn parse_keys<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Keys { db: args.db(), pattern: args.pattern("pattern")? }))
 }
 
 fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

@@ -333,12 +333,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             ("LMOVE mail taken LEFT RIGHT", "\"a\""),
             ("LRANGE taken 0 -1", "1) \"a\""),
         ],
-        parse: Some(|args| {
-            let (from, to) = (args.queue()?.name, args.queue()?.name);
-            let (take, put) = (args.side()?, args.side()?);
-            args.end()?;
-            moving(args, Move { db: args.db(), from, to, take, put, wait: Wait::No })
-        }),
+        parse: Some(|args| parse_move(args, None, false)),
         ..MOVE
     },
     CommandSpec {
@@ -348,12 +343,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
         reply: BLOCKING_MOVE_REPLY,
         example: &[("RPUSH mail a", "(integer) 1"), ("BLMOVE mail taken LEFT RIGHT 5", "\"a\"")],
-        parse: Some(|args| {
-            let (from, to) = (args.queue()?.name, args.queue()?.name);
-            let (take, put) = (args.side()?, args.side()?);
-            let wait = args.seconds()?;
-            moving(args, Move { db: args.db(), from, to, take, put, wait })
-        }),
+        parse: Some(|args| parse_move(args, None, true)),
         ..MOVE
     },
     CommandSpec {
@@ -361,11 +351,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         summary: "Moves a ready job; the same as LMOVE with RIGHT LEFT",
         arguments: &[SOURCE, DESTINATION],
         example: &[("RPUSH mail a b", "(integer) 2"), ("RPOPLPUSH mail taken", "\"b\"")],
-        parse: Some(|args| {
-            let (from, to) = (args.queue()?.name, args.queue()?.name);
-            let (take, put) = (Side::Right, Side::Left);
-            moving(args, Move { db: args.db(), from, to, take, put, wait: Wait::No })
-        }),
+        parse: Some(|args| parse_move(args, Some((Side::Right, Side::Left)), false)),
         ..MOVE
     },
     CommandSpec {
@@ -375,11 +361,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
         reply: BLOCKING_MOVE_REPLY,
         example: &[("RPUSH mail a", "(integer) 1"), ("BRPOPLPUSH mail taken 5", "\"a\"")],
-        parse: Some(|args| {
-            let (from, to) = (args.queue()?.name, args.queue()?.name);
-            let (take, put, wait) = (Side::Right, Side::Left, args.seconds()?);
-            moving(args, Move { db: args.db(), from, to, take, put, wait })
-        }),
+        parse: Some(|args| parse_move(args, Some((Side::Right, Side::Left)), true)),
         ..MOVE
     },
     CommandSpec {
@@ -442,28 +424,13 @@ fn pop<'a>(args: &mut Args<'a>, side: Side) -> Result<Action<'a>, Error> {
         (count, shape) = (args.integer("count", 0, COUNT_MAX)? as u32, Shape::Values);
     }
     args.end_or_arity()?;
-    let wait = Wait::No;
-    Ok(Action::Engine(Request::ListPop(ListPop {
-        db: args.db(),
-        queues,
-        side,
-        count,
-        shape,
-        wait,
-    })))
+    Ok(popping(ListPop { db: args.db(), queues, side, count, shape, wait: Wait::No }))
 }
 
 fn blocking_pop<'a>(args: &mut Args<'a>, side: Side) -> Result<Action<'a>, Error> {
     let queues = args.queues_but(1)?;
     let (wait, count, shape) = (args.seconds()?, 1, Shape::Named);
-    Ok(Action::Engine(Request::ListPop(ListPop {
-        db: args.db(),
-        queues,
-        side,
-        count,
-        shape,
-        wait,
-    })))
+    Ok(popping(ListPop { db: args.db(), queues, side, count, shape, wait }))
 }
 
 fn pop_many<'a>(args: &mut Args<'a>, wait: Wait) -> Result<Action<'a>, Error> {
@@ -477,14 +444,11 @@ fn pop_many<'a>(args: &mut Args<'a>, wait: Wait) -> Result<Action<'a>, Error> {
         }
     }
     let shape = Shape::NamedValues;
-    Ok(Action::Engine(Request::ListPop(ListPop {
-        db: args.db(),
-        queues,
-        side,
-        count,
-        shape,
-        wait,
-    })))
+    Ok(popping(ListPop { db: args.db(), queues, side, count, shape, wait }))
+}
+
+fn popping(pop: ListPop<'_>) -> Action<'_> {
+    Action::Engine(Request::ListPop(pop))
 }
 
 /// A count from 1 to 10,000; `text` is Redis's for what is none.
@@ -558,7 +522,18 @@ fn parse_remove<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     Ok(Action::Engine(Request::DeleteEqual { queue, body, from, count }))
 }
 
-fn moving<'a>(args: &Args<'a>, of: Move<'a>) -> Result<Action<'a>, Error> {
+/// The sides are those given, or named by the command.
+fn parse_move<'a>(
+    args: &mut Args<'a>,
+    sides: Option<(Side, Side)>,
+    waits: bool,
+) -> Result<Action<'a>, Error> {
+    let (from, to) = (args.queue()?.name, args.queue()?.name);
+    let (take, put) = match sides {
+        Some(sides) => sides,
+        None => (args.side()?, args.side()?),
+    };
+    let wait = if waits { args.seconds()? } else { Wait::No };
     args.end_or_arity()?;
-    Ok(Action::Engine(Request::Move(of)))
+    Ok(Action::Engine(Request::Move(Move { db: args.db(), from, to, take, put, wait })))
 }

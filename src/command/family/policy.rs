@@ -122,7 +122,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 reply: "Simple string: `OK`.",
                 notes: "Jobs keep what they were added with.",
                 example: &[("DELAY.CONFIG RESET mail", "OK")],
-                parse: Some(parse_reset),
+                parse: Some(|args| {
+                    Ok(Action::Engine(Request::Unconfigure { queue: args.queue()? }))
+                }),
                 ..SUBCOMMAND
             },
             CommandSpec {
@@ -205,10 +207,6 @@ fn parse_get<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         only = Setting::ALL.into_iter().find(|setting| setting.word() == option);
     }
     Ok(Action::Engine(Request::Settings { queue, only }))
-}
-
-fn parse_reset<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Unconfigure { queue: args.queue()? }))
 }
 
 fn parse_set<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

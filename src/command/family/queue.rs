@@ -39,7 +39,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 consumer was waiting when they fell due. What a pause or a limit of the queue held back does \
                 not count.",
         example: &[("DELAY.STATS nothing", "(nil)")],
-        parse: Some(parse_stats),
+        parse: Some(|args| Ok(Action::Engine(Request::Stats { queue: args.queue()? }))),
         ..CommandSpec::BASE
     },
     CommandSpec {
@@ -114,10 +114,6 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         ..CommandSpec::BASE
     },
 ];
-
-fn parse_stats<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    Ok(Action::Engine(Request::Stats { queue: args.queue()? }))
-}
 
 fn parse_len<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;

@@ -171,11 +171,9 @@ pub enum Fact<'a> {
     Rescheduled {
         queue: QueueNo,
         id: &'a [u8],
-        /// The client named an absolute time.
+        /// This and the next two as in `Added`.
         absolute: bool,
-        /// Ready at once, at the tail of its priority; otherwise delayed.
         ready: bool,
-        /// Ready, but at the head of its priority.
         left: bool,
         due: Millis,
     },
@@ -183,11 +181,9 @@ pub enum Fact<'a> {
     Redriven {
         queue: QueueNo,
         id: &'a [u8],
-        /// The client named an absolute time.
+        /// This and the next two as in `Added`.
         absolute: bool,
-        /// Ready at once, at the tail of its priority; otherwise delayed.
         ready: bool,
-        /// Ready, but at the head of its priority.
         left: bool,
         /// Attempts stay; otherwise they count from 0.
         keep_attempts: bool,
