@@ -89,7 +89,7 @@ impl Bench {
 
     fn advance(&mut self, budget: u32) -> bool {
         let mut turn = Turn { facts: &mut self.facts, outbox: &mut self.sink };
-        let more = self.engine.advance(self.now, budget, &mut turn).more;
+        let more = self.engine.advance(self.now, budget, &mut turn);
         self.facts.clear();
         more
     }

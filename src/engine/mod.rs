@@ -35,7 +35,7 @@ use model::fact::{Fact, Malformed};
 use model::reply::Reply;
 use model::request::{QueueName, Request};
 pub use model::settings::Settings;
-pub use model::turn::{Advanced, Outcome, Turn};
+pub use model::turn::{Outcome, Turn};
 use room::{Bound, Flow};
 use step::{Live, Step};
 use store::Store;
@@ -179,8 +179,9 @@ impl Engine {
     }
 
     /// Lets time pass, in at most about `budget` steps: a job that falls due, a timer moved to a
-    /// lower level, a job freed are one each. Never call it with an earlier `now` than before.
-    pub fn advance(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> Advanced {
+    /// lower level, a job freed are one each. True if that was not all: call it again in the next turn.
+    /// Never call it with an earlier `now` than before.
+    pub fn advance(&mut self, now: Micros, budget: u32, turn: &mut Turn<'_>) -> bool {
         Step { budget: Budget::of(budget), ..self.step(now, turn) }.advance()
     }
 

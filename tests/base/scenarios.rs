@@ -56,7 +56,7 @@ impl Desk {
     fn advance(&mut self) {
         let mut outbox = Recorder::default();
         let turn = &mut Turn { facts: &mut self.facts, outbox: &mut outbox };
-        while self.engine.advance(self.now, 1_000_000, turn).more {}
+        while self.engine.advance(self.now, 1_000_000, turn) {}
     }
 
     fn end_bound(&mut self, budget: u32) -> bool {

@@ -227,7 +227,7 @@ impl World {
         self.workload.old.extend(gone.into_iter().flat_map(|client| client.held));
         (0..count).for_each(|_| self.connect());
         self.turn_facts.clear();
-        self.advanced = None;
+        self.more = None;
         self.flow = Flow::default();
         self.record = Record::default();
     }

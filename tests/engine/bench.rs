@@ -13,7 +13,7 @@ use delayd::engine::model::request::{
 };
 use delayd::engine::model::stats::StatsView;
 use delayd::engine::room::Flow;
-use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
+use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, QueueNo, Token};
 use delayd::time::Micros;
 use std::borrow::Cow;
@@ -347,8 +347,8 @@ impl Bench {
         self.ask(client, Request::Nack(nack));
     }
 
-    /// One slice.
-    pub fn advance(&mut self, budget: u32) -> Advanced {
+    /// One slice; true if there is more to do.
+    pub fn advance(&mut self, budget: u32) -> bool {
         self.call(|engine, now, turn| engine.advance(now, budget, turn))
     }
 
@@ -356,7 +356,7 @@ impl Bench {
     pub fn at(&mut self, ms: u64) {
         assert!(ms >= self.at_ms, "the clock never goes back");
         self.at_ms = ms;
-        while self.advance(1_000_000).more {}
+        while self.advance(1_000_000) {}
     }
 
     /// What the journal allows from here on.

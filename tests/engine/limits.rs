@@ -46,7 +46,7 @@ fn a_ladder_is_counted_with_all_its_steps() {
     assert!(held < count * 1_000, "{held}: a ladder is there once");
     // Most are forgotten with their jobs, and what they leave behind is not much.
     bench.ask(1, remove(Q));
-    while bench.advance(1_000).more {}
+    while bench.advance(1_000) {}
     for number in 0..count {
         let steps = (0..2).map(|step| number * 2 + step + 1).collect();
         let mut add = job("q", "", 3_600_000);
@@ -186,7 +186,7 @@ fn all_memory_comes_back_in_slices() {
     let mut slices = 0;
     loop {
         let before = bench.engine.memory_bytes();
-        let more = bench.advance(100).more;
+        let more = bench.advance(100);
         assert!(before - bench.engine.memory_bytes() <= 100 * 500, "one slice frees it all");
         slices += 1;
         if !more {

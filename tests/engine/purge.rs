@@ -51,7 +51,7 @@ fn without_a_state_all_but_leased_ones_go_and_ids_are_free_at_once() {
     seen.sort_unstable();
     assert_eq!(seen, ["r1", "w", "x"]);
     bench.replayed();
-    while bench.advance(1).more {
+    while bench.advance(1) {
         bench.replayed();
     }
     assert_eq!(counts(&mut bench), [1, 3, 1, 0]);
@@ -172,7 +172,7 @@ fn no_turn_takes_more_than_its_budget() {
     let mut turns = 0;
     loop {
         let before = bench.engine.memory_bytes();
-        let more = bench.advance(1_000).more;
+        let more = bench.advance(1_000);
         let freed = before - bench.engine.memory_bytes();
         assert!(freed <= bytes / count * 1_010, "{freed} bytes in a turn");
         turns += 1;

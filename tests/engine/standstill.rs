@@ -197,7 +197,7 @@ fn a_wait_until_the_ms_of_a_job_gets_the_job() {
         let later = due_us.min(timeout_us) + us;
         (bench.at_ms, bench.at_us) = (bench.at_ms + later / 1_000, later % 1_000);
         bench.engine.set_monotonic(Micros(began + due_us));
-        while bench.advance(1_000).more {}
+        while bench.advance(1_000) {}
         bench.expect_events(&["1:a"]);
         bench.sent(1);
     }

@@ -66,7 +66,7 @@ impl One {
 
     fn pass(&mut self, now: Micros, budget: u32) -> bool {
         let turn = &mut Turn { facts: &mut self.facts, outbox: &mut self.log };
-        self.engine.advance(now, budget, turn).more
+        self.engine.advance(now, budget, turn)
     }
 
     fn begin_base(&mut self) {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use delayd::engine::model::fact::{Fact, Facts, Image};
 use delayd::engine::model::queue_settings::{Pauses, QueueSettings};
 use delayd::engine::model::request::{Add, Request, State};
-use delayd::engine::{Advanced, Engine, Outcome, Settings};
+use delayd::engine::{Engine, Outcome, Settings};
 use delayd::ids::{ClientId, Db, QueueNo};
 use delayd::limits::SLACK_STEPS_PER_TURN;
 use delayd::time::{Micros, Millis};
@@ -51,7 +51,7 @@ pub struct Step<'a> {
     pub facts: &'a Facts,
     pub replies: &'a [(ClientId, Said)],
     pub outcome: Option<Outcome>,
-    pub advanced: Option<Advanced>,
+    pub more: Option<bool>,
     pub settings: &'a Settings,
     /// The engine's digest before, if it was looked at.
     pub digest_before: Option<u64>,
@@ -262,10 +262,10 @@ impl<'c> Check<'c> {
 
     /// Where there is room, all of them go back.
     fn finish_back(&mut self) {
-        let (input, advanced) = (self.step.input, self.step.advanced);
+        let (input, more) = (self.step.input, self.step.more);
         let all = match input {
             Input::Unsent(_) => true,
-            _ => advanced.is_some_and(|advanced| !advanced.more),
+            _ => more == Some(false),
         };
         if all && !self.auditor.journal.is_short() {
             self.expect_back();
@@ -423,7 +423,7 @@ impl<'c> Check<'c> {
         }
         let short = self.auditor.journal.is_short();
         self.auditor.gave_up |= self.auditor.journal.throttles();
-        let passed = step.advanced.is_some_and(|advanced| !advanced.more);
+        let passed = step.more == Some(false);
         let model = &self.auditor.model;
         if !transaction && !self.auditor.gave_up {
             for (key, line) in &model.lines {
@@ -447,7 +447,7 @@ impl<'c> Check<'c> {
             let told = self.engine.queue_counts()[usize::from(db)];
             assert_eq!(told, existing as u64, "queues in {:?}", Db(db));
         }
-        let (Some(advanced), Input::Advance { budget }) = (step.advanced, step.input) else {
+        let (Some(more), Input::Advance { budget }) = (step.more, step.input) else {
             return;
         };
         // Jobs past their TTL that a hand-off meets, and bound leases, have small budgets apart.
@@ -460,13 +460,13 @@ impl<'c> Check<'c> {
         let happens = happens.chain(lines.filter_map(|queue| queue.rate_wakes(now)));
         let next = happens.chain(deadlines).min();
         if let Some(next) = next {
-            let wakeup = advanced.next_wakeup.expect("something is to happen");
+            let wakeup = self.engine.next_wakeup().expect("something is to happen");
             assert!(wakeup.0 <= next, "woken at {wakeup:?} for something at {next}");
         }
-        if !advanced.more && short {
+        if !more && short {
             return assert!(next.is_none_or(|next| next > now.0), "late: {next:?} at {now:?}");
         }
-        if !advanced.more {
+        if !more {
             assert!(next.is_none_or(|next| next > now.0), "late: {next:?} at {now:?}");
             let leased = model.queues.values().flat_map(|queue| {
                 queue.leased.iter().filter_map(|entry| queue.jobs[entry.2].bound_to)

@@ -8,7 +8,7 @@ use delayd::engine::model::fact::Fact;
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::{QueueName, Request};
 use delayd::engine::room::Flow;
-use delayd::engine::{Advanced, Engine, Facts, Outcome, Settings, Turn};
+use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
 use delayd::error::Error;
 use delayd::ids::{ClientId, Db};
 use delayd::limits::DELAY_MS_MAX;
@@ -60,7 +60,7 @@ pub struct World {
     pub turn_facts: Facts,
     pub clients: Vec<Client>,
     last_client: u64,
-    pub advanced: Option<Advanced>,
+    pub more: Option<bool>,
     /// What the journal allows in each turn from here on.
     pub flow: Flow,
     /// What became of the transaction that was to begin.
@@ -99,7 +99,7 @@ impl World {
             turn_facts: Facts::default(),
             clients: Vec::new(),
             last_client: 0,
-            advanced: None,
+            more: None,
             flow: Flow::default(),
             begun: None,
             replied_bytes: 0,
@@ -117,7 +117,7 @@ impl World {
     }
 
     /// One call of the engine.
-    pub fn call(&mut self, input: Input<'_>) -> (Option<Outcome>, Option<Advanced>) {
+    pub fn call(&mut self, input: Input<'_>) -> (Option<Outcome>, Option<bool>) {
         let mut facts = Facts::default();
         let mut outbox = Metered::default();
         let (engine, now) = (&mut self.engine, self.now);
@@ -129,7 +129,7 @@ impl World {
         let leases = leases.saturating_sub(engine.settings().memory_bytes_max / 16);
         let memory_before = engine.memory_bytes() + leases;
         let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
-        let (mut outcome, mut advanced) = (None, None);
+        let (mut outcome, mut more) = (None, None);
         match input {
             Input::Request { client, request, alone: true } => {
                 outcome = Some(engine.handle(now, client, request, turn));
@@ -144,7 +144,7 @@ impl World {
                 self.begun = Some(engine.begin_transaction(now, client, &whole, u64::MAX, turn));
             }
             Input::End => engine.end_transaction(now, turn),
-            Input::Advance { budget } => advanced = Some(engine.advance(now, budget, turn)),
+            Input::Advance { budget } => more = Some(engine.advance(now, budget, turn)),
             Input::Sent(client) => engine.sent(client),
             Input::Unsent(client) => engine.unsent(now, client, turn),
             Input::Closed(client) => engine.closed(now, client, turn),
@@ -167,7 +167,7 @@ impl World {
                 facts,
                 replies,
                 outcome,
-                advanced,
+                more,
                 settings,
                 digest_before,
                 base_before,
@@ -181,7 +181,7 @@ impl World {
             self.note_reply(client, &said);
             self.record.replies.push((client, said));
         }
-        (outcome, advanced)
+        (outcome, more)
     }
 
     fn note_reply(&mut self, client: ClientId, said: &Said) {
@@ -215,7 +215,7 @@ impl World {
         }
         if !self.workload.one_in(20) {
             let budget = self.budget();
-            self.advanced = self.call(Input::Advance { budget }).1;
+            self.more = self.call(Input::Advance { budget }).1;
             if self.workload.one_in(4) {
                 self.catch_up();
             }
@@ -242,10 +242,11 @@ impl World {
     pub fn catch_up(&mut self) {
         for _ in 0..10_000_000 {
             let budget = self.budget();
-            self.advanced = self.call(Input::Advance { budget }).1;
-            let Some(Advanced { more: false, next_wakeup }) = self.advanced else { continue };
+            self.more = self.call(Input::Advance { budget }).1;
             // Queues long unused are forgotten a few at a time.
-            if next_wakeup.is_none_or(|wakeup| wakeup > self.now.floor()) {
+            if self.more == Some(false)
+                && self.engine.next_wakeup().is_none_or(|wakeup| wakeup > self.now.floor())
+            {
                 return;
             }
         }
@@ -255,7 +256,7 @@ impl World {
     fn next_instant(&mut self) -> Micros {
         let (now, leaps) = (self.now.0, self.workload.options.leaps);
         let rng = &mut self.workload.rng;
-        let wakeup = self.advanced.and_then(|advanced| advanced.next_wakeup);
+        let wakeup = self.engine.next_wakeup();
         let wakeup = wakeup.map(|wakeup| wakeup.start().0).filter(|wakeup| *wakeup > now);
         let next = match rng.random_range(0..100) {
             drawn if drawn < leaps => now + 86_400_000_000 * rng.random_range(1..60),
@@ -563,8 +564,8 @@ impl World {
         let mut outbox = Recorder::default();
         loop {
             let turn = &mut Turn { facts: &mut facts, outbox: &mut outbox };
-            let Advanced { more, next_wakeup } = self.replica.advance(self.now, 1_000_000, turn);
-            if !more && next_wakeup.is_none_or(|wakeup| wakeup > self.now.floor()) {
+            let more = self.replica.advance(self.now, 1_000_000, turn);
+            if !more && self.replica.next_wakeup().is_none_or(|wakeup| wakeup > self.now.floor()) {
                 return;
             }
         }

@@ -133,7 +133,7 @@ impl Desk {
     /// Lets time pass.
     pub fn pass(&mut self, ms: u64) {
         self.now = Micros(self.now.0 + ms * 1_000);
-        self.turn(|engine, now, turn| while engine.advance(now, 1_000_000, turn).more {});
+        self.turn(|engine, now, turn| while engine.advance(now, 1_000_000, turn) {});
     }
 
     pub fn at(&self, ms: u64) -> When {

@@ -7,7 +7,6 @@ mod bound;
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
-use crate::engine::model::turn::Advanced;
 use crate::engine::step::{Live, Step};
 use crate::engine::store::{Located, Store};
 use crate::limits;
@@ -18,7 +17,7 @@ pub const TIMED_OUT: Reply<'static> = Reply::NilArray;
 
 impl Step<'_, '_> {
     /// Lets time pass, in about as many steps as the budget has.
-    pub fn advance(&mut self) -> Advanced {
+    pub fn advance(&mut self) -> bool {
         self.live.handed_bytes = 0;
         self.live.slack = limits::SLACK_STEPS_PER_TURN;
         self.live.opening = limits::OPENING_STEPS_PER_TURN;
@@ -36,8 +35,7 @@ impl Step<'_, '_> {
         let tidy = self.store.bury_slice(self.budget.steps()) && self.tidy();
         // Without room, who asks again at once finds the same.
         let passed = swept && returned && ended && forgotten || !self.live.room.lets_time_pass();
-        let more = !(passed && timed_out && tidy);
-        Advanced { next_wakeup: next_wakeup(self.store, self.live), more }
+        !(passed && timed_out && tidy)
     }
 
     /// Does what comes first in any case, however little is left, and takes nothing of that away.

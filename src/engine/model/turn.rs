@@ -2,7 +2,6 @@
 
 use crate::engine::model::fact::Facts;
 use crate::engine::model::reply::Outbox;
-use crate::time::Millis;
 
 /// Where one turn's results go.
 pub struct Turn<'t> {
@@ -22,13 +21,4 @@ pub enum Outcome {
     /// A slice of the work is done; ask the same again in the next turn. Nothing changed that
     /// anybody can see.
     Again,
-}
-
-/// What passing time left to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Advanced {
-    /// When `advance` must be called next, at the latest; never too late.
-    pub next_wakeup: Option<Millis>,
-    /// The budget was used up: call again in the next turn.
-    pub more: bool,
 }

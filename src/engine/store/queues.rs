@@ -103,6 +103,11 @@ impl Store {
         number_at(usize::from(db.0), self.database(db).queues.lowest_free())
     }
 
+    /// The databases that ever had a queue, and those before them.
+    pub(super) fn used(&self) -> &[Database] {
+        &self.databases[..self.used_databases]
+    }
+
     pub(super) fn database(&self, db: Db) -> &Database {
         &self.databases[usize::from(db.0)]
     }
@@ -158,13 +163,13 @@ impl Store {
 
     /// When the next queue has something to do.
     pub fn next_wakeup(&self) -> Option<Millis> {
-        let wakeups = self.databases.iter().map(|db| db.wake_wheel.next_wakeup(&db.wakes));
+        let wakeups = self.used().iter().map(|db| db.wake_wheel.next_wakeup(&db.wakes));
         wakeups.flatten().min()
     }
 
     /// Takes a queue whose wake-up has come; none when there is none or the budget is used up.
     pub fn woken(&mut self, now: Millis, budget: &mut u32) -> Option<QueueNo> {
-        for (db, database) in self.databases.iter_mut().enumerate() {
+        for (db, database) in self.databases[..self.used_databases].iter_mut().enumerate() {
             let Database { wakes, wake_keys, wake_wheel, .. } = database;
             if *budget == 0 {
                 break;
@@ -227,6 +232,7 @@ impl Store {
         let (in_db, place) = place_of(number);
         assert_eq!(in_db, usize::from(db.0), "a queue's number tells its database");
         self.births += 1;
+        self.used_databases = self.used_databases.max(in_db + 1);
         let mut queue = Box::new(Queue::new(number, db, name, self.births));
         let Database { queues, names, wake_keys, image_bytes, .. } = &mut self.databases[in_db];
         queue.wake_key = wake_keys.alloc();
@@ -326,7 +332,7 @@ impl Store {
 
     /// The queue that has been noted as idle for the longest.
     pub fn first_idle(&self) -> Option<Idle> {
-        let fronts = self.databases.iter().filter_map(|database| database.idle.front());
+        let fronts = self.used().iter().filter_map(|database| database.idle.front());
         fronts.min_by_key(|idle| idle.since).copied()
     }
 

@@ -218,7 +218,7 @@ impl Turns {
         // What is told of a herd is bounded.
         let steps = if self.core.messages.is_full() { 0 } else { ADVANCE_STEPS_PER_TURN };
         let (engine, mut turn) = self.core.engine();
-        self.more = engine.advance(now, steps, &mut turn).more;
+        self.more = engine.advance(now, steps, &mut turn);
         let Core { durability, outputs, clock, .. } = &mut self.core;
         durability.end_late_waits(outputs, clock.mono_us);
         self.run_backlog();
