@@ -136,7 +136,7 @@ def stop():
         app.conf.update(task_ignore_result=False, result_backend=URL)
         task = app.send_task("tasks.add", args=[1, 2])
         equal(redis.Redis(port=PORT, host=HOST).llen(name), 1)
-        stops(redis.ResponseError, "SETEX", lambda: app.backend.store_result(task.id, 3, "SUCCESS"))
+        stops(redis.ResponseError, "delayd has queues only", lambda: app.backend.store_result(task.id, 3, "SUCCESS"))
 
     with check("Sidekiq's push, a pipeline of SADD and LPUSH, is refused, and the job is in the list"):
         client, name = redis.Redis(port=PORT, host=HOST), queue("queue:default")
