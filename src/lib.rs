@@ -18,6 +18,7 @@ pub mod session;
 pub mod time;
 pub mod tools;
 pub mod wheel;
+mod words;
 
 /// The version of Redis whose behaviour clients are promised, as INFO and HELLO show it.
 pub const REDIS_VERSION: &str = "7.2.4";

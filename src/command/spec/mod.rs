@@ -12,6 +12,7 @@ use crate::command::spec::action::{Action, Fixed};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::Argument;
 use crate::error::Error;
+use crate::words::words;
 
 /// Reads a command's arguments.
 pub type Parse = for<'a> fn(&mut Args<'a>) -> Result<Action<'a>, Error>;
@@ -63,102 +64,56 @@ pub enum Always {
     Answered(Fixed),
 }
 
-/// The chapters of the reference, `help @group` in redis-cli.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub enum Group {
-    /// The queue's own commands.
-    Delay,
-    /// Ready jobs as a list.
-    List,
-    /// Redis's commands on keys.
-    Generic,
-    Transactions,
-    PubSub,
-    Scripting,
-    Connection,
-    Server,
-}
-
-impl Group {
-    /// All, in the order of the reference.
-    pub const ALL: [Group; 8] = [
-        Group::Delay,
-        Group::List,
-        Group::Generic,
-        Group::Transactions,
-        Group::PubSub,
-        Group::Scripting,
-        Group::Connection,
-        Group::Server,
-    ];
-
-    /// The word users write.
-    pub fn word(self) -> &'static str {
-        match self {
-            Group::Delay => "delay",
-            Group::List => "list",
-            Group::Generic => "generic",
-            Group::Transactions => "transactions",
-            Group::PubSub => "pubsub",
-            Group::Scripting => "scripting",
-            Group::Connection => "connection",
-            Group::Server => "server",
-        }
+words! {
+    /// The chapters of the reference, in its order; `help @group` in redis-cli.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[allow(missing_docs, reason = "what has no words here is what its name says")]
+    pub enum Group {
+        /// The queue's own commands.
+        Delay = "delay",
+        /// Ready jobs as a list.
+        List = "list",
+        /// Redis's commands on keys.
+        Generic = "generic",
+        Transactions = "transactions",
+        PubSub = "pubsub",
+        Scripting = "scripting",
+        Connection = "connection",
+        Server = "server",
     }
 }
 
-/// How a command behaves; the names are Redis's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub enum Flag {
-    Write,
-    ReadOnly,
-    /// Refused with `OOM` when memory is used up.
-    DenyOom,
-    /// For operators.
-    Admin,
-    /// May wait.
-    Blocking,
-    /// Allowed while the journal is read.
-    Loading,
-    /// Allowed on a replica that has lost its master.
-    Stale,
-    /// O(1), or O(log n).
-    Fast,
-    /// Allowed before AUTH.
-    NoAuth,
-    /// Not inside MULTI.
-    NoMulti,
-    /// Not inside a script.
-    NoScript,
-    /// Not shown by MONITOR.
-    SkipMonitor,
-    /// Not in the slow log: what it runs is.
-    SkipSlowLog,
-    /// About channels, or what is said in them.
-    PubSub,
-}
-
-impl Flag {
-    /// As COMMAND INFO shows it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Flag::Write => "write",
-            Flag::ReadOnly => "readonly",
-            Flag::DenyOom => "denyoom",
-            Flag::Admin => "admin",
-            Flag::Blocking => "blocking",
-            Flag::Loading => "loading",
-            Flag::Stale => "stale",
-            Flag::Fast => "fast",
-            Flag::NoAuth => "no_auth",
-            Flag::NoMulti => "no_multi",
-            Flag::NoScript => "noscript",
-            Flag::SkipMonitor => "skip_monitor",
-            Flag::SkipSlowLog => "skip_slowlog",
-            Flag::PubSub => "pubsub",
-        }
+words! {
+    /// How a command behaves; the names are Redis's.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[allow(missing_docs, reason = "what has no words here is what its name says")]
+    pub enum Flag {
+        Write = "write",
+        ReadOnly = "readonly",
+        /// Refused with `OOM` when memory is used up.
+        DenyOom = "denyoom",
+        /// For operators.
+        Admin = "admin",
+        /// May wait.
+        Blocking = "blocking",
+        /// Allowed while the journal is read.
+        Loading = "loading",
+        /// Allowed on a replica that has lost its master.
+        Stale = "stale",
+        /// O(1), or O(log n).
+        Fast = "fast",
+        /// Allowed before AUTH.
+        NoAuth = "no_auth",
+        /// Not inside MULTI.
+        NoMulti = "no_multi",
+        /// Not inside a script.
+        NoScript = "noscript",
+        /// Not shown by MONITOR.
+        SkipMonitor = "skip_monitor",
+        /// Not in the slow log: what it runs is.
+        SkipSlowLog = "skip_slowlog",
+        /// About channels, or what is said in them.
+        PubSub = "pubsub",
     }
 }
 

@@ -1,64 +1,33 @@
 //! What happened to jobs, collected for those that want to hear of it. Off unless asked for; then a
 //! turn's events follow from its facts, and name the jobs that fell due, which no fact does.
 
-/// What happened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub enum Event {
-    Added,
-    /// A job became ready because its time had come.
-    Due,
-    /// A job was handed to a consumer.
-    Delivered,
-    Acked,
-    /// A job was given back.
-    Nacked,
-    Dead,
-    Expired,
-    /// A job was removed by a client.
-    Deleted,
-    /// A queue was removed; no job is named.
-    Removed,
-    /// A queue began to be; no job is named.
-    Begun,
-    /// A queue has this name no more; no job is named.
-    RenamedFrom,
-    /// A queue has this name from now on; no job is named.
-    RenamedTo,
-}
+use crate::words::words;
 
-impl Event {
-    const ALL: [Event; 12] = [
-        Event::Added,
-        Event::Due,
-        Event::Delivered,
-        Event::Acked,
-        Event::Nacked,
-        Event::Dead,
-        Event::Expired,
-        Event::Deleted,
-        Event::Removed,
-        Event::Begun,
-        Event::RenamedFrom,
-        Event::RenamedTo,
-    ];
-
-    /// The word users see.
-    pub fn word(self) -> &'static str {
-        match self {
-            Event::Added => "added",
-            Event::Due => "due",
-            Event::Delivered => "delivered",
-            Event::Acked => "acked",
-            Event::Nacked => "nacked",
-            Event::Dead => "dead",
-            Event::Expired => "expired",
-            Event::Deleted => "deleted",
-            Event::Removed => "del",
-            Event::Begun => "new",
-            Event::RenamedFrom => "rename_from",
-            Event::RenamedTo => "rename_to",
-        }
+words! {
+    /// What happened.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[allow(missing_docs, reason = "what has no words here is what its name says")]
+    pub enum Event {
+        Added = "added",
+        /// A job became ready because its time had come.
+        Due = "due",
+        /// A job was handed to a consumer.
+        Delivered = "delivered",
+        Acked = "acked",
+        /// A job was given back.
+        Nacked = "nacked",
+        Dead = "dead",
+        Expired = "expired",
+        /// A job was removed by a client.
+        Deleted = "deleted",
+        /// A queue was removed; no job is named.
+        Removed = "del",
+        /// A queue began to be; no job is named.
+        Begun = "new",
+        /// A queue has this name no more; no job is named.
+        RenamedFrom = "rename_from",
+        /// A queue has this name from now on; no job is named.
+        RenamedTo = "rename_to",
     }
 }
 

@@ -4,6 +4,7 @@ use std::mem::size_of;
 
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::time::{Micros, Millis, Written};
+use crate::words::words;
 
 /// The policies and limits that are set for a queue; none stands for the server's default.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
@@ -32,57 +33,27 @@ pub struct QueueSettings {
     pub due_enters: Option<Side>,
 }
 
-/// One of the settings, by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub enum Setting {
-    Attempts,
-    Backoff,
-    Lease,
-    Priority,
-    Ttl,
-    MaxJobs,
-    MaxLeased,
-    Rate,
-    DeadRetention,
-    DeadMax,
-    DueEnters,
+words! {
+    /// One of the settings, by name, in the order in which they are shown; each one's place here is its bit in
+    /// facts and images, so a new one comes last.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[allow(missing_docs, reason = "what has no words here is what its name says")]
+    pub enum Setting {
+        Attempts = "attempts",
+        Backoff = "backoff",
+        Lease = "lease",
+        Priority = "priority",
+        Ttl = "ttl",
+        MaxJobs = "max-jobs",
+        MaxLeased = "max-leased",
+        Rate = "rate",
+        DeadRetention = "dead-retention",
+        DeadMax = "dead-max",
+        DueEnters = "due-enters",
+    }
 }
 
 impl Setting {
-    /// All of them, in the order in which they are shown; each one's place here is its bit in facts
-    /// and images, so a new one comes last.
-    pub const ALL: [Setting; 11] = [
-        Setting::Attempts,
-        Setting::Backoff,
-        Setting::Lease,
-        Setting::Priority,
-        Setting::Ttl,
-        Setting::MaxJobs,
-        Setting::MaxLeased,
-        Setting::Rate,
-        Setting::DeadRetention,
-        Setting::DeadMax,
-        Setting::DueEnters,
-    ];
-
-    /// The word users see and write.
-    pub fn word(self) -> &'static str {
-        match self {
-            Setting::Attempts => "attempts",
-            Setting::Backoff => "backoff",
-            Setting::Lease => "lease",
-            Setting::Priority => "priority",
-            Setting::Ttl => "ttl",
-            Setting::MaxJobs => "max-jobs",
-            Setting::MaxLeased => "max-leased",
-            Setting::Rate => "rate",
-            Setting::DeadRetention => "dead-retention",
-            Setting::DeadMax => "dead-max",
-            Setting::DueEnters => "due-enters",
-        }
-    }
-
     /// Its value, as users write it; none if it is not set.
     pub fn written(self, of: &QueueSettings) -> Option<String> {
         let span = |ms: Option<u64>| ms.map(|ms| Written(ms).to_string());
@@ -120,23 +91,15 @@ impl Setting {
     }
 }
 
-/// An end of the order of a queue's ready jobs.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
-pub enum Side {
-    /// The tail: POP and RESERVE take from the left.
-    #[default]
-    Right,
-    /// The head: POP and RESERVE take from the right.
-    Left,
-}
-
-impl Side {
-    /// The word users see and write.
-    pub fn word(self) -> &'static str {
-        match self {
-            Side::Right => "right",
-            Side::Left => "left",
-        }
+words! {
+    /// An end of the order of a queue's ready jobs.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+    pub enum Side {
+        /// The tail: POP and RESERVE take from the left.
+        #[default]
+        Right = "right",
+        /// The head: POP and RESERVE take from the right.
+        Left = "left",
     }
 }
 

@@ -9,6 +9,7 @@ use crate::engine::model::stats::StatsView;
 use crate::error::Error;
 use crate::ids::{ClientId, Token};
 use crate::time::Millis;
+use crate::words::words;
 
 /// Where replies go. Called in the order in which replies are decided; a client that asked once is
 /// answered once, at once or (a waiter) in a later step.
@@ -45,34 +46,25 @@ pub struct Glimpse<'a> {
     pub body: &'a [u8],
 }
 
-/// Why a job is dead.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reason {
-    /// Nacked at its last attempt.
-    Attempts,
-    /// The last attempt's lease ran out.
-    Timeout,
-    /// The last attempt's connection closed (`BOUND`).
-    Lost,
-    /// `NACK … BURY`.
-    Buried,
+words! {
+    /// Why a job is dead.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    pub enum Reason {
+        /// Nacked at its last attempt.
+        Attempts = "attempts",
+        /// The last attempt's lease ran out.
+        Timeout = "timeout",
+        /// The last attempt's connection closed (`BOUND`).
+        Lost = "lost",
+        /// `NACK … BURY`.
+        Buried = "buried",
+    }
 }
 
 impl Reason {
     /// The reason behind its number in facts and images.
     pub(in crate::engine) fn from_byte(byte: u8) -> Option<Reason> {
-        let all = [Reason::Attempts, Reason::Timeout, Reason::Lost, Reason::Buried];
-        all.into_iter().find(|reason| *reason as u8 == byte)
-    }
-
-    /// The word users see.
-    pub fn word(self) -> &'static str {
-        match self {
-            Reason::Attempts => "attempts",
-            Reason::Timeout => "timeout",
-            Reason::Lost => "lost",
-            Reason::Buried => "buried",
-        }
+        Reason::ALL.into_iter().find(|reason| *reason as u8 == byte)
     }
 }
 

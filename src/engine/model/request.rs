@@ -7,6 +7,7 @@ use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
 use crate::ids::{Db, Token};
+use crate::words::words;
 
 /// A queue as a client names it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -226,31 +227,18 @@ impl Purge {
     pub const DEFAULT: Purge = Purge { states: [true, true, false, true], windows: true };
 }
 
-/// A job's state as users name it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum State {
-    /// Its time has not come.
-    Delayed,
-    /// Due, waiting for a consumer.
-    Ready,
-    /// With a consumer, its lease is running.
-    Leased,
-    /// Attempts used up, or buried.
-    Dead,
-}
-
-impl State {
-    /// All states, in the order of a job's life.
-    pub const ALL: [State; 4] = [State::Delayed, State::Ready, State::Leased, State::Dead];
-
-    /// The word users see and write, lower case.
-    pub fn word(self) -> &'static str {
-        match self {
-            State::Delayed => "delayed",
-            State::Ready => "ready",
-            State::Leased => "leased",
-            State::Dead => "dead",
-        }
+words! {
+    /// A job's state as users name it, in the order of a job's life.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    pub enum State {
+        /// Its time has not come.
+        Delayed = "delayed",
+        /// Due, waiting for a consumer.
+        Ready = "ready",
+        /// With a consumer, its lease is running.
+        Leased = "leased",
+        /// Attempts used up, or buried.
+        Dead = "dead",
     }
 }
 

@@ -5,27 +5,19 @@ use super::Scrape;
 use super::text::{Page, Value};
 use super::top::{Row, sides};
 use crate::observe::persistence::Trouble;
+use crate::words::words;
 use Value::{Count, Float, Us};
 
-/// What a metric is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Only grows, from 0 at the start of the server unless it says otherwise.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Counts below bounds, a sum and a count.
-    Histogram,
-}
-
-impl Kind {
-    /// As the text format names it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        }
+words! {
+    /// What a metric is.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Kind {
+        /// Only grows, from 0 at the start of the server unless it says otherwise.
+        Counter = "counter",
+        /// Goes up and down.
+        Gauge = "gauge",
+        /// Counts below bounds, a sum and a count.
+        Histogram = "histogram",
     }
 }
 

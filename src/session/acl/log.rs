@@ -1,47 +1,30 @@
 //! ACL LOG: what was denied of late, to whom.
 
 use crate::limits::{ACL_LOG_GROUP_ENTRIES, ACL_LOG_GROUP_MS, ACL_LOG_TEXT_BYTES_MAX};
+use crate::words::words;
 use std::collections::VecDeque;
 
-/// Why something was denied.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "what has no words here is what its name says")]
-pub enum Reason {
-    Command,
-    Key,
-    Channel,
-    /// Name or password.
-    Auth,
-}
-
-impl Reason {
-    /// As ACL LOG shows it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Reason::Command => "command",
-            Reason::Key => "key",
-            Reason::Channel => "channel",
-            Reason::Auth => "auth",
-        }
+words! {
+    /// Why something was denied.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[allow(missing_docs, reason = "what has no words here is what its name says")]
+    pub enum Reason {
+        Command = "command",
+        Key = "key",
+        Channel = "channel",
+        /// Name or password.
+        Auth = "auth",
     }
 }
 
-/// Where it was denied.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Context {
-    /// By itself.
-    TopLevel,
-    /// In a transaction.
-    Multi,
-}
-
-impl Context {
-    /// As ACL LOG shows it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Context::TopLevel => "toplevel",
-            Context::Multi => "multi",
-        }
+words! {
+    /// Where it was denied.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Context {
+        /// By itself.
+        TopLevel = "toplevel",
+        /// In a transaction.
+        Multi = "multi",
     }
 }
 
