@@ -25,7 +25,11 @@ const LARGE_BYTES: usize = 1 << 20;
 
 /// What the server may hold beside of the requests and replies that are on their way: those of a batch, in buffers
 /// of twice their size.
-const CLIENT_BYTES: u64 = 4 * MIB;
+const BATCH_CLIENT_BYTES: u64 = 4 * MIB;
+
+/// The same where jobs are taken, twenty at once: a reply is 4 MiB and the rest of its last job, and twice that while
+/// its buffer grows.
+const TAKEN_CLIENT_BYTES: u64 = 2 * (4 * MIB + LARGE_BYTES as u64);
 
 /// How long what is left of a wave may take to shrink.
 const IDLE: Duration = Duration::from_secs(60);
@@ -161,7 +165,7 @@ impl Waves {
                     reply => panic!("{reply:?} to ADD"),
                 }
             }
-            self.check_resident();
+            self.check_resident(BATCH_CLIENT_BYTES);
             if refused && full {
                 break;
             }
@@ -190,12 +194,12 @@ impl Waves {
             let mut args: Vec<&[u8]> = vec![b"DELAY.DEL", b"waves"];
             args.extend(ids.iter().map(|id| id.as_bytes()));
             assert_eq!(self.wire.call(&args), Reply::Number(jobs.len() as i64));
-            self.check_resident();
+            self.check_resident(BATCH_CLIENT_BYTES);
         }
     }
 
-    fn check_resident(&self) {
-        let bound = self.max / 10 * 11 + 32 * MIB + CLIENT_BYTES;
+    fn check_resident(&self, client_bytes: u64) {
+        let bound = self.max / 10 * 11 + 32 * MIB + client_bytes;
         let peak = peak_bytes(&self.program);
         if !just_looks() {
             assert!(peak <= bound, "{} MiB resident of {} at most", peak / MIB, bound / MIB);
@@ -262,7 +266,7 @@ impl Waves {
                     reply => panic!("{reply:?} to ADD"),
                 }
             }
-            self.check_resident();
+            self.check_resident(TAKEN_CLIENT_BYTES);
             if refused {
                 for _ in 0..[1, 20, 100][self.rng.random_range(0..3)] {
                     self.take_and_end();
@@ -286,7 +290,7 @@ impl Waves {
         for _ in &jobs {
             assert_eq!(self.wire.read().unwrap(), Reply::Number(1));
         }
-        self.check_resident();
+        self.check_resident(TAKEN_CLIENT_BYTES);
     }
 
     fn print(&mut self, title: &str) {
