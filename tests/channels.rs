@@ -204,28 +204,6 @@ fn a_herd_is_told_of_in_order() {
     }
 }
 
-#[test]
-fn clients_are_kept_back_by_a_pause_and_go_on() {
-    let server = Running::start(&[]);
-    let (mut admin, mut writer) = (server.connect(), server.connect());
-    assert_eq!(admin.line_of("CLIENT PAUSE 60000 WRITE"), "+OK");
-    writer.send("PING\r\nDELAY.ADD q 1h x ID j\r\nDELAY.LEN q\r\n");
-    writer.expect("+PONG\r\n");
-    server.wait_for("blocked_clients:1");
-    // One that hangs up meanwhile has done nothing.
-    let mut gone = server.connect();
-    gone.send("DELAY.ADD q 1h x ID never\r\n");
-    server.wait_for("blocked_clients:2");
-    drop(gone);
-    server.wait_for("connected_clients:3");
-    assert_eq!(admin.line_of("CLIENT UNPAUSE"), "+OK");
-    writer.expect("$1\r\nj\r\n:1\r\n");
-    // A pause ends by itself, too.
-    assert_eq!(admin.line_of("CLIENT PAUSE 50"), "+OK");
-    writer.send("PING\r\n");
-    writer.expect("+PONG\r\n");
-}
-
 fn is_message(reply: &Reply, text: &str) -> bool {
     reply.array().is_some_and(|parts| parts[2] == Reply::Bulk(text.as_bytes().to_vec()))
 }

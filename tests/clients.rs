@@ -19,20 +19,6 @@ fn flood(client: &mut Client, count: usize) {
 }
 
 #[test]
-fn a_request_above_its_limit_closes_the_connection() {
-    let server = Running::start(&[("client-query-buffer-limit", "1mb")]);
-    let mut client = server.connect();
-    client.send(format!("*2\r\n$4\r\nECHO\r\n${}\r\n", 1 << 20));
-    client.expect("-ERR Protocol error: request exceeds the limit of 1048576 bytes\r\n");
-    client.expect_end();
-    server.wait_for("client_query_buffer_limit_disconnections:1");
-    let mut small = server.connect();
-    flood(&mut small, 0);
-    small.send(format!("*2\r\n$4\r\nECHO\r\n$1000000\r\n{}\r\n", "y".repeat(1_000_000)));
-    assert_eq!(small.bulk().len(), 1_000_000);
-}
-
-#[test]
 fn unread_replies_above_the_hard_limit_close_at_once() {
     let server = Running::start(&[("client-output-buffer-limit", "normal 100kb 0 0")]);
     let mut greedy = server.connect();
@@ -77,24 +63,4 @@ fn silent_peers_are_probed() {
         let shown = line.split_whitespace().nth(5).unwrap();
         assert!(shown.starts_with(timer), "tcp-keepalive {seconds}: {line}");
     }
-}
-
-/// A client that must say who it is cannot make the server hold much either.
-#[test]
-fn requests_before_a_password_are_small() {
-    let server = Running::start(&[("requirepass", "sesame")]);
-    for (sent, expected) in [
-        ("*11\r\n".to_owned(), "unauthenticated multibulk length"),
-        ("*2\r\n$4\r\nAUTH\r\n$16385\r\n".to_owned(), "unauthenticated bulk length"),
-        ("x".repeat(70_000), "too big inline request"),
-    ] {
-        let mut client = server.connect();
-        client.send(sent);
-        client.expect(&format!("-ERR Protocol error: {expected}\r\n"));
-        client.expect_end();
-    }
-    let mut client = server.connect();
-    client.send("AUTH sesame\r\n*11\r\n$4\r\nECHO\r\n");
-    client.expect("+OK\r\n");
-    client.send("$20000\r\n");
 }

@@ -136,20 +136,6 @@ fn a_bound_lease_ends_uncounted_with_an_orderly_stop() {
     assert!(job.contains("$7\r\nattempt\r\n:0\r\n"), "{job}");
 }
 
-#[test]
-fn a_second_server_on_the_folder_is_refused() {
-    let folder = Folder::new();
-    let server = folder.start("always");
-    let mut config = delayd::config::Config::default();
-    for (name, value) in [("port", "0"), ("dir", folder.0.to_str().unwrap())] {
-        config.set(name, &[value.to_owned()]).unwrap();
-    }
-    let refused = delayd::server::Server::bind(config).expect_err("it is in use").to_string();
-    assert!(refused.contains("in use") && refused.contains(&std::process::id().to_string()));
-    let mut client = server.connect();
-    assert_eq!(ask(&mut client, "PING"), "+PONG\r\n");
-}
-
 /// Replies come in the order of the requests, whether they wait for the disk or not.
 #[test]
 fn a_pipeline_of_both_kinds_is_answered_in_order() {

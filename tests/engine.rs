@@ -6,10 +6,6 @@ mod bench;
 mod forecast;
 #[path = "engine/herds.rs"]
 mod herds;
-#[path = "engine/ids.rs"]
-mod ids;
-#[path = "engine/leases.rs"]
-mod leases;
 #[path = "engine/limits.rs"]
 mod limits;
 #[path = "engine/lists.rs"]
@@ -22,8 +18,6 @@ mod purge;
 mod redrive;
 #[path = "engine/regressions.rs"]
 mod regressions;
-#[path = "engine/rename.rs"]
-mod rename;
 #[path = "engine/room.rs"]
 mod room;
 #[path = "engine/standstill.rs"]
@@ -32,9 +26,5 @@ mod standstill;
 mod tidy;
 #[path = "engine/transactions.rs"]
 mod transactions;
-#[path = "engine/unnoticed.rs"]
-mod unnoticed;
-#[path = "engine/waiting.rs"]
-mod waiting;
 #[path = "engine/watching.rs"]
 mod watching;

@@ -72,35 +72,6 @@ fn types_of_their_own_in_resp3() {
 }
 
 #[test]
-fn aggregates_are_streamed_and_nest() {
-    check(
-        |r| {
-            r.map(2);
-            r.bulk(b"flags");
-            r.set(2);
-            r.simple("write");
-            r.simple("fast");
-            r.bulk(b"jobs");
-            r.array(2);
-            r.null();
-            r.integer(7);
-        },
-        "*4\r\n$5\r\nflags\r\n*2\r\n+write\r\n+fast\r\n$4\r\njobs\r\n*2\r\n$-1\r\n:7\r\n",
-        "%2\r\n$5\r\nflags\r\n~2\r\n+write\r\n+fast\r\n$4\r\njobs\r\n*2\r\n_\r\n:7\r\n",
-    );
-    check(
-        |r| {
-            r.push(3);
-            r.bulk(b"message");
-            r.bulk(b"jobs");
-            r.bulk(b"due");
-        },
-        "*3\r\n$7\r\nmessage\r\n$4\r\njobs\r\n$3\r\ndue\r\n",
-        ">3\r\n$7\r\nmessage\r\n$4\r\njobs\r\n$3\r\ndue\r\n",
-    );
-}
-
-#[test]
 fn redis_protocol_reads_the_values_back() {
     let decoded = |reply: &dyn Fn(&mut Encoder<'_>)| {
         decode3(&encoded(Protocol::Resp3, reply)).unwrap().unwrap().0

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use delayd::command::spec::Flag;
 use delayd::command::{CommandSpec, table};
 use delayd::config::Config;
-use delayd::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
 use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::time::Millis;
 use proptest::prelude::*;
@@ -106,15 +105,6 @@ fn a_command_of_several_turns_is_skipped_once() {
 
 // Transactions.
 
-#[test]
-fn an_argument_that_is_too_long_spoils_a_transaction() {
-    let mut pair = Pair::new();
-    pair.check(&[("CONFIG SET max-body-size 1024", "+OK~"), ("MULTI", "+OK~")]);
-    let error = "-ERR an argument of 'rpush' has 1025 bytes; max-body-size is 1024~";
-    assert_eq!(pair.say_args(&[b"RPUSH", b"q", &[b'x'; 1025]]), error);
-    pair.check(&[("EXEC", ABORTED), ("PING", "+PONG~")]);
-}
-
 /// A full queue in which an earlier command makes room is looked at when all are together; any other
 /// one refuses at once.
 #[test]
@@ -167,26 +157,6 @@ fn so_many_queues_are_watched_and_no_more() {
     let refusal = "-ERR a connection watches at most 10000 queues, not 10001~";
     pair.check(&[("WATCH 7 x", refusal)]);
     assert_eq!(pair.field("watch"), 10_000);
-}
-
-#[test]
-fn transactions_have_limits() {
-    let mut pair = Pair::new();
-    pair.say("MULTI");
-    for _ in 0..TRANSACTION_COMMANDS_MAX {
-        assert_eq!(pair.say("PING"), "+QUEUED~");
-    }
-    let most = "-ERR a transaction holds at most 10000 commands~";
-    pair.check(&[("PING", most), ("EXEC", ABORTED), ("MULTI", "+OK~")]);
-    let body = vec![b'x'; 16 << 20];
-    let args: [&[u8]; 4] = [b"DELAY.ADD", b"q", b"0", &body];
-    for _ in 0..3 {
-        assert_eq!(pair.say_args(&args), "+QUEUED~");
-    }
-    assert_eq!(pair.say_args(&args), "-ERR a transaction holds at most 67108864 bytes~");
-    pair.check(&[("EXEC", ABORTED)]);
-    assert_eq!(pair.field("multi-mem"), 0, "what will never run is not kept");
-    const { assert!(4 * (16 << 20) <= TRANSACTION_BYTES_MAX) }
 }
 
 /// The flags are Redis's: what they allow runs, all else is refused before it is parsed or queued.

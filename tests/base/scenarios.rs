@@ -3,7 +3,7 @@
 use delayd::engine::model::fact::{Destination, Fact};
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Side};
-use delayd::engine::model::request::{Add, Push, QueueName, Request, Reserve, State, Wait, When};
+use delayd::engine::model::request::{Add, QueueName, Request, Reserve, State, Wait, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, QueueNo};
 use delayd::time::Micros;
@@ -135,46 +135,8 @@ fn settings_and_pauses_are_there_after_loading_and_alone_make_a_queue_exist() {
     apply(&mut desk, &Fact::QueueBound { queue, db: Db(0), name: b"q" }, 0);
 }
 
-#[test]
-fn jobs_pushed_at_the_left_make_the_image_of_their_queue_longer_once() {
-    let mut desk = Desk::new();
-    let queue = QueueName { db: Db(0), name: b"q" };
-    for (pushed, side) in [Side::Right, Side::Left, Side::Left].into_iter().enumerate() {
-        let push = Push { queue, bodies: &[b"body"], side, only_existing: false };
-        let said = desk.ask(1, &Request::Push(push));
-        assert_eq!(said, Said::Integer(pushed as i64 + 1));
-        desk.reloaded();
-    }
-    desk.ask(1, &Request::Pop { db: Db(0), queues: &[b"q"], wait: Wait::No });
-    desk.reloaded();
-    desk.ask(1, &Request::Remove { db: Db(0), queues: &[b"q"] });
-    desk.advance();
-    desk.reloaded();
-}
-
 fn named(id: &'static [u8]) -> Request<'static> {
     Request::Add(Add { id: Some(id), ..add(b"q", 0) })
-}
-
-#[test]
-fn after_a_crash_bound_leases_are_lost() {
-    let mut desk = Desk::new();
-    desk.ask(1, &named(b"bound"));
-    desk.ask(1, &reserve(&[b"q"], true, 1));
-    desk.ask(1, &named(b"free"));
-    desk.ask(1, &reserve(&[b"q"], false, 1));
-    let mut loaded = desk.reloaded();
-    loaded.advance();
-    assert_eq!(loaded.view(b"bound").seen.state, State::Leased, "not before recovery says so");
-    loaded.engine.recovered();
-    assert!(loaded.engine.next_wakeup().is_some_and(|at| at.0 == 0), "there is something to do");
-    loaded.advance();
-    let view = loaded.view(b"bound");
-    assert_eq!(
-        (view.seen.state, view.attempt[0], view.deliveries),
-        (State::Ready, 1, [1, 0, 0, 1])
-    );
-    assert_eq!(loaded.view(b"free").seen.state, State::Leased);
 }
 
 #[test]
@@ -218,26 +180,6 @@ fn an_orderly_shutdown_gives_attempts_back() {
         jobs.iter().map(|job| (job.id, job.attempt)).collect::<Vec<_>>(),
         [(&b"a"[..], 1), (b"b", 1), (b"c", 1)]
     );
-}
-
-#[test]
-fn a_loaded_engine_decides_the_same_numbers() {
-    let mut desk = Desk::new();
-    let names: [&[u8]; 4] = [b"q0", b"q1", b"q2", b"q3"];
-    for (name, lease_ms) in names.into_iter().zip(1..) {
-        desk.ask(1, &Request::Add(Add { lease_ms: Some(lease_ms), ..add(name, 5) }));
-    }
-    // In this order a stack would give 0 first, then 2.
-    for name in [&[names[2]][..], &[names[0]]] {
-        desk.ask(1, &Request::Remove { db: Db(0), queues: name });
-    }
-    desk.advance();
-    let mut loaded = desk.reloaded();
-    for name in [&b"new"[..], b"newer", b"newest"] {
-        let request = Request::Add(Add { lease_ms: Some(name.len() as u64 * 10), ..add(name, 5) });
-        assert_eq!(desk.ask(1, &request), loaded.ask(1, &request));
-        assert_eq!(desk.facts.bytes, loaded.facts.bytes);
-    }
 }
 
 #[test]

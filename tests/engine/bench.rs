@@ -2,9 +2,7 @@
 //! say what is asked and what comes back and survive a rewrite.
 
 pub use delayd::engine::decide::whole::{Begun, Needs, Whole};
-use delayd::engine::model::fact::Fact;
 use delayd::engine::model::policy::{Backoff, Steps};
-use delayd::engine::model::queue_settings::QueueSettings;
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{
@@ -14,7 +12,7 @@ use delayd::engine::model::request::{
 use delayd::engine::model::stats::StatsView;
 use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
-use delayd::ids::{ClientId, Db, QueueNo, Token};
+use delayd::ids::{ClientId, Db, Token};
 use delayd::time::Micros;
 use std::borrow::Cow;
 
@@ -306,16 +304,6 @@ impl Bench {
         self.call(|engine, now, turn| engine.hand_off(now, turn));
     }
 
-    /// Binds the first queue of database 0 and sets its settings.
-    pub fn configure(&mut self, name: &'static str, settings: QueueSettings) {
-        let (queue, db, name) = (QueueNo(0), Db(0), name.as_bytes());
-        let mut facts = Facts::default();
-        facts.push(&Fact::QueueBound { queue, db, name });
-        facts.push(&Fact::Configured { queue, settings: Box::new(settings) });
-        self.engine.apply(self.now(), &facts).expect("facts that fit");
-        self.facts.push((self.now(), facts));
-    }
-
     pub fn add(&mut self, add: Add<'_>) {
         self.ask(99, Request::Add(add));
         let said = self.log.lines.pop().expect("ADD is answered");
@@ -373,10 +361,6 @@ impl Bench {
     pub fn unsent(&mut self, client: u64) {
         self.call(|engine, now, turn| engine.unsent(now, ClientId(client), turn));
         self.closed(client);
-    }
-
-    pub fn stopped_waiting(&mut self, client: u64) {
-        assert!(self.engine.stop_waiting(ClientId(client)), "{client} waited");
     }
 
     pub fn sent(&mut self, client: u64) {

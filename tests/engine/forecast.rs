@@ -18,21 +18,6 @@ fn many(bench: &mut Bench) {
 }
 
 #[test]
-fn the_end_of_a_span_belongs_to_it_and_what_is_due_to_none() {
-    let mut bench = Bench::new();
-    bench.check(1, forecast("q", 10, 3), &["1:0 0 0"]);
-    for (id, delay_ms) in [("now", 0), ("a", 1), ("b", 10), ("c", 11), ("d", 30), ("e", 31)] {
-        bench.add(job("q", id, delay_ms));
-    }
-    bench.check(1, forecast("q", 10, 3), &["1:2 1 1"]);
-    bench.check(1, forecast("q", u64::MAX >> 20, 1), &["1:5"]);
-    bench.at_ms = 1;
-    bench.check(1, forecast("q", 10, 3), &["1:2 0 2"]);
-    bench.check(1, cancel("q", "b", false), &["1:delayed"]);
-    bench.check(1, forecast("q", 10, 3), &["1:1 0 2"]);
-}
-
-#[test]
 fn what_is_due_but_not_yet_swept_is_in_no_span() {
     let mut bench = Bench::new();
     many(&mut bench);

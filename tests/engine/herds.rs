@@ -138,34 +138,3 @@ fn peek_and_stats_of_a_big_far_queue_come_in_slices_while_adds_go_on() {
     assert_eq!(said[0].split(' ').count(), 5);
     assert_eq!(bench.stats("herd").next_due.map(|due| due.0 - BEGIN_MS), Some(30_000_000));
 }
-
-#[test]
-fn far_delays_are_ordinary() {
-    let mut bench = Bench::with(|settings| settings.delay_ms_max = 365_000 * 86_400_000);
-    let delays = [1 << 31, 1 << 32, 1 << 41, 365_000 * 86_400_000];
-    for (id, delay_ms) in ["a", "b", "c", "d"].into_iter().zip(delays) {
-        bench.add(job("q", id, delay_ms));
-    }
-    let beyond = job("q", "e", 365_000 * 86_400_000 + 1);
-    bench.check(1, Request::Add(beyond), &["1:ERR"]);
-    for (id, delay_ms) in ["a", "b", "c", "d"].into_iter().zip(delays) {
-        bench.at(delay_ms - 1);
-        bench.check(1, pop(Q, Wait::No), &["1:nil"]);
-        bench.at(delay_ms);
-        bench.check(1, pop(Q, Wait::No), &[&format!("1:{id}")]);
-    }
-}
-
-#[test]
-fn after_downtime_everything_overdue_is_ready_in_due_order() {
-    let mut bench = Bench::new();
-    for (id, delay_ms) in [("c", 300), ("a", 100), ("d", 400), ("b", 200)] {
-        bench.add(job("q", id, delay_ms));
-    }
-    let mut expires = job("q", "x", 50);
-    expires.ttl_ms = Some(10);
-    bench.add(expires);
-    bench.at(86_400_000);
-    bench.check(1, peek("q", 9), &["1:a b c d"]);
-    assert_eq!(bench.stats("q").totals.expired, 1);
-}

@@ -226,21 +226,6 @@ fn beyond_the_greatest_number_of_dead_jobs_the_oldest_are_dropped() {
     bench.check(1, len("q", State::Dead), &["1:0"]);
 }
 
-#[test]
-fn totals_of_an_unused_queue_are_kept_for_the_retention() {
-    let mut bench = Bench::with(|settings| settings.stats_retention_ms = 1_000);
-    bench.add(job("q", "a", 0));
-    bench.at(10);
-    bench.check(1, pop(Q, Wait::No), &["1:a"]);
-    bench.sent(1);
-    bench.at(1_009);
-    assert_eq!(bench.stats("q").totals.delivered, 1);
-    bench.at(1_010);
-    bench.check(1, Request::Stats { queue: queue("q") }, &["1:nil"]);
-    bench.ask(1, pop(Q, Wait::Forever));
-    assert_eq!(bench.stats("q").waiters, 1, "waiters alone are worth an answer");
-}
-
 /// Of jobs of 1.5 MiB the third one crosses 4 MiB: it is the last of its reply, and a reply is never
 /// empty for lack of room.
 #[test]

@@ -7,7 +7,7 @@ use delayd::engine::model::request::{
 };
 use delayd::engine::room::{Flow, Room};
 use delayd::engine::{Engine, Facts, Loader, Outcome};
-use delayd::ids::{Db, QueueNo, Token};
+use delayd::ids::{QueueNo, Token};
 use delayd::limits::DROPPED_PER_TURN;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -20,24 +20,12 @@ fn set(change: impl FnOnce(&mut QueueSettings)) -> Request<'static> {
     Request::Configure { queue: queue("q"), changes }
 }
 
-fn shown() -> Request<'static> {
-    Request::Settings { queue: queue("q"), only: None }
-}
-
 fn unset() -> Request<'static> {
     Request::Unconfigure { queue: queue("q") }
 }
 
 fn pause(direction: Direction, for_ms: Option<u64>) -> Request<'static> {
     Request::Pause { queue: queue("q"), direction, for_ms }
-}
-
-fn resume(direction: Direction) -> Request<'static> {
-    Request::Resume { queue: queue("q"), direction }
-}
-
-fn exists() -> Request<'static> {
-    Request::Exists { db: Db(0), queues: Q }
 }
 
 /// An ADD that leaves all to the queue.
@@ -47,112 +35,6 @@ fn plain(id: &'static str) -> Add<'static> {
 
 fn take(wait: Wait, count: u32) -> Request<'static> {
     Request::Reserve(reserve(Q, wait, count))
-}
-
-#[test]
-fn a_queue_with_a_setting_exists_and_keeps_what_a_call_does_not_name() {
-    let mut bench = Bench::new();
-    bench.check(1, shown(), &["1:"]);
-    bench.check(1, exists(), &["1:0"]);
-    bench.check(1, set(|to| to.rate = Some(7)), &["1:ok"]);
-    bench.check(1, set(|to| to.attempts = Some(2)), &["1:ok"]);
-    bench.check(1, shown(), &["1:attempts=2 rate=7"]);
-    bench.check(1, exists(), &["1:1"]);
-    let made = bench.made().0;
-    bench.check(1, set(|to| to.attempts = Some(2)), &["1:ok"]);
-    assert_eq!(bench.made().0, made, "what is set already is no fact");
-    bench.check(1, unset(), &["1:ok"]);
-    bench.check(1, shown(), &["1:"]);
-    bench.check(1, exists(), &["1:0"]);
-    bench.check(1, unset(), &["1:ok"]);
-    bench.check(1, set(|to| to.ttl_ms = Some(5)), &["1:ok"]);
-    bench.check(1, remove(Q), &["1:1"]);
-    bench.check(1, shown(), &["1:"]);
-}
-
-#[test]
-fn a_setting_that_is_refused_changes_nothing() {
-    let mut bench = Bench::with(|settings| settings.lease_ms_max = 1_000);
-    let refused = set(|to| (to.rate, to.lease_ms) = (Some(7), Some(1_001)));
-    bench.check(1, refused, &["1:ERR"]);
-    bench.check(1, exists(), &["1:0"]);
-    bench.engine.settings_mut().memory_bytes_max = 1;
-    bench.check(1, set(|to| to.rate = Some(7)), &["1:OOM"]);
-    bench.check(1, pause(Direction::In, None), &["1:OOM"]);
-    bench.engine.settings_mut().delay_ms_max = 99;
-    bench.check(1, pause(Direction::In, Some(100)), &["1:ERR"]);
-    assert_eq!(bench.made(), (0, 0));
-}
-
-#[test]
-fn new_jobs_have_what_their_queue_says_unless_add_says_it() {
-    let mut bench = Bench::new();
-    bench.add(plain("before"));
-    let settings = |to: &mut QueueSettings| {
-        (to.attempts, to.priority, to.ttl_ms) = (Some(1), Some(3), Some(500));
-        (to.backoff, to.lease_ms) = (Some(ladder([70].into())), Some(40));
-    };
-    bench.check(1, set(settings), &["1:ok"]);
-    bench.add(plain("plain"));
-    bench.add(Add { ttl_ms: Some(0), attempts: Some(0), priority: Some(9), ..plain("own") });
-    // By its priority, though it came later.
-    bench.check(1, peek("q", 9), &["1:plain before own"]);
-    let mut by_queue = reserve(Q, Wait::No, 3);
-    by_queue.lease_ms = None;
-    bench.check(1, Request::Reserve(by_queue), &["1:plain#1 before#1 own#1"]);
-    bench.check(1, get("q", "plain"), &["1:leased due 0 attempt 1 until 40"]);
-    bench.nack(1, "before", |_| ());
-    bench.nack(1, "own", |nack| nack.bury = true);
-    bench.nack(1, "plain", |_| ());
-    bench.take_events();
-    bench.check(1, get("q", "plain"), &["1:dead due 0 attempt 1 attempts"]);
-    // The ladder of the day it was added: 1s with jitter.
-    let before = bench.ask(1, get("q", "before"));
-    assert_eq!(before, delayd::engine::Outcome::Replied);
-    assert!(bench.take_events()[0].starts_with("1:delayed due 1"), "1s and up to 20 %");
-    bench.add(Add { attempts: Some(2), lease_ms: Some(90), ..plain("again") });
-    bench.check(1, Request::Reserve(by_queue), &["1:again#1"]);
-    bench.check(1, get("q", "again"), &["1:leased due 0 attempt 1 until 90"]);
-    bench.nack(1, "again", |_| ());
-    bench.take_events();
-    bench.check(1, get("q", "again"), &["1:delayed due 70 attempt 1"]);
-}
-
-#[test]
-fn max_jobs_refuses_what_would_be_one_more_and_nothing_else() {
-    let mut bench = Bench::new();
-    bench.check(1, set(|to| to.max_jobs = Some(3)), &["1:ok"]);
-    bench.add(job("q", "delayed", 5_000));
-    bench.add(job("q", "leased", 0));
-    bench.check(1, take(Wait::No, 1), &["1:leased#1"]);
-    bench.check(1, Request::Add(job("q", "ready", 0)), &["1:ready"]);
-    bench.check(1, Request::Add(job("q", "more", 0)), &["1:FULL"]);
-    let with = |id, taken| Request::Add(Add { taken, ..job("q", id, 0) });
-    // What the id says comes first; replacing makes it no fuller.
-    bench.check(1, with("ready", Taken::Keep), &["1:nil"]);
-    bench.check(1, with("ready", Taken::Refuse), &["1:EXISTS"]);
-    bench.check(1, with("leased", Taken::Replace), &["1:leased"]);
-    bench.check(1, with("more", Taken::Replace), &["1:FULL"]);
-    // Dead ones are not counted, but replacing one is one more.
-    bench.check(1, take(Wait::No, 1), &["1:ready#1"]);
-    bench.nack(1, "ready", |nack| nack.bury = true);
-    bench.expect_events(&["1:1"]);
-    bench.check(1, with("last", Taken::Refuse), &["1:last"]);
-    bench.check(1, with("ready", Taken::Replace), &["1:FULL"]);
-    bench.check(1, set(|to| to.max_jobs = Some(1)), &["1:ok"]);
-    bench.check(1, with("last", Taken::Replace), &["1:last"]);
-    bench.check(1, set(|to| to.max_jobs = Some(0)), &["1:ok"]);
-    bench.check(1, with("ready", Taken::Replace), &["1:ready"]);
-    bench.engine.settings_mut().memory_bytes_max = 1;
-    bench.check(1, set(|to| to.max_jobs = Some(1)), &["1:ok"]);
-    bench.check(1, with("x", Taken::Refuse), &["1:FULL"]);
-    bench.check(1, pause(Direction::In, None), &["1:ok"]);
-    bench.check(1, with("x", Taken::Refuse), &["1:PAUSED"]);
-    bench.check(1, with("last", Taken::Refuse), &["1:EXISTS"]);
-    bench.check(1, with("last", Taken::Replace), &["1:PAUSED"]);
-    bench.check(1, resume(Direction::In), &["1:ok"]);
-    bench.check(1, unset(), &["1:ok"]);
-    bench.check(1, with("x", Taken::Refuse), &["1:OOM"]);
 }
 
 /// Two leases at most; `a` and `b` are with client 1, `c` is ready, 2 and 3 wait.
@@ -217,62 +99,18 @@ fn a_lease_that_ends_frees_its_place_in_the_same_step() {
 }
 
 #[test]
-fn a_bound_lease_that_ends_and_one_that_never_left_free_their_places() {
+fn what_never_left_gives_its_share_of_the_rate_back() {
     let mut bench = Bench::new();
-    bench.check(9, set(|to| to.max_leased = Some(1)), &["9:ok"]);
-    bench.add(Add { attempts: Some(1), ..job("q", "a", 0) });
-    bench.add(job("q", "b", 0));
-    let bound = Request::Reserve(delayd::engine::model::request::Reserve {
-        bound: true,
-        ..reserve(Q, Wait::No, 9)
-    });
-    bench.check(1, bound, &["1:a#1"]);
-    bench.sent(1);
-    bench.ask(2, take(Wait::Forever, 1));
-    bench.ask(3, take(Wait::Forever, 1));
-    bench.closed(1);
-    bench.expect_events(&["2:b#1"]);
-    bench.unsent(2);
-    bench.expect_events(&["3:b#1"]);
-}
-
-#[test]
-fn several_queues_one_at_its_limit_counts_as_empty() {
-    let mut bench = Bench::new();
-    bench.check(9, set(|to| to.max_leased = Some(1)), &["9:ok"]);
+    bench.check(9, set(|to| to.rate = Some(1)), &["9:ok"]);
     bench.add(job("q", "a", 0));
-    bench.add(job("q", "b", 0));
-    bench.add(job("r", "c", 0));
-    bench.ask(1, Request::Reserve(reserve(&[b"q", b"r"], Wait::No, 9)));
-    bench.expect_events(&["1:a#1 c#1"]);
-    bench.ask(1, pop(&[b"q", b"r"], Wait::Forever));
-    bench.check(9, Request::Add(job("r", "d", 0)), &["9:d", "1:d"]);
-}
-
-#[test]
-fn a_rate_spaces_deliveries_and_wakes_who_waits() {
-    let mut bench = Bench::new();
-    bench.check(9, set(|to| to.rate = Some(10)), &["9:ok"]);
-    for id in ["a", "b", "c", "d"] {
-        bench.add(job("q", id, 0));
+    for request in [pop(Q, Wait::No), take(Wait::No, 1)] {
+        bench.ask(1, request);
+        assert!(bench.take_events()[0].starts_with("1:a"));
+        bench.ask(2, pop(Q, Wait::No));
+        bench.expect_events(&["2:nil"]);
+        bench.unsent(1);
     }
-    bench.check(1, pop(Q, Wait::No), &["1:a"]);
-    bench.check(1, take(Wait::No, 9), &["1:nil"]);
-    bench.ask(2, pop(Q, Wait::Forever));
-    bench.ask(3, pop(Q, Wait::For(90)));
-    bench.ask(4, pop(Q, Wait::Forever));
-    // One each 100.5 ms, up to 5 ms before its instant.
-    bench.advance(1_000);
-    assert_eq!(bench.engine.next_wakeup().map(|at| at.0), Some(BEGIN_MS + 90));
-    bench.at(95);
-    bench.expect_events(&["3:nil"]);
-    bench.at(96);
-    bench.expect_events(&["2:b"]);
-    // Whoever asks just then does not overtake who waits.
-    bench.at_ms = 196;
-    bench.check(5, pop(Q, Wait::No), &["4:c", "5:nil"]);
-    bench.check(9, unset(), &["9:ok"]);
-    bench.check(5, pop(Q, Wait::No), &["5:d"]);
+    bench.check(3, pop(Q, Wait::No), &["3:a"]);
 }
 
 #[test]
@@ -289,21 +127,6 @@ fn who_asks_before_the_wake_up_of_a_rate_does_not_overtake_who_waits() {
     bench.check(3, pop(Q, Wait::No), &["3:nil"]);
     (bench.at_ms, bench.at_us) = (25, 500);
     bench.check(3, pop(Q, Wait::No), &["2:b", "3:nil"]);
-}
-
-#[test]
-fn what_never_left_gives_its_share_of_the_rate_back() {
-    let mut bench = Bench::new();
-    bench.check(9, set(|to| to.rate = Some(1)), &["9:ok"]);
-    bench.add(job("q", "a", 0));
-    for request in [pop(Q, Wait::No), take(Wait::No, 1)] {
-        bench.ask(1, request);
-        assert!(bench.take_events()[0].starts_with("1:a"));
-        bench.ask(2, pop(Q, Wait::No));
-        bench.expect_events(&["2:nil"]);
-        bench.unsent(1);
-    }
-    bench.check(3, pop(Q, Wait::No), &["3:a"]);
 }
 
 /// Whatever the rate, and whenever consumers come or are woken: never more in any second than the
@@ -367,40 +190,6 @@ fn a_rate_holds_in_any_second_and_is_reached() {
         // A replay of what was cleared is no matter of this test.
         std::mem::forget(bench);
     }
-}
-
-#[test]
-fn dead_jobs_are_kept_as_long_and_as_many_as_the_queue_says() {
-    let mut bench = Bench::new();
-    let settings = |to: &mut QueueSettings| {
-        (to.dead_retention_ms, to.dead_max, to.attempts) = (Some(1_000), Some(3), Some(1));
-    };
-    bench.check(9, set(settings), &["9:ok"]);
-    for id in ["a", "b", "c", "d", "e"] {
-        bench.add(plain(id));
-        bench.ask(1, take(Wait::No, 1));
-        bench.nack(1, id, |_| ());
-    }
-    bench.sent(1);
-    bench.take_events();
-    let dead = || Request::Peek { queue: queue("q"), state: Some(State::Dead), count: 9 };
-    bench.check(1, dead(), &["1:c d e"]);
-    bench.at(500);
-    bench.check(9, set(|to| to.dead_max = Some(1)), &["9:ok"]);
-    bench.at(501);
-    bench.check(1, dead(), &["1:e"]);
-    bench.at(999);
-    bench.check(1, dead(), &["1:e"]);
-    bench.at(1_000);
-    bench.check(1, dead(), &["1:"]);
-    assert_eq!(bench.stats("q").totals.dropped, 5);
-    bench.check(9, set(|to| to.dead_max = Some(0)), &["9:ok"]);
-    bench.add(plain("f"));
-    bench.ask(1, take(Wait::No, 1));
-    bench.nack(1, "f", |_| ());
-    bench.take_events();
-    bench.check(1, dead(), &["1:"]);
-    assert_eq!(bench.stats("q").totals.died, 6);
 }
 
 fn bury(bench: &mut Bench, count: u32) {
@@ -512,71 +301,6 @@ fn too_many_dead_jobs_of_an_old_journal_leave_in_slices() {
 }
 
 #[test]
-fn paused_in_refuses_jobs_and_nothing_else() {
-    let mut bench = Bench::new();
-    bench.add(job("q", "a", 0));
-    bench.add(job("q", "b", 50));
-    bench.check(1, pause(Direction::In, None), &["1:ok"]);
-    bench.check(1, Request::Add(job("q", "c", 0)), &["1:PAUSED"]);
-    bench.check(1, take(Wait::No, 1), &["1:a#1"]);
-    bench.nack(1, "a", |nack| nack.uncounted = true);
-    bench.check(1, reschedule("q", "b", 0), &["1:1", "1:1"]);
-    bench.check(1, take(Wait::No, 9), &["1:a#1 b#1"]);
-    assert_eq!(bench.stats("q").paused, "in");
-    bench.check(1, resume(Direction::Out), &["1:ok"]);
-    bench.check(1, Request::Add(job("q", "c", 0)), &["1:PAUSED"]);
-    bench.check(1, resume(Direction::All), &["1:ok"]);
-    bench.check(1, Request::Add(job("q", "c", 0)), &["1:c"]);
-}
-
-#[test]
-fn paused_out_is_empty_for_who_takes_and_serves_in_order_when_it_is_over() {
-    let mut bench = Bench::new();
-    bench.check(9, pause(Direction::Out, None), &["9:ok"]);
-    bench.check(9, exists(), &["9:1"]);
-    bench.ask(1, take(Wait::Forever, 2));
-    bench.ask(2, pop(Q, Wait::For(500)));
-    bench.ask(3, pop(Q, Wait::Forever));
-    bench.add(job("q", "a", 0));
-    bench.add(job("q", "b", 10));
-    bench.add(job("q", "c", 0));
-    bench.at(100);
-    bench.check(4, take(Wait::No, 9), &["4:nil"]);
-    bench.check(4, peek("q", 9), &["4:a c b"]);
-    bench.check(4, len("q", State::Ready), &["4:3"]);
-    assert_eq!(bench.stats("q").paused, "out");
-    bench.check(9, pause(Direction::In, None), &["9:ok"]);
-    assert_eq!(bench.stats("q").paused, "all");
-    bench.check(9, resume(Direction::All), &["9:ok", "1:a#1 c#1", "2:b"]);
-    assert_eq!(bench.stats("q").paused, "no");
-    bench.check(9, Request::Add(job("q", "d", 0)), &["9:d", "3:d"]);
-}
-
-#[test]
-fn a_pause_for_a_while_ends_by_itself_and_serves_in_order() {
-    let mut bench = Bench::new();
-    bench.check(9, pause(Direction::All, Some(100)), &["9:ok"]);
-    bench.check(9, pause(Direction::In, Some(50)), &["9:ok"]);
-    bench.ask(1, pop(Q, Wait::Forever));
-    bench.ask(2, take(Wait::For(100), 1));
-    bench.at_ms = 49;
-    bench.check(9, Request::Add(job("q", "a", 0)), &["9:PAUSED"]);
-    bench.at_ms = 50;
-    bench.check(9, Request::Add(job("q", "a", 0)), &["9:a"]);
-    bench.check(9, Request::Add(job("q", "b", 50)), &["9:b"]);
-    bench.at(99);
-    assert_eq!(bench.stats("q").paused, "out");
-    bench.expect_events(&[]);
-    // The end of the pause, what is due and the deadline fall into one millisecond.
-    bench.at(100);
-    bench.expect_events(&["1:a", "2:b#1"]);
-    assert_eq!(bench.stats("q").paused, "no");
-    let token = bench.token("b");
-    bench.ack(2, "b", token);
-    bench.check(9, exists(), &["2:1", "9:0"]);
-}
-
-#[test]
 fn a_pause_is_over_when_its_time_is_though_the_journal_takes_no_fact_of_it() {
     let mut bench = Bench::new();
     bench.add(job("q", "a", 0));
@@ -592,17 +316,6 @@ fn a_pause_is_over_when_its_time_is_though_the_journal_takes_no_fact_of_it() {
     bench.at(101);
     bench.check(9, pause(Direction::Out, Some(1)), &["9:ok"]);
     bench.replayed();
-}
-
-#[test]
-fn jobs_expire_while_they_are_held_back() {
-    let mut bench = Bench::new();
-    bench.check(9, pause(Direction::Out, None), &["9:ok"]);
-    bench.add(Add { ttl_ms: Some(50), ..job("q", "a", 0) });
-    bench.ask(1, pop(Q, Wait::Forever));
-    bench.at(50);
-    bench.check(9, resume(Direction::All), &["9:ok"]);
-    assert_eq!(bench.stats("q").totals.expired, 1);
 }
 
 /// What a step makes ready is there before the place that it frees is handed on: the job that comes

@@ -66,50 +66,6 @@ fn without_a_state_all_but_leased_ones_go_and_ids_are_free_at_once() {
 }
 
 #[test]
-fn named_states_go_alone_and_leased_ones_lose_their_tokens() {
-    for state in State::ALL {
-        let mut bench = Bench::new();
-        all_states(&mut bench);
-        let gone = if state == State::Delayed || state == State::Ready { 2 } else { 1 };
-        bench.check(1, purge_state("q", state), &[&format!("1:{gone}")]);
-        let mut left = [2, 2, 1, 1];
-        left[state as usize] = 0;
-        assert_eq!(counts(&mut bench), left);
-        let token = bench.token("l");
-        bench.ack(1, "l", token);
-        bench.expect_events(&[if state == State::Leased { "1:0" } else { "1:1" }]);
-        // The window is still there.
-        bench.check(1, Request::Add(job("q", "w", 0)), &["1:EXISTS"]);
-        bench.at(50);
-        bench.at(200_000);
-        assert_eq!(bench.stats("q").dead, u64::from(state != State::Dead));
-    }
-}
-
-#[test]
-fn a_job_that_comes_back_to_its_old_place_is_not_among_those_purged() {
-    let mut bench = Bench::new();
-    for id in ["a", "b", "c"] {
-        bench.add(job("q", id, 0));
-    }
-    bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &["1:a#1"]);
-    bench.sent(1);
-    bench.check(2, Request::Reserve(reserve(Q, Wait::No, 1)), &["2:b#1"]);
-    // One came back before the purge, the other comes back after it.
-    bench.unsent(2);
-    bench.check(3, purge_state("q", State::Ready), &["3:2"]);
-    bench.nack(1, "a", |nack| nack.uncounted = true);
-    bench.expect_events(&["1:1"]);
-    bench.check(3, peek("q", 9), &["3:a"]);
-    bench.check(3, get("q", "b"), &["3:nil"]);
-    bench.replayed();
-    bench.check(3, purge_state("q", State::Ready), &["3:1"]);
-    bench.check(3, peek("q", 9), &["3:"]);
-    bench.at(10);
-    assert_eq!(bench.stats("q").bytes, 0);
-}
-
-#[test]
 fn timers_of_purged_jobs_come_before_they_are_freed() {
     let mut bench = Bench::new();
     for number in 0..3_000u64 {

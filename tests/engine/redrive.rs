@@ -1,22 +1,13 @@
 //! REDRIVE: dead jobs get another chance, in the order of death, in slices.
 
 use delayd::engine::Outcome;
-use delayd::engine::model::request::{Nack, Redrive, Request, State, Wait, When, Which};
+use delayd::engine::model::request::{Nack, Request, State, Wait, Which};
 use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::ids::ClientId;
 
 use crate::bench::*;
 
 const ALL: Which<'static> = Which::Oldest(None);
-
-/// Adds a job and buries it at its first attempt.
-fn bury(bench: &mut Bench, id: &'static str) {
-    bench.add(job("q", id, 0));
-    bench.check(7, Request::Reserve(reserve(Q, Wait::No, 1)), &[&format!("7:{id}#1")]);
-    bench.sent(7);
-    bench.nack(7, id, |nack| nack.bury = true);
-    bench.expect_events(&["7:1"]);
-}
 
 /// `count` dead jobs, ids made by the server.
 fn bury_many(bench: &mut Bench, count: usize) {
@@ -45,81 +36,6 @@ fn bury_many(bench: &mut Bench, count: usize) {
             left -= 1;
         }
         bench.take_events();
-    }
-}
-
-#[test]
-fn the_oldest_dead_come_first_with_new_places_and_void_tokens() {
-    let mut bench = Bench::new();
-    ["c", "a", "b"].into_iter().for_each(|id| bury(&mut bench, id));
-    bench.add(job("q", "waits", 0));
-    let some = Request::Redrive(redrive("q", Which::Oldest(Some(2))));
-    bench.check(1, some, &["1:2"]);
-    bench.check(1, peek("q", 9), &["1:waits c a"]);
-    bench.check(1, get("q", "c"), &["1:ready due 0 attempt 0"]);
-    let token = bench.token("c");
-    bench.ack(1, "c", token);
-    bench.expect_events(&["1:0"]);
-    bench.check(1, Request::Redrive(redrive("q", ALL)), &["1:1"]);
-    bench.check(1, Request::Redrive(redrive("q", ALL)), &["1:0"]);
-    bench.check(1, peek("q", 9), &["1:waits c a b"]);
-    let stats = bench.stats("q");
-    assert_eq!((stats.dead, stats.ready, stats.totals.died, stats.totals.deleted), (0, 4, 3, 0));
-}
-
-#[test]
-fn named_ones_move_if_they_are_dead_and_in_delays_them() {
-    let mut bench = Bench::new();
-    ["a", "b"].into_iter().for_each(|id| bury(&mut bench, id));
-    bench.add(job("q", "alive", 0));
-    let ids: &[&[u8]] = &[b"b", b"alive", b"none", b"b"];
-    let mut named = redrive("q", Which::Ids(ids));
-    named.when = When::In(50);
-    bench.check(1, Request::Redrive(named), &["1:1"]);
-    bench.check(1, get("q", "b"), &["1:delayed due 50 attempt 0"]);
-    bench.check(1, get("q", "a"), &["1:dead due 0 attempt 1 buried"]);
-    named.when = When::In(u64::MAX);
-    bench.check(1, Request::Redrive(named), &["1:ERR"]);
-    bench.check(1, Request::Redrive(redrive("other", ALL)), &["1:0"]);
-    bench.at(50);
-    bench.check(1, peek("q", 9), &["1:alive b"]);
-}
-
-#[test]
-fn named_ones_move_in_the_order_in_which_they_are_named() {
-    let mut bench = Bench::new();
-    ["a", "b", "c"].into_iter().for_each(|id| bury(&mut bench, id));
-    let ids: &[&[u8]] = &[b"c", b"a", b"b"];
-    bench.check(1, Request::Redrive(redrive("q", Which::Ids(ids))), &["1:3"]);
-    bench.check(1, peek("q", 9), &["1:c a b"]);
-}
-
-#[test]
-fn kept_attempts_leave_one_more_and_others_begin_anew() {
-    for keep_attempts in [false, true] {
-        let mut bench = Bench::new();
-        let mut add = job("q", "a", 0);
-        (add.attempts, add.ttl_ms) = (Some(2), Some(5));
-        bench.add(add);
-        // Both attempts are used up: the second lease in a row that ends so waits for the backoff.
-        for (at_ms, number) in [(0, 1), (100, 2)] {
-            bench.at(at_ms);
-            let expect_events = format!("1:a#{number}");
-            bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &[&expect_events]);
-            bench.sent(1);
-        }
-        bench.at(200);
-        bench.check(1, get("q", "a"), &["1:dead due 0 attempt 2 timeout"]);
-        bench.check(1, Request::Redrive(Redrive { keep_attempts, ..redrive("q", ALL) }), &["1:1"]);
-        // Delivered once, it never expires, and its row of unanswered leases has ended.
-        bench.at(1_000);
-        let first = if keep_attempts { 3 } else { 1 };
-        bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &[&format!("1:a#{first}")]);
-        bench.sent(1);
-        bench.nack(1, "a", |nack| nack.when = Some(When::In(1)));
-        let left = if keep_attempts { "dead" } else { "delayed" };
-        bench.expect_events(&["1:1"]);
-        bench.check(1, len("q", State::Dead), &[if left == "dead" { "1:1" } else { "1:0" }]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What was wrong once, each with its story.
 
 use delayd::engine::Outcome;
-use delayd::engine::model::request::{Request, Side, State, Wait};
+use delayd::engine::model::request::{Request, Side, State, Taken, Wait};
 use delayd::ids::Db;
 
 use crate::bench::*;
@@ -140,27 +140,6 @@ fn a_bound_lease_outlives_the_memory_of_its_job() {
     bench.expect_events(&[]);
 }
 
-/// NACK ERROR's text and the count of leases that ran out in a row were left out of the fact that
-/// puts a popped job back.
-#[test]
-fn a_popped_job_that_goes_back_keeps_its_history() {
-    let mut bench = Bench::new();
-    bench.add(job("q", "a", 0));
-    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
-    bench.nack(1, "a", |nack| (nack.uncounted, nack.error) = (true, Some(&b"no"[..])));
-    bench.sent(1);
-    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
-    bench.sent(1);
-    bench.at(100);
-    bench.take_events();
-    bench.check(2, pop(Q, Wait::No), &["2:a"]);
-    bench.unsent(2);
-    bench.check(1, get("q", "a"), &["1:ready due 0 attempt 1 'no'"]);
-    bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &["1:a#2"]);
-    bench.at(200);
-    bench.check(1, get("q", "a"), &["1:delayed due 1200 attempt 2 'no'"]);
-}
-
 /// A transaction that added thousands of far jobs and then asked for STATS got `Again` in its
 /// middle, though everything had been prepared before it began.
 #[test]
@@ -204,4 +183,68 @@ fn exists_counts_all_queues_at_one_instant() {
     bench.at_ms = 10;
     let queues: &[&[u8]] = &[b"to", b"from", b"to", b"nothing"];
     bench.check(1, Request::Exists { db: Db(0), queues }, &["9:body", "1:3"]);
+}
+
+/// Two replies of a pipeline stood behind each other, and the peer went away between them: what the
+/// first handed over is gone with it, what the second did comes back.
+#[test]
+fn of_a_pipeline_only_what_began_to_leave_is_gone() {
+    let mut bench = Bench::new();
+    for id in ["a", "b", "c", "d"] {
+        bench.add(job("q", id, 0));
+    }
+    bench.check(1, pop(Q, Wait::No), &["1:a"]);
+    bench.check(1, pop(Q, Wait::No), &["1:b"]);
+    bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &["1:c#1"]);
+    bench.sent_first(1, 1);
+    bench.unsent(1);
+    bench.check(2, peek("q", 9), &["2:b c d"]);
+    assert_eq!(bench.stats("q").totals.delivered, 1);
+}
+
+/// NACK ERROR's text and the count of leases that ran out in a row were left out of the fact that
+/// puts a popped job back.
+#[test]
+fn a_popped_job_that_goes_back_keeps_its_history() {
+    let mut bench = Bench::new();
+    bench.add(job("q", "a", 0));
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+    bench.nack(1, "a", |nack| (nack.uncounted, nack.error) = (true, Some(&b"no"[..])));
+    bench.sent(1);
+    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
+    bench.sent(1);
+    bench.at(100);
+    bench.take_events();
+    bench.check(2, pop(Q, Wait::No), &["2:a"]);
+    bench.unsent(2);
+    bench.check(1, get("q", "a"), &["1:ready due 0 attempt 1 'no'"]);
+    bench.check(1, Request::Reserve(reserve(Q, Wait::No, 1)), &["1:a#2"]);
+    bench.at(200);
+    bench.check(1, get("q", "a"), &["1:delayed due 1200 attempt 2 'no'"]);
+}
+
+#[test]
+fn a_pop_that_never_left_goes_back_to_its_old_place() {
+    let mut bench = Bench::new();
+    for id in ["a", "b", "c"] {
+        let mut add = job("q", id, 0);
+        add.unique_ms = 1_000;
+        bench.add(add);
+    }
+    bench.check(1, pop(Q, Wait::No), &["1:a"]);
+    bench.unsent(1);
+    bench.check(2, peek("q", 9), &["2:a b c"]);
+    bench.check(2, pop(Q, Wait::No), &["2:a"]);
+    // Its id was used again, or the queue is another: then the pop stands.
+    let mut again = job("q", "a", 0);
+    again.taken = Taken::Replace;
+    bench.add(again);
+    bench.unsent(2);
+    bench.check(3, peek("q", 9), &["3:b c a"]);
+    bench.check(3, pop(Q, Wait::No), &["3:b"]);
+    bench.ask(9, remove(Q));
+    bench.add(job("q", "new", 0));
+    bench.expect_events(&["9:1"]);
+    bench.unsent(3);
+    bench.check(4, peek("q", 9), &["4:new"]);
 }

@@ -1,13 +1,12 @@
 //! Transactions: at one instant, to the end or not at all.
 
 use delayd::engine::model::queue_settings::{QueueSettings, Side};
-use delayd::engine::model::request::{Direction, Push, Request, State, Taken, Wait, When, Which};
+use delayd::engine::model::request::{Request, State, Wait, Which};
 use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::limits::{TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX};
 
 use crate::bench::*;
 
-const LEFT: Side = Side::Left;
 const RIGHT: Side = Side::Right;
 
 fn full(max: u64) -> QueueSettings {
@@ -18,93 +17,12 @@ fn set(name: &'static str, changes: QueueSettings) -> Request<'static> {
     Request::Configure { queue: queue(name), changes: Box::new(changes) }
 }
 
-fn pause(name: &'static str, direction: Direction) -> Request<'static> {
-    Request::Pause { queue: queue(name), direction, for_ms: None }
-}
-
-fn resume(name: &'static str) -> Request<'static> {
-    Request::Resume { queue: queue(name), direction: Direction::All }
-}
-
 fn add(id: &'static str) -> Request<'static> {
     Request::Add(job("q", id, 0))
 }
 
 fn pop_q() -> Request<'static> {
     pop(Q, Wait::Forever)
-}
-
-/// 5,000 jobs were overdue; up to 128 fell due before each command, and were counted twice.
-#[test]
-fn nothing_falls_due_between_its_commands() {
-    let mut bench = Bench::new();
-    for _ in 0..5_000 {
-        let mut add = job("q", "", 10);
-        add.id = None;
-        bench.add(add);
-    }
-    bench.at_ms = 10;
-    let counts = [len("q", State::Delayed), len("q", State::Ready)];
-    for _ in 0..3 {
-        bench.transact(1, &counts);
-        let expect_events = bench.take_events();
-        let sum: u64 = expect_events.iter().map(|said| said[2..].parse::<u64>().unwrap()).sum();
-        assert_eq!(sum, 5_000, "{expect_events:?}");
-    }
-    // Of a job whose time has come somebody sees one state.
-    let states = [State::Ready, State::Delayed].map(Some);
-    let looks = states.map(|state| Request::Peek { queue: queue("q"), state, count: 10_000 });
-    bench.transact(1, &looks);
-    let expect_events = bench.take_events();
-    let mut ids: Vec<&str> = expect_events.iter().flat_map(|said| said[2..].split(' ')).collect();
-    let seen = ids.len();
-    ids.sort_unstable();
-    ids.dedup();
-    assert_eq!((seen, ids.len()), (5_000, 5_000));
-}
-
-/// A lease that ends now, a pause that ends now, a job that falls due now: before it, not within.
-#[test]
-fn what_is_due_at_its_instant_has_happened_before() {
-    let mut bench = Bench::new();
-    bench.add(job("q", "leased", 0));
-    bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));
-    bench.add(job("q", "due", 100));
-    bench.take_events();
-    bench.at_ms = 100;
-    let counts = State::ALL.map(|state| len("q", state));
-    bench.transact(1, &counts);
-    bench.expect_events(&["1:0", "1:2", "1:0", "1:0"]);
-    // Whoever waits for it has it before the transaction begins.
-    bench.ask(2, Request::Reserve(reserve(&[b"r"], Wait::Forever, 1)));
-    bench.add(job("r", "first", 50));
-    bench.at_ms = 150;
-    bench.transact(1, &[pop(&[b"r"], Wait::No), len("r", State::Leased)]);
-    bench.expect_events(&["2:first#1", "1:nil", "1:1"]);
-}
-
-/// `LPOP src; RPUSH dst`: the job was popped and the push refused, so it was lost.
-#[test]
-fn a_queue_that_takes_no_jobs_refuses_the_whole() {
-    let moving = [pop_q(), push("dst", RIGHT, &[b"x"])];
-    let mut bench = Bench::new();
-    bench.add(job("q", "a", 0));
-    bench.ask(9, push("dst", RIGHT, &[b"there"]));
-    bench.ask(9, set("dst", full(1)));
-    let refusal = bench.refusal(1, &moving);
-    assert_eq!(refusal, "FULL queue 'dst' has 1 delayed, ready and leased jobs; its max-jobs is 1");
-    bench.ask(9, set("dst", full(2)));
-    bench.ask(9, pause("dst", Direction::In));
-    assert!(bench.refusal(1, &moving).starts_with("PAUSED queue 'dst'"));
-    bench.take_events();
-    // What the transaction itself opens is open.
-    bench.transact(1, &[resume("dst"), moving[0].clone(), moving[1].clone()]);
-    bench.expect_events(&["1:ok", "1:a", "1:2"]);
-    // What it closes is closed.
-    assert!(
-        bench.refusal(1, &[pause("dst", Direction::In), moving[1].clone()]).starts_with("PAUSED")
-    );
-    assert!(bench.refusal(1, &[set("dst", full(2)), moving[1].clone()]).starts_with("FULL"));
 }
 
 /// How many places there are is counted over the whole transaction.
@@ -146,45 +64,6 @@ fn places_are_counted_from_command_to_command() {
     bench.take_events();
     bench.transact(1, &[ack, add("x")]);
     bench.expect_events(&["1:1", "1:x"]);
-}
-
-#[test]
-fn an_id_that_is_taken_takes_no_place() {
-    let mut bench = Bench::new();
-    bench.ask(9, set("q", full(1)));
-    bench.add(job("q", "a", 0));
-    bench.take_events();
-    let of =
-        |taken| Request::Add(delayd::engine::model::request::Add { taken, ..job("q", "a", 0) });
-    bench.transact(1, &[of(Taken::Keep), of(Taken::Refuse), of(Taken::Replace)]);
-    bench.expect_events(&["1:nil", "1:EXISTS", "1:a"]);
-    assert!(
-        bench.refusal(1, &[delete("q", &[b"a"]), add("b"), of(Taken::Keep)]).starts_with("FULL")
-    );
-}
-
-/// A move finds room in its destination or the transaction does not begin; of nothing there is none
-/// to find.
-#[test]
-fn a_move_is_refused_before() {
-    let mut bench = Bench::new();
-    bench.ask(9, set("r", full(1)));
-    bench.ask(9, push("r", RIGHT, &[b"there"]));
-    bench.take_events();
-    let moving = || rotate("q", "r", (LEFT, RIGHT), Wait::No);
-    bench.transact(1, &[moving()]);
-    bench.expect_events(&["1:nil"]);
-    bench.ask(9, push("q", RIGHT, &[b"x"]));
-    assert!(bench.refusal(1, &[moving()]).starts_with("FULL"));
-    bench.take_events();
-    bench.transact(1, &[moving_round("r"), list_pop(&[b"r"], LEFT, 1, Wait::No), moving()]);
-    bench.expect_events(&["1:there", "1:there", "1:x"]);
-    bench.ask(9, pause("r", Direction::In));
-    assert!(bench.refusal(1, &[moving_round("r")]).starts_with("PAUSED"));
-}
-
-fn moving_round(name: &'static str) -> Request<'static> {
-    rotate(name, name, (LEFT, RIGHT), Wait::No)
 }
 
 /// Memory is looked at for all that is added, whatever is freed: as in Redis.
@@ -245,33 +124,6 @@ fn without_room_in_the_journal_nothing_is_done() {
     let many = [Request::Reserve(reserve(&[b"none"], Wait::No, 10_000)), pop_q()];
     bench.transact(1, &many);
     bench.expect_events(&["1:nil", "1:b"]);
-}
-
-/// `LRANGE; DEL` of 10 MB read all and deleted nothing; of a range that is too long it would have
-/// answered an error and deleted all.
-#[test]
-fn it_reads_and_deletes_ten_megabytes_or_nothing() {
-    let mut bench = Bench::new();
-    let body = vec![b'x'; 1_000];
-    let bodies: Vec<&[u8]> = vec![&body; 10_000];
-    bench.ask(9, push("q", RIGHT, &bodies));
-    bench.take_events();
-    let begun = bench.transact(1, &[list("q"), remove(Q)]);
-    let Begun::Begun(needs) = begun else { panic!("{begun:?}") };
-    assert!(needs.reply_bytes < 10_300_000, "{needs:?}");
-    let expect_events = bench.take_events();
-    assert_eq!((expect_events[0].len(), &*expect_events[1]), (2 + 10_000 * 1_001 - 1, "1:1"));
-
-    let large = vec![b'x'; 2_000];
-    let bodies: Vec<&[u8]> = vec![&large; 9_000];
-    bench.ask(9, push("q", RIGHT, &bodies));
-    bench.take_events();
-    let refusal = bench.refusal(1, &[list("q"), remove(Q)]);
-    assert!(refusal.contains("more than 16777216 bytes"), "{refusal}");
-    let part = Request::Range { queue: queue("q"), start: 0, stop: 4_999 };
-    assert!(matches!(bench.transact(1, &[part, remove(Q)]), Begun::Begun(_)));
-    bench.take_events();
-    bench.check(1, len("q", State::Ready), &["1:0"]);
 }
 
 /// What it would answer and what it would look at, as of its beginning, with what it adds itself.
@@ -399,44 +251,4 @@ fn what_redrive_and_nack_bring_counts_for_what_is_read() {
     assert!(matches!(bench.transact(1, &all[..5]), Begun::Begun(_)));
     let expect_events = bench.take_events();
     assert_eq!(expect_events, ["1:1", "1:4", "1:a", "1:b", "1:c"]);
-}
-
-/// A request that is queued is looked at by itself.
-#[test]
-fn a_request_is_looked_at_when_it_is_queued() {
-    let mut bench = Bench::with(|settings| settings.memory_bytes_max = 20_000);
-    bench.ask(9, set("q", full(1)));
-    let check = |bench: &Bench, request: &Request<'_>, limits| {
-        let refused = bench.engine.check_queued(bench.now(), request, limits).err();
-        refused.map(|error| error.to_string().split(' ').next().unwrap_or_default().to_owned())
-    };
-    assert_eq!(check(&bench, &add("a"), true), None);
-    bench.add(job("q", "a", 0));
-    assert_eq!(check(&bench, &add("b"), true).as_deref(), Some("FULL"));
-    assert_eq!(check(&bench, &add("b"), false), None);
-    assert_eq!(check(&bench, &add("a"), true), None, "it will be told that it EXISTS");
-    let body = vec![b'x'; 20_000];
-    let bodies: [&[u8]; 1] = [&body];
-    assert_eq!(check(&bench, &push("r", RIGHT, &bodies), true).as_deref(), Some("OOM"));
-    bench.flow(Flow::Running { room: Room::of(0, 100) });
-    assert_eq!(check(&bench, &push("r", RIGHT, &[b"x"]), true).as_deref(), Some("MISCONF"));
-    assert_eq!(check(&bench, &pop_q(), true).as_deref(), Some("MISCONF"));
-    assert_eq!(check(&bench, &delete("q", &[b"a"]), true), None);
-    assert_eq!(check(&bench, &len("q", State::Ready), true), None);
-}
-
-#[test]
-fn waiters_are_served_behind_it() {
-    let mut bench = Bench::new();
-    bench.ask(2, pop_q());
-    bench.transact(1, &[add("a"), add("b"), pop_q(), len("q", State::Ready)]);
-    bench.expect_events(&["1:a", "1:b", "1:a", "1:1", "2:b"]);
-    // A push that is not to make a queue makes none.
-    let pushx = Push { queue: queue("none"), bodies: &[b"x"], side: LEFT, only_existing: true };
-    bench.transact(1, &[Request::Push(pushx), rename("none", "other"), reschedule("q", "b", 5)]);
-    bench.expect_events(&["1:0", "1:ERR", "1:0"]);
-    let far =
-        delayd::engine::model::request::Add { when: When::In(u64::MAX), ..job("q", "far", 0) };
-    bench.transact(1, &[Request::Add(far)]);
-    bench.expect_events(&["1:ERR"]);
 }

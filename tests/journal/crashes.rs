@@ -41,69 +41,6 @@ fn histories_of_many_lives() {
 }
 
 #[test]
-fn a_crash_at_every_operation() {
-    for seed in seeds(2) {
-        for operation in 0.. {
-            let _telltale = Telltale(format!("DELAYD_SEED={seed}, operation {operation}"));
-            let mut history = History::new(seed);
-            history.storage.fail_after(operation, Fault::Death);
-            live(&mut history, 60);
-            if history.storage.operations() <= operation {
-                assert!(operation > 50, "the history is long enough");
-                break;
-            }
-            let mut rng = SmallRng::seed_from_u64(seed ^ operation << 32);
-            history.storage = history.storage.crash(&mut rng);
-            // Death at every operation of the opening, too.
-            for second in 0.. {
-                let mut again = history.copy();
-                again.storage = history.storage.kill();
-                again.storage.fail_after(second, Fault::Death);
-                live(&mut again, 1);
-                let died = again.storage.operations() > second;
-                again.storage = again.storage.crash(&mut rng);
-                again.open().unwrap();
-                if !died || second > 8 {
-                    break;
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn a_cut_at_every_index_with_a_crash_at_every_operation_of_it() {
-    for (seed, index) in seeds(3).flat_map(|seed| (0..30).map(move |index| (seed, index))) {
-        for operation in 0.. {
-            let _telltale =
-                Telltale(format!("DELAYD_SEED={seed}, index {index}, operation {operation}"));
-            let mut history = History::new(seed);
-            let mut log = history.open().unwrap();
-            let batches: Vec<_> = (0..30).map(|_| history.maker.any()).collect();
-            append(&mut log, &batches[..15]).unwrap();
-            log.sync().unwrap();
-            append(&mut log, &batches[15..]).unwrap();
-            history.storage.fail_after(operation, Fault::Death);
-            let cut = log.cut_after(Index(index)).is_ok();
-            let died = history.storage.operations();
-            let mut rng = SmallRng::seed_from_u64(seed ^ operation << 32 ^ index << 48);
-            let storage = history.storage.crash(&mut rng);
-            let (_, _, read) = start(&storage, Index(0)).unwrap();
-            let was_cut = read[..] == batches[..index as usize];
-            if cut {
-                assert!(was_cut, "cut after {index}, {} are there", read.len());
-            } else {
-                let uncut = read.len() >= 15 && read[..] == batches[..read.len()];
-                assert!(was_cut || uncut, "{} are there", read.len());
-            }
-            if cut || died <= operation {
-                break;
-            }
-        }
-    }
-}
-
-#[test]
 fn cut_batches_do_not_come_back_with_the_segments_they_were_in() {
     for seed in seeds(60) {
         let _telltale = Telltale(format!("DELAYD_SEED={seed}"));

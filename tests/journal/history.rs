@@ -30,13 +30,6 @@ impl History {
         History { storage, maker, after, batches: Vec::new(), synced, first: 1, cutting: None }
     }
 
-    /// The same history on no storage yet: what is done with one is not done to the other.
-    pub fn copy(&self) -> History {
-        let History { after, synced, first, cutting, .. } = *self;
-        let (storage, batches) = (Lossy::new(), self.batches.clone());
-        History { storage, maker: self.maker.clone(), after, batches, synced, first, cutting }
-    }
-
     /// Opens the log; checks that it holds what it must and nothing else.
     pub fn open(&mut self) -> Result<Log<Lossy>, JournalError> {
         let short = self.maker.rng.random_range(0..3) * 700;
