@@ -1,5 +1,5 @@
 //! What must hold of the framer for any input whatever. The fuzzer runs it on inputs it makes up,
-//! `tests/framer.rs` on those kept in `corpus/framer` and on random ones.
+//! `tests/requests/framer.rs` on those kept in `corpus/framer` and on random ones.
 
 use bytes::{Buf, BytesMut};
 use delayd::resp::{Arg, Frame, FrameLimits, Framer, LINE_BYTES_MAX};

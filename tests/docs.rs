@@ -1,5 +1,8 @@
 //! The written reference is what the tables say. `make docs` writes it anew.
 
+#[path = "docs/deploy.rs"]
+mod deploy;
+
 use std::path::Path;
 
 #[test]

@@ -1,4 +1,5 @@
-//! The journal over a storage that loses, tears and reorders what was not synced, and over a disk.
+//! The journal over a storage that loses, tears and reorders what was not synced, and over a disk; the tools
+//! that look at one and mend it, and the journals of earlier versions.
 //!
 //! `DELAYD_SEED=17 cargo test --test journal` runs one seed again, `DELAYD_CASES=5000` as many.
 
@@ -6,6 +7,8 @@
 
 #[path = "journal/batches.rs"]
 mod batches;
+#[path = "journal/clock.rs"]
+mod clock;
 #[path = "journal/crashes.rs"]
 mod crashes;
 #[path = "journal/damage.rs"]
@@ -20,7 +23,13 @@ mod history;
 mod lossy;
 #[path = "journal/plain.rs"]
 mod plain;
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/seeds.rs"]
 mod seeds;
 #[path = "journal/tails.rs"]
 mod tails;
+#[path = "journal/tools.rs"]
+mod tools;
+#[path = "upgrade/mod.rs"]
+mod upgrade;

@@ -2,8 +2,14 @@
 //!
 //! `DELAYD_SEED=17 cargo test --test simulation` runs one seed again, `DELAYD_CASES=5000` as many.
 
+#![allow(clippy::single_range_in_vec_init, reason = "a part of a file is one range")]
+
 #[path = "simulation/auditor.rs"]
 mod auditor;
+#[path = "base/mod.rs"]
+mod base;
+#[path = "crash/mod.rs"]
+mod crash;
 #[path = "simulation/decide.rs"]
 mod decide;
 #[path = "simulation/facts.rs"]
@@ -16,6 +22,9 @@ mod journal;
 mod lists;
 #[path = "simulation/look.rs"]
 mod look;
+#[path = "journal/lossy.rs"]
+#[allow(dead_code, reason = "the journal's own")]
+mod lossy;
 #[path = "simulation/model.rs"]
 mod model;
 #[path = "simulation/moves.rs"]

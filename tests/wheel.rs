@@ -6,10 +6,12 @@ mod bench;
 mod lists;
 #[path = "wheel/model.rs"]
 mod model;
+#[path = "support/seeds.rs"]
+mod seeds;
 
 use delayd::time::Millis;
 use delayd::wheel::{Peek, Timers, Wheel};
-use model::{Pair, seeds};
+use model::{Pair, each_seed};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -152,7 +154,7 @@ fn random_run(rng: &mut SmallRng) {
 
 #[test]
 fn random_runs_agree_with_the_model() {
-    seeds(400, random_run);
+    each_seed(400, random_run);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! A run of the simulation during which base files are written, loaded and gone on from.
 
-use std::collections::BTreeMap;
-
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::request::{Add, QueueName, Request, State, Taken, When};
 use delayd::engine::{Engine, Facts, Loader, Outcome, Settings, Turn};
@@ -10,51 +8,11 @@ use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::damage;
 use crate::auditor::Input;
-use crate::damage;
+use crate::seeds::Seen;
 use crate::trace::{Recorder, Said, keep, keep_list};
 use crate::world::World;
-
-/// What happened in the runs, so that those that test nothing are noticed.
-#[derive(Default, Debug)]
-pub struct Seen(BTreeMap<String, u64>);
-
-impl Seen {
-    fn note(&mut self, what: impl Into<String>, count: u64) {
-        *self.0.entry(what.into()).or_default() += count;
-    }
-
-    pub fn add(&mut self, other: &Seen) {
-        other.0.iter().for_each(|(what, count)| self.note(what.clone(), *count));
-    }
-
-    /// Panics if something that matters never happened.
-    pub fn check(&self) {
-        let happens = [
-            "abandoned",
-            "turns while writing",
-            "delayed",
-            "ready",
-            "leased",
-            "dead",
-            "policies forgotten while writing",
-            "queues removed while writing",
-            "queues forgotten while writing",
-            "flushed while writing",
-            "redriven while writing",
-            "purged while writing",
-            "renamed while writing",
-            "renamed over another while writing",
-            "unleased while writing",
-            "unpopped while writing",
-            "calm",
-            "of a replica",
-        ];
-        for what in happens {
-            assert!(self.0.get(what).is_some_and(|count| *count > 0), "{what} never happened");
-        }
-    }
-}
 
 pub struct History {
     seed: u64,
@@ -196,7 +154,7 @@ impl History {
         self.engine().abandon_base();
         assert!(!self.engine().is_base_running());
         assert_eq!(self.engine().base_output().capacity(), 0, "memory of an abandoned base file");
-        seen.note("abandoned", 1);
+        seen.note("abandoned");
     }
 
     fn begin(&mut self, seen: &mut Seen) -> Moment {
@@ -209,12 +167,12 @@ impl History {
             self.world.end_turn();
             // A replica has not freed what was removed.
             memory = (!self.by_replica).then(|| self.world.engine.memory_bytes());
-            seen.note("calm", 1);
+            seen.note("calm");
         }
-        seen.note("of a replica", self.by_replica.into());
+        seen.count("of a replica", self.by_replica.into());
         let counts = self.world.engine.job_counts();
         let states = ["delayed", "ready", "leased", "dead"];
-        states.iter().zip(counts).for_each(|(state, count)| seen.note(*state, count));
+        states.iter().zip(counts).for_each(|(state, count)| seen.count(state, count));
         let (digest, bytes) = (self.engine().digest(), self.engine().base_bytes());
         assert_eq!(bytes, self.other().base_bytes(), "it follows from the facts");
         self.engine().begin_base();
@@ -249,7 +207,7 @@ impl History {
         }
         self.logs = false;
         assert!(!self.engine().is_base_running());
-        seen.note("turns while writing", self.log.len() as u64);
+        seen.count("turns while writing", self.log.len() as u64);
         self.log.iter().for_each(|entry| note_facts(&entry.facts, seen));
         images
     }
@@ -368,6 +326,6 @@ fn note_facts(facts: &Facts, seen: &mut Seen) {
             Fact::Unpopped { .. } => "unpopped while writing",
             _ => continue,
         };
-        seen.note(what, 1);
+        seen.note(what);
     }
 }

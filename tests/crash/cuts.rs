@@ -16,9 +16,9 @@ use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::point::Point;
+use super::run::{OPTIONS, Pace, Run};
 use crate::lossy::{Fault, Lossy};
-use crate::point::Point;
-use crate::run::{OPTIONS, Pace, Run};
 use crate::seeds::{Seen, Telltale, for_each_seed};
 use crate::trace::Recorder;
 

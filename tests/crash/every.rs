@@ -6,9 +6,9 @@ use delayd::journal::recovery::{Progress, recover};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::cuts::Desk;
+use super::cuts::Desk;
+use super::run::{OPTIONS, Pace, Run};
 use crate::lossy::Fault;
-use crate::run::{OPTIONS, Pace, Run};
 use crate::seeds::{Seen, Telltale, for_each_seed};
 
 /// A short life of this seed with a fault at an operation.

@@ -3,10 +3,10 @@
 //! | | what | here | elsewhere |
 //! |---|---|---|---|
 //! | 1 | `apply` is total and depends on state and fact alone | `apply_depends_on_state_and_fact_alone` | the replica of every run in `tests/simulation.rs` |
-//! | 2 | facts state results | `facts_state_results` | the second start, with all settings different, after every crash in `tests/crash.rs` |
+//! | 2 | facts state results | `facts_state_results` | the second start, with all settings different, after every crash in `tests/crash` |
 //! | 3 | no gaps; an index applied twice changes nothing | `batches_that_do_not_follow_are_void` | `tests/journal/tails.rs`, `tests/journal/damage.rs` for what is on a disk |
 //! | 4 | replies pass one gate, at committed | | `src/server/outbox/gate.rs`, `src/server/outbox/mod.rs` |
-//! | 5 | the digest is equal live, recovered and in a replica | `digests_depend_on_neither_way_nor_layout` | `tests/base.rs`, `tests/crash.rs` |
+//! | 5 | the digest is equal live, recovered and in a replica | `digests_depend_on_neither_way_nor_layout` | `tests/base`, `tests/crash` |
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::picture;
+use super::run::OPTIONS;
+use super::start::other_settings;
 use crate::lossy::Lossy;
-use crate::picture;
-use crate::run::OPTIONS;
 use crate::seeds::for_each_seed;
-use crate::start::other_settings;
 use crate::world::World;
 
 /// A run of the simulation as batches.

@@ -3,7 +3,7 @@
 use delayd::engine::Engine;
 use delayd::time::Micros;
 
-use crate::picture::Shown;
+use super::picture::Shown;
 
 /// What was true after a batch.
 #[derive(Clone, Debug)]

@@ -16,9 +16,9 @@ use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::picture;
+use super::point::{Calm, Point};
 use crate::lossy::{Fault, Lossy};
-use crate::picture;
-use crate::point::{Calm, Point};
 use crate::seeds::Seen;
 use crate::world::World;
 

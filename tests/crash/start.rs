@@ -11,10 +11,10 @@ use delayd::time::Micros;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
+use super::picture::{self, Shown};
+use super::point::Point;
+use super::run::{OPTIONS, Run};
 use crate::lossy::{Fault, Lossy};
-use crate::picture::{self, Shown};
-use crate::point::Point;
-use crate::run::{OPTIONS, Run};
 use crate::seeds::Seen;
 use crate::world::{Record, World};
 

@@ -1,27 +1,11 @@
 //! The real storage.
 
 use crate::batches::{Maker, append, start};
+use crate::program::Folder;
 use delayd::ids::Index;
 use delayd::journal::{Disk, File, JournalError, Storage};
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("delayd-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 #[test]
 fn a_log_on_a_disk() {
@@ -78,12 +62,12 @@ fn one_server_per_folder() {
 #[test]
 fn what_cannot_be_used_is_named() {
     let folder = Folder::new("file");
-    std::fs::write(&folder.0, "a file").unwrap();
-    let error = Disk::open(&folder.0.join("journal")).err().unwrap().to_string();
+    let file = folder.0.join("file");
+    std::fs::write(&file, "a file").unwrap();
+    let error = Disk::open(&file.join("journal")).err().unwrap().to_string();
     assert!(error.contains("journal: cannot create the folder: "), "{error}");
     let missing = Disk::open_read_only(&PathBuf::from("/nonexistent/journal"));
     assert!(missing.err().unwrap().to_string().contains("/nonexistent/journal: cannot read"));
-    std::fs::remove_file(&folder.0).unwrap();
 }
 
 #[test]

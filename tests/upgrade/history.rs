@@ -1,6 +1,6 @@
 //! A history in which every fact and every image occurs.
 
-use crate::desk::{Desk, add, name, reserve};
+use super::desk::{Desk, add, name, reserve};
 use delayd::engine::Facts;
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::policy::{Backoff, Steps};

@@ -1,6 +1,6 @@
 //! Chunk lists against a `VecDeque`.
 
-use crate::model::seeds;
+use crate::model::each_seed;
 use delayd::wheel::list::{CHUNK_KEYS, Chunks, Key, List, Place};
 use rand::Rng;
 use std::collections::VecDeque;
@@ -66,7 +66,7 @@ impl Lists {
 
 #[test]
 fn random_runs_agree_with_a_deque() {
-    seeds(300, |rng| {
+    each_seed(300, |rng| {
         let count = rng.random_range(1..4);
         let mut lists = Lists {
             chunks: Chunks::new(),

@@ -1,5 +1,6 @@
 //! Wheels beside their model, a `BTreeMap` of (due time, sequence): every answer is compared.
 
+use crate::seeds::for_each_seed;
 use delayd::time::Millis;
 use delayd::wheel::{Key, Peek, Timers, Wheel};
 use rand::rngs::SmallRng;
@@ -215,29 +216,7 @@ impl Pair {
     }
 }
 
-/// How often every case is multiplied: `DELAYD_CASES`, 1 if it is not set.
-pub fn cases(count: u64) -> u64 {
-    let scale = std::env::var("DELAYD_CASES").ok();
-    count * scale.map_or(1, |text| text.parse().expect("DELAYD_CASES is a number"))
-}
-
-/// Runs `case` with a generator for each of `count` seeds, or for the one in `DELAYD_SEED`; names
-/// the seed if it fails.
-pub fn seeds(count: u64, case: impl Fn(&mut SmallRng)) {
-    struct Named(u64);
-    impl Drop for Named {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!("to replay: DELAYD_SEED={}", self.0);
-            }
-        }
-    }
-    let run = |seed| {
-        let _named = Named(seed);
-        case(&mut SmallRng::seed_from_u64(seed));
-    };
-    match std::env::var("DELAYD_SEED") {
-        Ok(seed) => run(seed.parse().expect("DELAYD_SEED is a number")),
-        Err(_) => (0..cases(count)).for_each(run),
-    }
+/// Runs `case` with a generator for each of `count` seeds, or for the one in `DELAYD_SEED`.
+pub fn each_seed(count: u64, case: impl Fn(&mut SmallRng) + Sync) {
+    for_each_seed(count, |seed, _| case(&mut SmallRng::seed_from_u64(seed)));
 }

@@ -1,0 +1,20 @@
+//! The real program as a child process: its disk fails or is full, it is stopped, watched, given secrets.
+
+#[path = "support/disk.rs"]
+mod disk;
+#[path = "program/disk_failure.rs"]
+mod disk_failure;
+#[path = "program/disk_full.rs"]
+mod disk_full;
+#[path = "support/exposition.rs"]
+mod exposition;
+#[path = "support/http.rs"]
+mod http;
+#[path = "program/metrics.rs"]
+mod metrics;
+#[path = "support/program.rs"]
+mod program;
+#[path = "program/secrets.rs"]
+mod secrets;
+#[path = "program/standstill.rs"]
+mod standstill;

@@ -1,0 +1,64 @@
+//! What connections may cost: each option that bounds them, with real sockets.
+
+use crate::support::{Client, Running};
+use std::io::Write;
+use std::time::Duration;
+
+/// ECHOs of a megabyte each, sent without reading the replies.
+fn flood(client: &mut Client, count: usize) {
+    let body = "x".repeat(1 << 20);
+    let command = format!("*2\r\n$4\r\nECHO\r\n${}\r\n{body}\r\n", body.len());
+    for _ in 0..count {
+        // It may be closed by then.
+        if client.stream.write_all(command.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn unread_replies_above_the_hard_limit_close_at_once() {
+    let server = Running::start(&[("client-output-buffer-limit", "normal 100kb 0 0")]);
+    let mut greedy = server.connect();
+    flood(&mut greedy, 8);
+    server.wait_for("client_output_buffer_limit_disconnections:1");
+    server.wait_for("connected_clients:1");
+}
+
+#[test]
+fn unread_replies_above_the_soft_limit_close_when_that_lasts() {
+    let server = Running::start(&[("client-output-buffer-limit", "normal 0 100kb 1")]);
+    let mut reader = server.connect();
+    for _ in 0..4 {
+        flood(&mut reader, 1);
+        assert_eq!(reader.bulk().len(), 1 << 20);
+    }
+    // Until the server reads no more of it, having more to write than the kernel takes.
+    let mut greedy = server.connect();
+    greedy.stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    flood(&mut greedy, 64);
+    server.wait_for("client_output_buffer_limit_disconnections:1");
+    assert_eq!(reader.line_of("PING"), "+PONG");
+}
+
+/// The kernel's table of connections shows which timer runs: 02 is the one of keep-alive probes.
+#[test]
+fn silent_peers_are_probed() {
+    for (seconds, timer) in [("300", "02"), ("0", "00")] {
+        let server = Running::start(&[("tcp-keepalive", seconds)]);
+        let mut client = server.connect();
+        assert_eq!(client.line_of("PING"), "+PONG");
+        let (local, peer) = (server.address.port(), client.stream.local_addr().unwrap().port());
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let of_server = |line: &&str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let ends = |at: usize, port: u16| {
+                fields.get(at).is_some_and(|field| field.ends_with(&format!(":{port:04X}")))
+            };
+            ends(1, local) && ends(2, peer)
+        };
+        let line = table.lines().find(of_server).expect("the connection");
+        let shown = line.split_whitespace().nth(5).unwrap();
+        assert!(shown.starts_with(timer), "tcp-keepalive {seconds}: {line}");
+    }
+}

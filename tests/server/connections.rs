@@ -1,0 +1,176 @@
+//! The server as clients see it: raw sockets against a server in this process. Nothing here sleeps
+//! to wait; sockets are read with a time limit that only a failure reaches.
+
+use crate::support::{Client, LIMIT, Running};
+use std::net::TcpStream;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+fn wall_ms() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()
+}
+
+#[test]
+fn a_waiting_client_gets_a_job_when_it_is_due_and_never_before() {
+    let server = Running::start(&[]);
+    let (mut waiter, mut producer) = (server.connect(), server.connect());
+    for delay_ms in [1, 7, 50] {
+        waiter.command(&["DELAY.POP", "q", "0"]);
+        // Due at this ms at the earliest: the clock read by the server is not before ours.
+        let due_ms = wall_ms() + delay_ms;
+        producer.add("q", &delay_ms.to_string(), "body");
+        waiter.expect_job("q", "body");
+        assert!(wall_ms() >= due_ms, "early: {delay_ms} ms");
+    }
+}
+
+/// The connection closes and the job falls due in one turn or two: either way the job is not
+/// written to the closed one.
+#[test]
+fn a_client_that_left_while_waiting_gets_no_job() {
+    let server = Running::start(&[]);
+    let mut producer = server.connect();
+    for round in 0..200 {
+        let mut gone = server.connect();
+        gone.command(&["DELAY.POP", "q", "0"]);
+        server.wait_for("blocked_clients:1");
+        let mut next = server.connect();
+        next.command(&["DELAY.POP", "q", "0"]);
+        server.wait_for("blocked_clients:2");
+        drop(gone);
+        let body = format!("body {round}");
+        producer.add("q", "0", &body);
+        next.expect_job("q", &body);
+    }
+    assert!(producer.info().contains("jobs_ready:0\r\njobs_leased:0"));
+}
+
+#[test]
+fn who_holds_most_is_closed_when_clients_hold_too_much() {
+    let server = Running::start(&[("max-clients-memory", "1mb")]);
+    let mut watcher = server.connect();
+    // A part of a request, all of which has arrived when this returns.
+    let mut send_part = |announced: usize, sent: usize| {
+        let mut client = server.connect();
+        client.send(format!("*2\r\n$4\r\nECHO\r\n${announced}\r\n"));
+        client.send(vec![b'x'; sent]);
+        let start = Instant::now();
+        // The first 14 bytes and the header of the second argument count too.
+        let shown = format!("qbuf={} ", sent + 14 + 3 + announced.to_string().len());
+        loop {
+            watcher.command(&["CLIENT", "LIST"]);
+            if watcher.bulk().contains(&shown) {
+                break client;
+            }
+            assert!(start.elapsed() < LIMIT, "{shown} never came true");
+        }
+    };
+    let mut large = send_part(510_000, 500_000);
+    let mut small: Vec<Client> = (0..4).map(|_| send_part(130_000, 120_000)).collect();
+    // One more is too much; it is not the one that pays.
+    let _last = send_part(130_000, 120_000);
+    large.expect_end();
+    small[0].send(vec![b'x'; 10_000]);
+    small[0].send("\r\n");
+    assert_eq!(small[0].bulk().len(), 130_000);
+    assert_eq!(server.connect().line_of("PING"), "+PONG");
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    let server = Running::start(&[("maxclients", "2")]);
+    let (mut first, mut second) = (server.connect(), server.connect());
+    assert_eq!(first.line_of("PING"), "+PONG");
+    assert_eq!(second.line_of("PING"), "+PONG");
+    let mut third = server.connect();
+    third.expect("-ERR max number of clients reached\r\n");
+    third.expect_end();
+    drop(first);
+    let start = Instant::now();
+    // The place is free once the server has noticed.
+    while server.connect().line_of("PING") != "+PONG" {
+        assert!(start.elapsed() < LIMIT);
+    }
+}
+
+#[test]
+fn an_idle_client_is_closed_but_not_one_that_waits() {
+    let server = Running::start(&[("timeout", "1")]);
+    let (mut idle, mut waiter) = (server.connect(), server.connect());
+    waiter.command(&["DELAY.POP", "q", "0"]);
+    idle.expect_end();
+    server.connect().add("q", "0", "body");
+    waiter.expect_job("q", "body");
+}
+
+#[test]
+fn stopping_answers_what_runs_and_lets_waiting_clients_go() {
+    let mut server = Running::start(&[]);
+    let (mut waiter, mut other) = (server.connect(), server.connect());
+    waiter.command(&["DELAY.POP", "q", "0"]);
+    server.wait_for("blocked_clients:1");
+    assert_eq!(other.line_of("PING"), "+PONG");
+    server.stopper.stop();
+    waiter.expect_end();
+    other.expect_end();
+    server.join();
+    assert!(TcpStream::connect(server.address).is_err());
+}
+
+#[test]
+fn shutdown_stops_the_server() {
+    let mut server = Running::start(&[]);
+    let mut client = server.connect();
+    client.send("PING\r\nSHUTDOWN\r\n");
+    client.expect("+PONG\r\n");
+    client.expect_end();
+    server.join();
+}
+
+/// A hundred thousand jobs of one instant are swept in slices: whoever asks meanwhile is answered.
+#[test]
+fn a_herd_does_not_hold_up_a_ping() {
+    let server = Running::start(&[]);
+    let (mut producer, mut other) = (server.connect(), server.connect());
+    let due_ms = wall_ms() + 1_500;
+    let count = 100_000;
+    let command = format!("DELAY.ADD q @{due_ms} x\r\n");
+    for _ in 0..count / 1_000 {
+        producer.send(command.repeat(1_000));
+        (0..1_000).for_each(|_| drop(producer.bulk()));
+    }
+    let mut longest = Duration::ZERO;
+    while wall_ms() < due_ms + 300 {
+        let start = Instant::now();
+        assert_eq!(other.line_of("PING"), "+PONG");
+        longest = longest.max(start.elapsed());
+    }
+    // Far above a slice, far below the herd: this may run beside other tests.
+    assert!(longest < Duration::from_millis(500), "{longest:?}");
+    server.wait_for(&format!("jobs_ready:{count}"));
+}
+
+/// Nothing but the client's own limit wakes the server then.
+#[test]
+fn a_wait_for_replicas_ends_in_time() {
+    let server = Running::start(&[]);
+    let mut client = server.connect();
+    let mut other = server.connect();
+    let began = Instant::now();
+    for _ in 0..10 {
+        client.send("WAITAOF 0 1 20\r\nPING\r\n");
+        client.expect("*2\r\n:0\r\n:0\r\n+PONG\r\n");
+    }
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    // What happens once a second would have woken it, too, ten times too late.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    // One that is gone is forgotten, and one that is released goes on.
+    let mut leaving = server.connect();
+    leaving.send("WAITAOF 0 1 0\r\n");
+    client.send("WAITAOF 0 1 0\r\n");
+    server.wait_for("blocked_clients:2");
+    drop(leaving);
+    server.wait_for("blocked_clients:1");
+    assert_eq!(other.line_of("CLIENT UNBLOCK 1"), ":1");
+    client.expect("*2\r\n:0\r\n:0\r\n");
+    server.wait_for("blocked_clients:0");
+}
