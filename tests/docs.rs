@@ -1,9 +1,22 @@
-//! The written reference is what the tables say. `make docs` writes it anew.
+//! The written reference, and what is installed beside the server, are what the tables say. `make docs` writes both
+//! anew.
 
+#[path = "docs/completions.rs"]
+mod completions;
+#[path = "docs/conf.rs"]
+mod conf;
 #[path = "docs/deploy.rs"]
 mod deploy;
+#[path = "docs/help.rs"]
+mod help;
+#[path = "docs/man.rs"]
+mod man;
+#[path = "docs/sections.rs"]
+mod sections;
 
+use delayd::config::{Config, file};
 use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn the_reference_is_not_stale() {
@@ -115,4 +128,80 @@ fn the_metrics_of_the_reference_are_those_of_the_table() {
         return std::fs::write(&path, &want).expect("docs/metrics.md is written");
     }
     assert!(have == want, "docs/metrics.md is stale; make docs");
+}
+
+/// The configuration file, the manual pages and the completions that `make install` puts in their places.
+#[test]
+fn what_is_installed_is_made_from_the_tables() {
+    let (usage, tools) = help::calls();
+    assert!(tools.len() > 1, "{usage:?}");
+    for (name, want) in [
+        ("delayd.conf", conf::text()),
+        ("man/delayd.1", man::program(&usage, &tools)),
+        ("man/delayd.conf.5", man::file()),
+        ("completions/delayd.bash", completions::bash(&tools)),
+        ("completions/_delayd", completions::zsh(&tools)),
+        ("completions/delayd.fish", completions::fish(&tools)),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name);
+        if std::env::var_os("DELAYD_UPDATE").is_some() {
+            std::fs::write(&path, &want).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        let have = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(have == want, "deploy/{name} is stale; make docs");
+    }
+}
+
+/// Every option stands in `delayd.conf` once, and is what it is by default when its mark is removed.
+#[test]
+fn the_configuration_file_states_every_option_at_its_default() {
+    let text = conf::text();
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "lines fit on a screen");
+    let stated = text.lines().filter_map(|line| line.strip_prefix('#'));
+    let stated: Vec<Vec<String>> = stated
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()))
+        .map(|line| file::split(line).expect("it can be read"))
+        .collect();
+    let words: Vec<&str> = stated.iter().map(|words| words[0].as_str()).collect();
+    for spec in &delayd::config::options::OPTIONS {
+        assert_eq!(words.iter().filter(|word| **word == spec.word()).count(), 1, "{}", spec.word());
+    }
+    let mut config = Config::default();
+    for words in &stated {
+        config.set(&words[0], &words[1..]).expect("its default is taken");
+    }
+    assert_eq!(config.shown_all(), Config::default().shown_all());
+    assert_eq!(stated.len(), delayd::config::options::OPTIONS.len());
+}
+
+/// What bash offers for a line whose last word is to be completed.
+fn offered(line: &[&str]) -> Vec<String> {
+    let (_, tools) = help::calls();
+    let script = completions::bash(&tools)
+        + "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _delayd; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash")
+        .args(["-uc", &script, "bash"])
+        .args(line)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("bash runs");
+    assert!(output.status.success(), "{line:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_tools_options_and_values() {
+    assert_eq!(offered(&["delayd", "ch"]), ["check"]);
+    assert_eq!(offered(&["delayd", "--max-d"]), ["--max-delay"]);
+    assert_eq!(offered(&["delayd", "x.conf", "--appendfsync", ""]), ["always", "everysec", "no"]);
+    assert_eq!(offered(&["delayd", "--port", ""]), [""; 0]);
+    assert_eq!(offered(&["delayd", "--port", "7", "--protected-mode", "y"]), ["yes"]);
+    assert_eq!(offered(&["delayd", "--dir", "deplo"]), ["deploy"]);
+    assert_eq!(offered(&["delayd", "--aclfile", "Cargo.t"]), ["Cargo.toml"]);
+    assert_eq!(offered(&["delayd", "deploy/delayd.co"]), ["deploy/delayd.conf"]);
+    assert_eq!(offered(&["delayd", "check", "--lower"]), ["--lower-clock"]);
+    assert_eq!(offered(&["delayd", "check", "deploy", "--ye"]), ["--yes"]);
+    assert_eq!(offered(&["delayd", "dump", "deploy/m"]), ["deploy/man"]);
+    assert_eq!(offered(&["delayd", "dump", "--from", ""]), [""; 0]);
 }

@@ -1,0 +1,76 @@
+# delayd's completions, made from the table of its options; `make docs` writes them anew.
+
+_delayd_words() {
+    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$word")
+}
+
+# $1 is -f for files, -d for folders.
+_delayd_paths() {
+    compopt -o filenames 2>/dev/null
+    mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen "$1" -- "$word")
+}
+
+_delayd() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    COMPREPLY=()
+    case $((COMP_CWORD > 1)):${COMP_WORDS[1]}:$before in
+    1:check:*) if [[ $word == -* ]]; then _delayd_words "--repair --clock --lower-clock --yes --help"; else _delayd_paths -d; fi ;;
+    1:dump:--from) ;;
+    1:dump:--to) ;;
+    1:dump:*) if [[ $word == -* ]]; then _delayd_words "--from --to --base --help"; else _delayd_paths -d; fi ;;
+    *:--port) ;;
+    *:--bind) ;;
+    *:--protected-mode) _delayd_words "yes no" ;;
+    *:--tcp-backlog) ;;
+    *:--tcp-keepalive) ;;
+    *:--timeout) ;;
+    *:--maxclients) ;;
+    *:--metrics-port) ;;
+    *:--metrics-bind) ;;
+    *:--metrics-queues-max) ;;
+    *:--maxmemory) ;;
+    *:--max-body-size) ;;
+    *:--max-delay) ;;
+    *:--max-lease) ;;
+    *:--default-lease) ;;
+    *:--stats-retention) ;;
+    *:--max-clock-jump) ;;
+    *:--max-clients-memory) ;;
+    *:--proto-max-bulk-len) ;;
+    *:--client-query-buffer-limit) ;;
+    *:--client-output-buffer-limit) ;;
+    *:--slowlog-log-slower-than) ;;
+    *:--slowlog-max-len) ;;
+    *:--loglevel) _delayd_words "debug verbose notice warning" ;;
+    *:--log-format) _delayd_words "text json" ;;
+    *:--dir) _delayd_paths -d ;;
+    *:--dbfilename) _delayd_paths -f ;;
+    *:--appendonly) _delayd_words "yes no" ;;
+    *:--appendfsync) _delayd_words "always everysec no" ;;
+    *:--appenddirname) ;;
+    *:--journal-segment-size) ;;
+    *:--notify-keyspace-events) ;;
+    *:--requirepass) ;;
+    *:--aclfile) _delayd_paths -f ;;
+    *:--acl-pubsub-default) _delayd_words "resetchannels allchannels" ;;
+    *:--acllog-max-len) ;;
+    *:--unixsocket) _delayd_paths -f ;;
+    *:--unixsocketperm) ;;
+    *:--tls-port) ;;
+    *:--tls-cert-file) _delayd_paths -f ;;
+    *:--tls-key-file) _delayd_paths -f ;;
+    *:--tls-ca-cert-file) _delayd_paths -f ;;
+    *:--tls-ca-cert-dir) _delayd_paths -d ;;
+    *:--tls-auth-clients) _delayd_words "yes no optional" ;;
+    *:--tls-protocols) ;;
+    *:--tls-prefer-server-ciphers) _delayd_words "yes no" ;;
+    *:--tls-session-caching) _delayd_words "yes no" ;;
+    *:--tls-session-cache-size) ;;
+    1:*) _delayd_words "--port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size" ;;
+    *)
+        _delayd_words "check dump --port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --help --version"
+        [[ $word == -* ]] || _delayd_paths -f
+        ;;
+    esac
+}
+complete -F _delayd delayd
