@@ -1,17 +1,39 @@
 # docker build -t delayd .
 # docker run -p 127.0.0.1:9248:9248 -v delayd:/data delayd
+#
+# Options go behind the name of the image, or into a file that is mounted as /etc/delayd/delayd.conf:
+# docker run -p 127.0.0.1:9300:9300 -v delayd:/data delayd --port 9300 --requirepass a-long-secret
 
 ARG RUST_VERSION=1.95
 
-FROM rust:${RUST_VERSION}-slim-bookworm AS build
-WORKDIR /src
+FROM rust:${RUST_VERSION}-slim-bookworm AS toolchain
 # The allocator is built with make.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends make \
     && rm -rf /var/lib/apt/lists/*
-COPY . .
-RUN cargo build --locked --release \
-    && CARGO_TARGET_DIR=/rust-tests cargo build --locked --manifest-path redis-tests/rust/Cargo.toml
+
+FROM toolchain AS build
+ARG PROFILE=release
+WORKDIR /src
+# The dependencies alone, for a program that does nothing and has no benchmarks: they are built anew when Cargo.toml or
+# Cargo.lock is another one, not with every change of the source.
+COPY Cargo.toml Cargo.lock ./
+RUN mkdir src \
+    && echo 'fn main() {}' >src/main.rs \
+    && touch src/lib.rs \
+    && sed -i '/^\[\[bench\]\]/,/^harness/d' Cargo.toml \
+    && cargo build --locked --profile ${PROFILE} --bin delayd
+COPY Cargo.toml ./
+COPY benches benches
+COPY src src
+# What was just built is newer than the source.
+RUN touch src/main.rs src/lib.rs \
+    && cargo build --locked --profile ${PROFILE} --bin delayd \
+    && cp target/${PROFILE}/delayd /delayd
+
+FROM toolchain AS rust-tests
+COPY redis-tests/rust /src
+RUN CARGO_TARGET_DIR=/rust-tests cargo build --locked --manifest-path /src/Cargo.toml
 
 # The programs of redis-tests/, for `docker-compose --profile test`.
 FROM debian:bookworm-slim AS redis-tests
@@ -23,26 +45,26 @@ ENV DELAYD_CACHE=/cache DELAYD_RUST_TESTS=/rust-tests
 RUN /redis-tests/install --clients && rm -rf /var/lib/apt/lists/*
 COPY README.md /README.md
 COPY docs/clients.md /docs/clients.md
-COPY --from=build /rust-tests/debug/redis-rs /rust-tests/debug/consumer /rust-tests/
+COPY --from=rust-tests /rust-tests/debug/redis-rs /rust-tests/debug/consumer /rust-tests/
 CMD ["/redis-tests/run"]
 
 # The last stage is the one that is built by default.
 FROM debian:bookworm-slim AS delayd
-# redis-cli, for the health check and for whoever looks inside.
+# redis-cli, for whoever looks inside.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends redis-tools \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --no-create-home --shell /usr/sbin/nologin delayd \
-    && install -d -o delayd -g delayd /data
-COPY --from=build /src/target/release/delayd /usr/local/bin/delayd
+    && install -d -o delayd -g delayd /data \
+    && install -D -m 0644 /dev/null /etc/delayd/delayd.conf
+COPY deploy/docker/image.conf /etc/delayd/image.conf
+COPY deploy/docker/entrypoint /usr/local/bin/delayd-entrypoint
+COPY deploy/docker/health /usr/local/bin/delayd-health
+COPY --from=build /delayd /usr/local/bin/delayd
 USER delayd
 VOLUME /data
 WORKDIR /data
 EXPOSE 9248 9249
-HEALTHCHECK --interval=5s --timeout=2s --start-period=60s --retries=3 \
-    CMD ["sh", "-c", "[ \"$(redis-cli -p 9248 PING)\" = PONG ]"]
-ENTRYPOINT ["delayd"]
-# In a container every client comes from another machine, so the server listens on all addresses and
-# takes them. There is no password yet: whoever reaches the port may do everything. Publish it on
-# the loopback or a private network only.
-CMD ["--bind", "0.0.0.0", "--protected-mode", "no", "--dir", "/data"]
+# Loading a large journal is no failure, however long it takes within the start period.
+HEALTHCHECK --interval=5s --timeout=2s --start-period=10m --retries=3 CMD ["delayd-health"]
+ENTRYPOINT ["delayd-entrypoint"]

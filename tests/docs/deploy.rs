@@ -1,8 +1,11 @@
 //! The files under `deploy/`: dashboards and alerts ask for what there is.
 
+use delayd::config::options::Name;
+use delayd::config::{self, Config};
 use delayd::observe::metrics::families::{FAMILIES, Family, Kind};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 
 fn file(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -104,21 +107,54 @@ fn every_alert_asks_for_what_there_is_and_is_explained() {
     }
 }
 
-/// Compose, the unit and Prometheus speak of the same port, and of files that are there.
+/// The configuration files, compose and Prometheus speak of the same port, and of files that are there.
 #[test]
 fn the_files_fit_together() {
     let (compose, unit) = (file("docker-compose.yml"), file("deploy/delayd.service"));
-    assert!(compose.contains("--metrics-port 9249") && unit.contains("--metrics-port 9249"));
+    let metrics = |text: &str| text.lines().any(|line| line == "metrics-port 9249");
+    assert!(metrics(&file("deploy/delayd.conf")) && metrics(&file("deploy/docker/image.conf")));
     assert!(file("deploy/prometheus/prometheus.yml").contains(r#"["delayd:9249"]"#));
     for volume in compose.lines().filter_map(|line| line.trim().strip_prefix("- ./")) {
         let path = volume.split(':').next().unwrap();
         assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(path).exists(), "{path}");
     }
-    for line in ["Type=notify", "NoNewPrivileges=yes", "ProtectSystem=strict"] {
+    let mut config = Config::default();
+    let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/delayd.conf");
+    config::file::read(&mut config, &conf).expect("the installed file");
+    let dir = format!("WorkingDirectory={}", config.text(Name::Dir));
+    let start = "ExecStart=/usr/local/bin/delayd /etc/delayd/delayd.conf";
+    for line in ["Type=notify", "NoNewPrivileges=yes", "ProtectSystem=strict", start, &dir] {
         assert!(unit.lines().any(|other| other == line), "{line}");
     }
-    // The unit's options are options.
-    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
-    let args: Vec<String> = start.split(' ').skip(1).map(str::to_owned).collect();
-    delayd::config::args::read(&args, Path::new("/")).expect("the command line of the unit");
+}
+
+/// What stands behind the image's name on the command line of `docker run`, and what runs then.
+#[test]
+fn options_given_to_the_image_are_laid_over_its_own() {
+    let shown = file("deploy/docker/entrypoint").replace("exec ", "echo ");
+    let run = |args: &str| {
+        let output = Command::new("sh")
+            .args(["-euc", &shown, "entrypoint"])
+            .args(args.split_whitespace())
+            .output()
+            .expect("sh runs");
+        String::from_utf8(output.stdout).expect("UTF-8").trim_end().to_owned()
+    };
+    let own = "delayd /etc/delayd/image.conf";
+    assert_eq!(run(""), own);
+    assert_eq!(run("--port 1234"), format!("{own} --port 1234"));
+    assert_eq!(run("delayd --port 1234"), format!("{own} --port 1234"));
+    assert_eq!(run("check /data --repair"), "delayd check /data --repair");
+    assert_eq!(run("/my.conf --port 1234"), "delayd /my.conf --port 1234");
+    // Without the user's file, which is empty at first.
+    let conf = file("deploy/docker/image.conf");
+    let mut config = Config::default();
+    for line in conf.lines().filter(|line| !line.starts_with("include")) {
+        let words = config::file::split(line).expect("it can be read");
+        if let Some((word, values)) = words.split_first() {
+            config.set(word, values).expect(line);
+        }
+    }
+    assert_eq!((config.text(Name::Bind), config.flag(Name::ProtectedMode)), ("* -::*", false));
+    assert_eq!(conf.lines().last(), Some("include /etc/delayd/delayd.conf"));
 }
