@@ -9,10 +9,26 @@ SOAK_CASES ?= $(or $(DELAYD_CASES),20000)
 FUZZ_SECONDS ?= 60
 CARGO_FUZZ_VERSION := 0.13.2
 
+# Packages and static binaries are built with this profile.
+PACKAGE_PROFILE ?= release
+STATIC_TARGET ?= $(shell PATH='$(PATH)' rustc -vV | sed -n 's/^host: //p')
+STATIC_BINARY = target/$(STATIC_TARGET)/$(PACKAGE_PROFILE)/delayd
+
+# Where `make install` puts what; DESTDIR stands before each.
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+ZSH_DIR ?= $(PREFIX)/share/zsh/site-functions
+BINARY ?= target/release/delayd
+BIN = $(DESTDIR)$(PREFIX)/bin/delayd
+UNIT = $(DESTDIR)$(PREFIX)/lib/systemd/system/delayd.service
+CONF = $(DESTDIR)$(SYSCONFDIR)/delayd/delayd.conf
+SHARE = $(DESTDIR)$(PREFIX)/share
+
 step = @printf '\n==> %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help test deps lint unit build run redis-tests compose-check bench versus soak soak-real fuzz docs clean
+.PHONY: help test deps lint unit build run redis-tests compose-check bench versus soak soak-real fuzz docs static install \
+	uninstall package package-test clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -83,8 +99,40 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
 		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
-docs: ## rewrite all that is made from the source: docs/ and the golden transcripts; then read the diff
+docs: ## rewrite all that is made from the source: docs/, deploy/ and the golden transcripts; then read the diff
 	DELAYD_UPDATE=1 cargo test --locked --test docs --test golden
+
+static: ## a static binary, which runs on any Linux of this architecture
+	RUSTFLAGS="-C target-feature=+crt-static" \
+		cargo build --locked --bin delayd --profile $(PACKAGE_PROFILE) --target $(STATIC_TARGET)
+	@echo $(STATIC_BINARY)
+
+install: ## what `make build` built, with manual pages, completions, unit and delayd.conf; PREFIX, DESTDIR
+	@test -x $(BINARY) || { echo "$(BINARY) is not there yet: make build" >&2; exit 1; }
+	install -D -m 0755 $(BINARY) $(BIN)
+	install -D -m 0644 deploy/man/delayd.1 $(SHARE)/man/man1/delayd.1
+	install -D -m 0644 deploy/man/delayd.conf.5 $(SHARE)/man/man5/delayd.conf.5
+	install -D -m 0644 deploy/completions/delayd.bash $(SHARE)/bash-completion/completions/delayd
+	install -D -m 0644 deploy/completions/_delayd $(DESTDIR)$(ZSH_DIR)/_delayd
+	install -D -m 0644 deploy/completions/delayd.fish $(SHARE)/fish/vendor_completions.d/delayd.fish
+	install -D -m 0644 -t $(SHARE)/doc/delayd README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT
+	install -D -m 0644 -t $(SHARE)/doc/delayd/docs docs/*
+	install -D -m 0644 deploy/delayd.service $(UNIT)
+	sed -i 's|/usr/local/bin/|$(PREFIX)/bin/|; s|/etc/delayd|$(SYSCONFDIR)/delayd|' $(UNIT)
+	@# Never overwritten: it is yours.
+	test -e $(CONF) || install -D -m 0644 deploy/delayd.conf $(CONF)
+
+uninstall: ## what `make install` installed, but for delayd.conf; jobs stay
+	rm -f $(BIN) $(UNIT) $(SHARE)/man/man1/delayd.1 $(SHARE)/man/man5/delayd.conf.5 \
+		$(SHARE)/bash-completion/completions/delayd $(DESTDIR)$(ZSH_DIR)/_delayd \
+		$(SHARE)/fish/vendor_completions.d/delayd.fish
+	rm -rf $(SHARE)/doc/delayd
+
+package: static ## a Debian package, target/delayd_VERSION_ARCH.deb, with the static binary
+	@deploy/deb/build $(STATIC_BINARY)
+
+package-test: package ## installs the package, upgrades, removes and purges it here; for a bare Debian, as root
+	@deploy/deb/test "$$(ls -t target/delayd_*.deb | head -n 1)"
 
 clean: ## everything that was built or installed here
 	rm -rf target .cache redis-tests/node_modules fuzz/target

@@ -158,3 +158,40 @@ fn options_given_to_the_image_are_laid_over_its_own() {
     assert_eq!((config.text(Name::Bind), config.flag(Name::ProtectedMode)), ("* -::*", false));
     assert_eq!(conf.lines().last(), Some("include /etc/delayd/delayd.conf"));
 }
+
+/// `make install` leaves a `delayd.conf` that is there as it is, and `make uninstall` leaves nothing else.
+#[test]
+fn what_is_installed_is_uninstalled_but_for_the_configuration() {
+    let root = std::env::temp_dir().join(format!("delayd-install-{}", std::process::id()));
+    let make = |target: &str| {
+        let output = Command::new("make")
+            .args([target, "--silent", "--directory", env!("CARGO_MANIFEST_DIR"), "PREFIX=/opt/x"])
+            .arg(format!("DESTDIR={}", root.display()))
+            .arg(format!("BINARY={}", env!("CARGO_BIN_EXE_delayd")))
+            .env_remove("MAKEFLAGS")
+            .output()
+            .expect("make runs");
+        assert!(output.status.success(), "{target}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let conf = root.join("etc/delayd/delayd.conf");
+    make("install");
+    assert_eq!(std::fs::read_to_string(&conf).expect("installed"), file("deploy/delayd.conf"));
+    let unit = std::fs::read_to_string(root.join("opt/x/lib/systemd/system/delayd.service"));
+    let start = "\nExecStart=/opt/x/bin/delayd /etc/delayd/delayd.conf\n";
+    assert!(unit.expect("installed").contains(start));
+    assert!(root.join("opt/x/bin/delayd").exists());
+    std::fs::write(&conf, "port 1\n").expect("it can be written");
+    make("install");
+    assert_eq!(std::fs::read_to_string(&conf).expect("still there"), "port 1\n");
+    make("uninstall");
+    let mut left = Vec::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("it can be read").path();
+            if path.is_dir() { folders.push(path) } else { left.push(path) }
+        }
+    }
+    assert_eq!(left, [conf]);
+    std::fs::remove_dir_all(&root).expect("it can be removed");
+}
