@@ -104,7 +104,10 @@ impl Actor {
             self.stage.auditor.adding(label, wall_ms() + delay_ms, queue == POPS);
             let body = format!("{label} {}", "x".repeat(filler));
             let (id, when) = (format!("id:{label}"), format!("{delay_ms}ms"));
-            let words = ["DELAY.ADD", queue, &when, &body, "ID", &id, "ATTEMPTS", "0"];
+            // Of the default the seventh waits longer than the end of the soak.
+            let backoff = "exp:1s:4s~";
+            let words =
+                ["DELAY.ADD", queue, &when, &body, "ID", &id, "ATTEMPTS", "0", "BACKOFF", backoff];
             wire.push(&words.map(str::as_bytes));
             labels.push(label);
         }
