@@ -13,7 +13,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 FROM toolchain AS build
-ARG PROFILE=release
+ARG PROFILE=dist
 WORKDIR /src
 # The dependencies alone, for a program that does nothing and has no benchmarks: they are built anew when Cargo.toml or
 # Cargo.lock is another one, not with every change of the source.

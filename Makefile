@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 60
 CARGO_FUZZ_VERSION := 0.13.2
 
 # Packages and static binaries are built with this profile.
-PACKAGE_PROFILE ?= release
+PACKAGE_PROFILE ?= dist
 STATIC_TARGET ?= $(shell PATH='$(PATH)' rustc -vV | sed -n 's/^host: //p')
 STATIC_BINARY = target/$(STATIC_TARGET)/$(PACKAGE_PROFILE)/delayd
 
