@@ -18,6 +18,7 @@ WORKDIR /src
 # The dependencies alone, for a program that does nothing and has no benchmarks: they are built anew when Cargo.toml or
 # Cargo.lock is another one, not with every change of the source.
 COPY Cargo.toml Cargo.lock ./
+COPY .cargo .cargo
 RUN mkdir src \
     && echo 'fn main() {}' >src/main.rs \
     && touch src/lib.rs \

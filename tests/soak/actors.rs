@@ -22,6 +22,14 @@ const OPEN_MAX: usize = 20_000;
 /// Jobs of a pipeline that is written before it is read: 3 MB of replies.
 const POURED: i64 = 150_000;
 
+/// Within this nothing is refused any more for a disk that was full.
+const FREED_WITHIN: Duration = Duration::from_secs(20);
+
+/// What the server says while it cannot do what it will do later.
+fn is_for_now(text: &str) -> bool {
+    text.starts_with("LOADING") || text.starts_with("MISCONF")
+}
+
 /// What all actors share.
 #[derive(Debug)]
 pub struct Stage {
@@ -314,7 +322,8 @@ impl Actor {
         for label in labels {
             match wire.read()? {
                 Reply::Number(1) => self.stage.auditor.ended(*label),
-                Reply::Error(text) if text.starts_with("LOADING") => {
+                // A disk that others have filled, and the half of a segment kept for this is used up.
+                Reply::Error(text) if is_for_now(&text) => {
                     self.stage.auditor.not_ended(*label);
                     self.stage.bulk.lock().unwrap().push(*label);
                 }
@@ -324,10 +333,21 @@ impl Actor {
         Ok(())
     }
 
-    /// Removes what the waves have left.
+    /// Removes what the waves have left: once the disk is free again nothing may stay refused.
     pub fn clear(mut self, wire: &mut Wire) -> Asked<()> {
-        let left = std::mem::take(&mut *self.stage.bulk.lock().unwrap());
-        left.chunks(1_000).try_for_each(|piece| self.remove(wire, piece))
+        let end = Instant::now() + FREED_WITHIN;
+        loop {
+            let left = std::mem::take(&mut *self.stage.bulk.lock().unwrap());
+            if left.is_empty() {
+                return Ok(());
+            }
+            assert!(
+                Instant::now() < end,
+                "{} jobs cannot be removed, on a disk with room",
+                left.len()
+            );
+            left.chunks(1_000).try_for_each(|piece| self.remove(wire, piece))?;
+        }
     }
 
     /// Waits with 160 KB behind the command and hangs up; a second later a job must be there for others.
