@@ -1,14 +1,19 @@
 //! Base files: the whole state as of an index, beside the log.
 //!
 //! ```text
-//! base-00000000000000000042.base
+//! base-0000-00000000000000000042.base    of shard 0, up to batch 42
 //! offset 0     header, 4096 bytes: as a segment's, with its own magic; generation and first = 42
-//! offset 4096  batch 1: images        (kind 1, count 1)
-//!              batch 2: images
+//! offset 4096  record 1: images        (kind 1, count 1; lsn 1, index and committed 42)
+//!              record 2: images
 //!              …
-//!              the last batch: count 0, the sequence of the fact that follows, the time of batch 42
-//!              of the log; its body is the number of batches before it, u64
+//!              the last record: count 0, the epoch and the time of batch 42 of the log, the sequence of
+//!              the fact that follows; its body is the number of records before it, u64, and of a member
+//!              of a cluster who the members are as of 42: u64 epoch, u64 index of the batch that told,
+//!              and what it told
 //! ```
+//!
+//! Version 1 is read: `base-00000000000000000042.base`, where 42 stands in the place of `durable`, and
+//! nothing of members.
 //!
 //! It is written as `….tmp`, synced and renamed, and the folder is synced; only then the log loses
 //! what the base covers. So a crash at any point leaves the old base with the whole log, or the new
@@ -16,12 +21,13 @@
 
 use crate::ids::Index;
 use crate::journal::error::JournalError;
-use crate::journal::header::{Found, HEADER_BYTES, Header, Magic};
-use crate::journal::record::{self, HEAD_BYTES, Head, Kind, Seed};
+use crate::journal::header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
+use crate::journal::record::{self, Head, Kind, RECORD_VERSION, Seed};
 use crate::journal::segment::draw_salt;
+use crate::journal::state::{Members, Position};
 use crate::journal::storage::{File, Storage};
 use crate::journal::stream::{Place, Stream};
-use crate::limits::{BASE_SYNC_BYTES, FILE_PIECE_BYTES};
+use crate::limits::{BASE_SYNC_BYTES, FILE_PIECE_BYTES, MEMBERS_BYTES_MAX};
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
@@ -41,16 +47,31 @@ pub struct BaseHead {
     pub shard: u16,
 }
 
+/// The shard of a journal that has one.
+const SHARD: u16 = 0;
+
 /// The name of the base up to `index`.
 pub fn name_of(index: Index) -> String {
+    format!("base-{SHARD:04}-{:020}.base", index.0)
+}
+
+/// Its name in version 1.
+fn name_of_1(index: Index) -> String {
     format!("base-{:020}.base", index.0)
 }
 
 /// The index that a base covers, by its name; none for other files.
 pub fn index_of(name: &str) -> Option<Index> {
     let digits = name.strip_prefix("base-")?.strip_suffix(".base")?;
+    let digits = digits.split_once('-').map_or(digits, |(_, digits)| digits);
     let index = Index(digits.parse().ok()?);
-    (name_of(index) == name).then_some(index)
+    (name_of(index) == name || name_of_1(index) == name).then_some(index)
+}
+
+/// The newest of these bases.
+pub fn newest_of(names: impl Iterator<Item = String>) -> Option<String> {
+    let bases = names.filter_map(|name| Some((index_of(&name)?, name)));
+    bases.max().map(|(_, name)| name)
 }
 
 /// Whether a file is a base that was never finished.
@@ -68,6 +89,7 @@ pub struct BaseWriter<S: Storage> {
     at: u64,
     synced_at: u64,
     batches: u64,
+    members: Option<Members>,
     buffer: Vec<u8>,
 }
 
@@ -77,7 +99,8 @@ impl<S: Storage> BaseWriter<S> {
         let unfinished = name_of(head.index).replace(".base", ".tmp");
         let file = storage.create(&unfinished)?;
         let (BaseHead { index, shard, .. }, salt) = (head, draw_salt()?);
-        let header = Header { shard, generation: index.0, salt, first: index.0, bytes: 0 };
+        let (version, generation, first) = (FILE_VERSION, index.0, index.0);
+        let header = Header { version, shard, generation, salt, first, bytes: 0 };
         let mut writer = BaseWriter {
             storage: Arc::clone(storage),
             file,
@@ -87,6 +110,7 @@ impl<S: Storage> BaseWriter<S> {
             at: HEADER_BYTES,
             synced_at: 0,
             batches: 0,
+            members: None,
             buffer: Vec::new(),
         };
         match writer.file.write_at(&header.encode(Magic::Base)[..], 0) {
@@ -113,6 +137,16 @@ impl<S: Storage> BaseWriter<S> {
         self.at
     }
 
+    /// Who the members are as of its batch.
+    ///
+    /// # Panics
+    /// If a later batch told it, or the body is larger than [`MEMBERS_BYTES_MAX`].
+    pub fn set_members(&mut self, members: Members) {
+        assert!(members.index <= self.head.index, "members of a batch that it does not cover");
+        assert!(members.body.len() <= MEMBERS_BYTES_MAX, "members of {} bytes", members.body.len());
+        self.members = Some(members);
+    }
+
     /// Completes the base, puts it in place and removes those before it. Returns what it covers and
     /// its size in bytes. After an error nothing of it is left, or it is in place as a whole.
     pub fn finish(mut self) -> io::Result<(Index, u64)> {
@@ -122,7 +156,8 @@ impl<S: Storage> BaseWriter<S> {
         }
         finished?;
         for name in self.storage.list()? {
-            if index_of(&name).is_some_and(|index| index < self.head.index) {
+            let of_its_own = name == name_of(self.head.index);
+            if index_of(&name).is_some_and(|index| index <= self.head.index) && !of_its_own {
                 self.storage.remove(&name)?;
             }
         }
@@ -135,8 +170,12 @@ impl<S: Storage> BaseWriter<S> {
     }
 
     fn put_in_place(&mut self) -> io::Result<()> {
-        let batches = self.batches.to_le_bytes();
-        self.push(0, &batches)?;
+        let mut body = self.batches.to_le_bytes().to_vec();
+        if let Some(Members { epoch, index, body: told }) = &self.members {
+            body.extend([*epoch, index.0].iter().flat_map(|value| value.to_le_bytes()));
+            body.extend_from_slice(told);
+        }
+        self.push(0, &body)?;
         self.file.sync()?;
         self.storage.rename(&self.unfinished, &name_of(self.head.index))?;
         self.storage.sync_dir()
@@ -146,13 +185,17 @@ impl<S: Storage> BaseWriter<S> {
         self.batches += 1;
         let BaseHead { index, first, now, epoch, shard, .. } = self.head;
         let head = Head {
+            version: RECORD_VERSION,
             kind: Kind::Images,
             shard,
-            index: Index(self.batches),
+            lsn: self.batches,
+            durable: 0,
+            index,
             epoch,
+            node: 0,
             first,
-            durable: index,
             now,
+            committed: index,
             count,
             length: 0,
             body_crc: 0,
@@ -184,6 +227,7 @@ pub struct BaseReader<S: Storage> {
     stream: Stream,
     batches: u64,
     head: Option<BaseHead>,
+    members: Option<Members>,
 }
 
 impl<S: Storage> BaseReader<S> {
@@ -218,6 +262,7 @@ impl<S: Storage> BaseReader<S> {
             stream: Stream::new(FILE_PIECE_BYTES),
             batches: 0,
             head: None,
+            members: None,
         })
     }
 
@@ -239,13 +284,12 @@ impl<S: Storage> BaseReader<S> {
         let offset = self.at;
         let place = self.stream.examine(&self.file, offset, self.seed);
         let head = match place.map_err(JournalError::io(&self.name, "read"))? {
-            Place::Batch(head) => head,
+            Place::Record(head) => head,
             Place::Bad(why) => return Err(self.damaged(offset, why)),
         };
         self.batches += 1;
-        let fits = head.kind == Kind::Images
-            && head.index == Index(self.batches)
-            && head.durable == self.index;
+        let of = if head.version == 1 { head.durable } else { head.index.0 };
+        let fits = head.kind == Kind::Images && head.lsn == self.batches && of == self.index.0;
         if !fits {
             return Err(self.damaged(offset, "a batch that is not of this base"));
         }
@@ -253,12 +297,17 @@ impl<S: Storage> BaseReader<S> {
         if head.count == 0 {
             return self.end(offset, &head).map(|()| None);
         }
-        Ok(Some(self.stream.buffered(offset + HEAD_BYTES as u64, head.length as usize)))
+        Ok(Some(self.stream.buffered(offset + head.body_at(), head.length as usize)))
     }
 
     /// What its last batch tells.
     pub fn head(&self) -> Option<BaseHead> {
         self.head
+    }
+
+    /// Who the members are as of its last batch, once it was read to its end; none of a node alone.
+    pub fn members(&self) -> Option<&Members> {
+        self.members.as_ref()
     }
 
     /// For an image that cannot be read though its checksum is right.
@@ -267,13 +316,35 @@ impl<S: Storage> BaseReader<S> {
     }
 
     fn end(&mut self, offset: u64, head: &Head) -> Result<(), JournalError> {
-        let count = self.stream.buffered(offset + HEAD_BYTES as u64, head.length as usize);
-        if count != (self.batches - 1).to_le_bytes() || self.at != self.bytes {
+        let body = self.stream.buffered(offset + head.body_at(), head.length as usize);
+        let fits = body.starts_with(&(self.batches - 1).to_le_bytes()) && self.at == self.bytes;
+        let members = body.get(8..).and_then(|told| members_of(told, self.index));
+        let (Some(members), true) = (members, fits) else {
             return Err(self.damaged(offset, "its last batch does not fit"));
-        }
+        };
+        self.members = members;
         let Head { first, now, epoch, shard, .. } = *head;
         self.head = Some(BaseHead { index: self.index, first, now, epoch, shard });
         Ok(())
+    }
+}
+
+/// The members that the end of a base tells, if any; nothing if that cannot be read.
+fn members_of(told: &[u8], covered: Index) -> Option<Option<Members>> {
+    if told.is_empty() {
+        return Some(None);
+    }
+    let (numbers, body) = told.split_at_checked(16)?;
+    let long = |at: usize| u64::from_le_bytes(numbers[at..at + 8].try_into().expect("8 bytes"));
+    let members = Members { epoch: long(0), index: Index(long(8)), body: body.to_vec() };
+    let fits = members.index <= covered && body.len() <= MEMBERS_BYTES_MAX;
+    fits.then_some(Some(members))
+}
+
+impl BaseHead {
+    /// Behind the last batch that it covers.
+    pub fn position(&self) -> Position {
+        Position { index: self.index, epoch: self.epoch, first: self.first }
     }
 }
 

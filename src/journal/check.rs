@@ -14,9 +14,11 @@ use crate::journal::base::{self, BaseReader};
 use crate::journal::error::JournalError;
 use crate::journal::header::{Found, HEADER_BYTES, Header, Magic};
 use crate::journal::log::LogOptions;
-use crate::journal::reader::{Cut, LogReader};
+use crate::journal::reader::{Cut, LogReader, Opened, Records};
+use crate::journal::record::Kind;
 use crate::journal::recovery::{Offered, Replay};
-use crate::journal::segment::segment_number;
+use crate::journal::segment::{Segment, segment_number};
+use crate::journal::state::State;
 use crate::journal::storage::{File, Storage};
 use crate::time::Micros;
 use ledger::Ledger;
@@ -69,6 +71,10 @@ pub struct Spot {
     pub segment: u64,
     /// And its place there.
     pub offset: u64,
+    /// The first record that is lost, a batch or not.
+    pub lsn: u64,
+    /// What the log knew before it.
+    pub state: State,
 }
 
 /// Whether a start would succeed.
@@ -77,9 +83,9 @@ pub enum Verdict {
     /// It would.
     Good,
     /// It would, and cut what was never fully written.
-    Torn(Cut, Spot),
+    Torn(Cut, Box<Spot>),
     /// It would be refused. With a spot the log can be cut there.
-    Damaged(JournalError, Option<Spot>),
+    Damaged(JournalError, Option<Box<Spot>>),
     /// It could not be found out.
     Unreadable(JournalError),
 }
@@ -103,8 +109,23 @@ pub struct Report {
     pub base: Index,
     /// Batches and facts read behind the base.
     pub replayed: (u64, u64),
+    /// What the log knows beside the facts; as far as it could be read.
+    pub log: LogReport,
     /// What else an operator should know, a line each.
     pub notices: Vec<String>,
+}
+
+/// What a log knows beside the facts.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LogReport {
+    /// The newest record; 0 if there is none.
+    pub last_lsn: u64,
+    /// How many of each kind there are.
+    pub records: Records,
+    /// Vote, members, what is committed.
+    pub state: State,
+    /// Batches behind what is committed.
+    pub uncommitted: u64,
 }
 
 /// What a file begins with.
@@ -124,11 +145,12 @@ struct Reading<'p> {
     /// Segments of the log, and the last batch read from each.
     log: Vec<(u64, Option<Index>)>,
     cut: Option<Cut>,
+    told: LogReport,
     notices: Vec<String>,
     progress: &'p mut dyn FnMut(u64, u64),
 }
 
-type Failed = (JournalError, Option<Spot>);
+type Failed = (JournalError, Option<Box<Spot>>);
 
 /// Looks a journal through. `progress` is told the bytes read and about how many there are. Takes as
 /// much memory as the server does, and about 60 bytes more a job.
@@ -179,6 +201,7 @@ pub fn check<S: Storage>(storage: &Arc<S>, progress: &mut dyn FnMut(u64, u64)) -
         now: reading.replay.now,
         base: reading.base,
         replayed: reading.replayed,
+        log: reading.told,
         notices,
     }
 }
@@ -194,13 +217,14 @@ impl Report {
             now: Micros(0),
             base: Index(0),
             replayed: (0, 0),
+            log: LogReport::default(),
             notices: Vec::new(),
         }
     }
 }
 
 impl Verdict {
-    fn of(error: JournalError, spot: Option<Spot>) -> Verdict {
+    fn of(error: JournalError, spot: Option<Box<Spot>>) -> Verdict {
         match error {
             JournalError::Damaged { .. } | JournalError::Gap { .. } => {
                 Verdict::Damaged(error, spot)
@@ -221,6 +245,7 @@ impl<'p> Reading<'p> {
             ledger: Ledger::default(),
             log: Vec::new(),
             cut: None,
+            told: LogReport::default(),
             notices: Vec::new(),
             progress,
         }
@@ -243,27 +268,15 @@ impl<'p> Reading<'p> {
         let mut reader = reader.map_err(|error| (error, None))?;
         self.log = reader.segments().into_iter().map(|number| (number, None)).collect();
         self.notices = reader.notices().to_vec();
-        let mut last = None;
-        let read = self.follow(&mut reader, listed, &mut last).and_then(|()| reader.survey());
-        match read {
-            Ok(opened) => {
-                (self.cut, self.notices) = (opened.cut, opened.notices);
-                Ok(())
-            }
-            Err(error) => {
-                let next = last.map_or(self.first(listed), Index::next);
-                let spot = spot_of(&error, next);
-                Err((error, spot))
-            }
-        }
-    }
-
-    /// The first batch of the log.
-    fn first(&self, listed: &[Listed]) -> Index {
-        let oldest = self.log.first().map(|(number, _)| *number);
-        let oldest =
-            listed.iter().find(|listed| listed.number.is_some() && listed.number == oldest);
-        oldest.and_then(|oldest| oldest.report.first).unwrap_or(self.base.next())
+        let read = self.follow(&mut reader, listed);
+        let Opened { cut, last_lsn, records, state, uncommitted, .. } = reader.opened();
+        let uncommitted = uncommitted.len() as u64;
+        self.told = LogReport { last_lsn, records, state, uncommitted };
+        (self.cut, self.notices) = (cut, reader.notices().to_vec());
+        read.map_err(|error| {
+            let spot = self.spot_of(&error);
+            (error, spot)
+        })
     }
 
     fn load<S: Storage>(&mut self, storage: &S, name: &str) -> Result<(), JournalError> {
@@ -295,7 +308,6 @@ impl<'p> Reading<'p> {
         &mut self,
         reader: &mut LogReader<S>,
         listed: &[Listed],
-        last: &mut Option<Index>,
     ) -> Result<(), JournalError> {
         let mut file = None;
         loop {
@@ -307,19 +319,19 @@ impl<'p> Reading<'p> {
                 let at = listed.iter().position(|listed| listed.number == file);
                 self.ledger.begin_file(at.unwrap_or(listed.len()));
             }
-            let (index, count) = (entry.index, u64::from(entry.count));
+            let (kind, index, count) = (entry.kind, entry.index, u64::from(entry.count));
             match self.replay.offer(&mut self.engine, &entry) {
                 Offered::Void(what) => return Err(reader.damaged(what)),
                 Offered::Old => self.ledger.covered(count),
                 Offered::Applied => {
                     self.replayed = (self.replayed.0 + 1, self.replayed.1 + count);
-                    let facts = &mut Reader::new(entry.body);
+                    let body = if kind == Kind::Facts { entry.body } else { &[] };
+                    let facts = &mut Reader::new(body);
                     while !facts.is_done() {
                         self.ledger.fact(&Fact::decode(facts).expect("it was applied"));
                     }
                 }
             }
-            *last = Some(index);
             if let Some((_, last)) = self.log.iter_mut().find(|(of, _)| *of == segment) {
                 *last = Some(index);
             }
@@ -330,26 +342,32 @@ impl<'p> Reading<'p> {
         match &self.cut {
             None => Verdict::Good,
             Some(cut) => {
-                let segment = segment_number(&cut.file).expect("the log is cut in a segment");
-                let spot = Spot { index: cut.index, segment, offset: cut.offset };
+                let spot = self.spot(&cut.file, cut.offset).expect("the log is cut in a segment");
                 Verdict::Torn(cut.clone(), spot)
             }
         }
     }
-}
 
-/// Where the log can be cut because of this error, if `next` is the first batch that is not in order.
-fn spot_of(error: &JournalError, next: Index) -> Option<Spot> {
-    let JournalError::Damaged { file, offset, .. } = error else { return None };
-    let segment = segment_number(file)?;
-    Some(Spot { index: next, segment, offset: *offset })
+    /// Where the log can be cut because of this error.
+    fn spot_of(&self, error: &JournalError) -> Option<Box<Spot>> {
+        let JournalError::Damaged { file, offset, .. } = error else { return None };
+        self.spot(file, *offset)
+    }
+
+    /// A cut there, behind all that is in order.
+    fn spot(&self, file: &str, offset: u64) -> Option<Box<Spot>> {
+        let segment = segment_number(file)?;
+        let LogReport { last_lsn, state, .. } = self.told.clone();
+        let (index, lsn) = (state.last.index.next(), last_lsn + 1);
+        Some(Box::new(Spot { index, segment, offset, lsn, state }))
+    }
 }
 
 /// All files of the journal.
 fn list(storage: &impl Storage) -> Result<Vec<Listed>, JournalError> {
     let mut names = storage.list().map_err(JournalError::io("the journal", "list"))?;
     names.sort_unstable();
-    let newest = names.iter().filter_map(|name| base::index_of(name)).max();
+    let newest = base::newest_of(names.iter().cloned());
     let mut listed = Vec::new();
     for name in names {
         let (number, index) = (segment_number(&name), base::index_of(&name));
@@ -361,7 +379,7 @@ fn list(storage: &impl Storage) -> Result<Vec<Listed>, JournalError> {
         let (mut generation, mut first) = (None, index.map(|_| Index(1)));
         let used_as = match (number, index) {
             (None, None) => Use::Unfinished,
-            (None, index) if index == newest => Use::Base,
+            (None, Some(_)) if newest.as_ref() == Some(&name) => Use::Base,
             (None, Some(_)) => Use::OldBase,
             (Some(_), _) => {
                 let mut block = vec![0; HEADER_BYTES as usize];
@@ -370,7 +388,9 @@ fn list(storage: &impl Storage) -> Result<Vec<Listed>, JournalError> {
                 match Header::decode(&block[..filled], Magic::Segment) {
                     Found::Header(header) => {
                         generation = Some(header.generation);
-                        first = Some(Index(header.first));
+                        let mut segment = Segment::new(number.unwrap_or(0), file, header, bytes);
+                        segment.learn().map_err(JournalError::io(&name, "read"))?;
+                        first = segment.first_batch();
                         Use::Used
                     }
                     Found::Zeros => Use::Spare,
@@ -389,8 +409,7 @@ fn list(storage: &impl Storage) -> Result<Vec<Listed>, JournalError> {
 /// The newest base, or the newest but `not`.
 fn newest_base(listed: &[Listed], not: Option<&str>) -> Option<String> {
     let names = listed.iter().map(|listed| &listed.report.name);
-    let bases = names.filter(|name| base::index_of(name).is_some() && Some(name.as_str()) != not);
-    bases.max().cloned()
+    base::newest_of(names.filter(|name| Some(name.as_str()) != not).cloned())
 }
 
 fn count_images(storage: &impl Storage, name: &str) -> Result<u64, JournalError> {

@@ -1,4 +1,4 @@
-//! The journal as text: one JSON object a line for each fact of the log, or image of a base.
+//! The journal as text: one JSON object a line for each fact of the log, other record of it, or image of a base.
 //! `docs/journal.md` has the table of fields.
 
 mod fields;
@@ -8,6 +8,9 @@ use crate::engine::model::fact::{Fact, Malformed, Reader};
 use crate::engine::record::Image;
 use crate::ids::{Db, Index, QueueNo};
 use crate::journal::entry::Entry;
+use crate::journal::reader::Found;
+use crate::journal::record::Kind;
+use crate::journal::state::{State, Vote};
 use fields::Fields;
 pub use fields::{job_of, word_of};
 use std::collections::HashMap;
@@ -105,14 +108,30 @@ impl<W: Write> Dump<W> {
         Dump { out, names }
     }
 
+    /// Writes a record: the facts of a batch, or what else it tells.
+    pub fn record(&mut self, found: &Found<'_>) -> Result<(), DumpError> {
+        match found.entry.kind {
+            // In version 1 its number is the index.
+            Kind::Facts => self.facts(&found.entry, Some(found.lsn).filter(|_| found.version > 1)),
+            _ => self.aside(found),
+        }
+    }
+
     /// Writes the facts of a batch.
     pub fn entry(&mut self, entry: &Entry<'_>) -> Result<(), DumpError> {
+        self.facts(entry, None)
+    }
+
+    fn facts(&mut self, entry: &Entry<'_>, lsn: Option<u64>) -> Result<(), DumpError> {
         let reader = &mut Reader::new(entry.body);
         let mut sequence = entry.first;
         while !reader.is_done() {
             let fact = Fact::decode(reader)?;
             self.names.learn(&fact);
             let mut line = Fields::new(&self.names);
+            if let Some(lsn) = lsn {
+                line.put("lsn", Value::Count(lsn)).put("epoch", Value::Count(entry.epoch));
+            }
             line.put("index", Value::Count(entry.index.0));
             line.put("sequence", Value::Count(sequence));
             line.put("at", Value::Instant(entry.now));
@@ -122,6 +141,39 @@ impl<W: Write> Dump<W> {
             sequence += 1;
         }
         Ok(())
+    }
+
+    /// A record without facts.
+    fn aside(&mut self, found: &Found<'_>) -> Result<(), DumpError> {
+        let Entry { kind, index, epoch, node, now, body, .. } = found.entry;
+        let mut line = Fields::new(&self.names);
+        line.put("lsn", Value::Count(found.lsn)).put("epoch", Value::Count(epoch));
+        line.put("index", Value::Count(index.0)).put("at", Value::Instant(now));
+        line.put("record", Value::Text(kind.word().into()));
+        line.put("committed", Value::Count(found.committed.0));
+        let unread = Malformed { at: 0 };
+        match kind {
+            Kind::State => {
+                let state = State::decode(body).ok_or(unread)?;
+                line.vote(state.vote).put("first", Value::Count(state.before.index.next().0));
+                line.put("cluster", Value::Text(format!("{:032x}", state.identity.cluster).into()));
+                line.put("node", Value::digits(state.identity.node));
+                line.put("called", Value::Owned(state.identity.name));
+                let members = state.members.iter().map(|members| members.index.0);
+                line.put("members", Value::Counts(members.collect()));
+            }
+            Kind::Vote => {
+                line.vote(Some(Vote::decode(body).ok_or(unread)?));
+            }
+            Kind::Members => {
+                line.put("leader", Value::digits(node)).put("told", Value::Bytes(body));
+            }
+            Kind::Blank => {
+                line.put("leader", Value::digits(node));
+            }
+            Kind::Cut | Kind::Facts | Kind::Images => {}
+        }
+        Ok(line.write(&mut self.out)?)
     }
 
     /// Writes images of the base up to `base`.

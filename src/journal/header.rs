@@ -5,8 +5,11 @@ use crate::journal::record::Seed;
 /// Bytes of the header block; what follows begins here.
 pub const HEADER_BYTES: u64 = 4096;
 
-/// The version of the format of files.
-pub const FILE_VERSION: u16 = 1;
+/// The version of the format of files, and of the records in them, that is written.
+pub const FILE_VERSION: u16 = 2;
+
+/// The oldest one that is read.
+const FILE_VERSION_MIN: u16 = 1;
 
 /// Where the two copies of the header stand: in sectors of their own, so that one bad sector does
 /// not take both.
@@ -38,13 +41,15 @@ impl Magic {
 /// The header of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
+    /// The version of the file; it is written as the newest one.
+    pub version: u16,
     /// The shard; 0.
     pub shard: u16,
     /// Of a segment: the number of its use, growing by 1 with each. Of a base: X.
     pub generation: u64,
     /// Drawn for each use, so that no client can make up a batch that passes.
     pub salt: u64,
-    /// Of a segment: the index of its first batch. Of a base: X, the last batch it covers.
+    /// Of a segment: the `lsn` of its first record. Of a base: X, the last batch it covers.
     pub first: u64,
     /// Of a segment: the size of the file. Of a base: 0.
     pub bytes: u64,
@@ -66,7 +71,7 @@ pub enum Found {
 impl Header {
     /// What the checksums of the file's batches begin with.
     pub fn seed(&self) -> Seed {
-        Seed::new(self.generation, self.salt)
+        Seed::new(self.generation, self.salt, self.version as u8)
     }
 
     /// The whole block.
@@ -111,10 +116,12 @@ fn decode_copy(copy: &[u8], magic: Magic) -> Option<Found> {
     if copy[..8] != magic.bytes()[..] || crc32c::crc32c(&copy[..48]) != crc {
         return None;
     }
-    if short(8) != FILE_VERSION {
-        return Some(Found::Version(short(8)));
+    let version = short(8);
+    if !(FILE_VERSION_MIN..=FILE_VERSION).contains(&version) {
+        return Some(Found::Version(version));
     }
     Some(Found::Header(Header {
+        version,
         shard: short(10),
         generation: long(16),
         salt: long(24),

@@ -3,16 +3,18 @@
 mod write;
 
 use crate::ids::Index;
-use crate::journal::chain::Chain;
+use crate::journal::chain::{Chain, Standing};
 use crate::journal::entry::{Entry, OwnedEntry};
 use crate::journal::error::JournalError;
-use crate::journal::header::HEADER_BYTES;
+use crate::journal::places::Places;
 use crate::journal::reader::{LogReader, Opened};
-use crate::journal::record::{self, HEAD_BYTES};
+use crate::journal::record::Kind;
 use crate::journal::segment::{Segment, Spare, SpareMaker};
+use crate::journal::state::{Identity, Members, Position, State, Vote};
 use crate::journal::storage::Storage;
 use crate::journal::stream::{Place, Stream};
-use crate::limits::{LOG_BUFFER_BYTES, LOG_READ_BYTES};
+use crate::limits::{LOG_READ_BYTES, NODE_NAME_BYTES_MAX};
+use crate::time::Micros;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -49,6 +51,10 @@ pub struct Log<S: Storage> {
     /// Of the newest header written.
     generation: u64,
     chain: Chain,
+    standing: Standing,
+    places: Places,
+    /// The newest record known durable, and the newest batch.
+    durable_lsn: u64,
     durable: Index,
     /// Something was written to the last segment since its last sync. The others are synced.
     dirty: bool,
@@ -68,6 +74,8 @@ pub(super) struct Parts<S: Storage> {
     pub segments: VecDeque<Segment<S::File>>,
     pub generation: u64,
     pub chain: Chain,
+    pub standing: Standing,
+    pub places: Places,
 }
 
 impl<S: Storage> Log<S> {
@@ -90,38 +98,11 @@ impl<S: Storage> Log<S> {
     /// is as before. Any other error poisons it.
     ///
     /// # Panics
-    /// If index, epoch or sequence do not follow, or a body has 4 GiB or more.
+    /// If index, epoch or sequence do not follow, a body has 4 GiB or more, or one of members is larger
+    /// than [`MEMBERS_BYTES_MAX`](crate::limits::MEMBERS_BYTES_MAX).
     pub fn append(&mut self, entries: &[Entry<'_>]) -> io::Result<()> {
-        self.check()?;
-        let mut large = self.provide(entries)?;
-        let mut written = Ok(());
-        self.buffer.clear();
-        for entry in entries {
-            let span = record::span(entry.body.len());
-            if self.current_room() < span {
-                let next = match HEADER_BYTES + span > self.options.segment_bytes {
-                    true => large.pop_front(),
-                    false => self.take_spare(),
-                };
-                let spare = next.expect("was provided");
-                written = self.flush().and_then(|()| self.roll(spare, entry.index));
-                if written.is_err() {
-                    break;
-                }
-            }
-            self.push(entry);
-            if self.buffer.len() >= LOG_BUFFER_BYTES {
-                written = self.flush();
-                if written.is_err() {
-                    break;
-                }
-            }
-        }
-        let written = written.and_then(|()| self.flush());
-        self.buffer.clear();
-        // Of a batch that was larger.
-        self.buffer.shrink_to(2 * LOG_BUFFER_BYTES);
-        self.poisoning(written)
+        assert!(entries.iter().all(|entry| entry.kind.is_batch()), "only batches are appended");
+        self.write(entries)
     }
 
     /// Makes all that was appended durable; the index of the newest batch.
@@ -132,15 +113,15 @@ impl<S: Storage> Log<S> {
         Ok(self.durable)
     }
 
-    /// Removes all batches after `index`; durable when it returns. A cut batch does not come back,
-    /// whatever crash follows. Takes a spare.
+    /// Makes all batches after `index` void; durable when it returns. A cut batch does not come back,
+    /// whatever crash follows. One record and one sync.
     ///
     /// # Errors
-    /// If a spare could not be made, nothing was cut. Any other error of a write or sync poisons the
-    /// log; whether the batches are cut is then not known.
+    /// If there is no room for the record, nothing was cut. Any other error of a write or sync poisons
+    /// the log; whether the batches are cut is then not known.
     ///
     /// # Panics
-    /// If `index` is more than one before the first batch.
+    /// If `index` is before what is [committed](Self::committed), or more than one before the first batch.
     pub fn cut_after(&mut self, index: Index) -> io::Result<()> {
         self.check()?;
         let (first, last) = self.bounds();
@@ -148,22 +129,91 @@ impl<S: Storage> Log<S> {
         if index >= last {
             return Ok(());
         }
-        let mut chain = Chain::before(index.next());
-        let mut end = HEADER_BYTES;
-        if index >= first {
-            let (at, head) = self.segments[self.segment_of(index)].find(index)?;
-            chain.advance(&head);
-            end = at + head.span();
-        } else {
-            chain.first = Some(self.segments[0].find(first)?.1.first);
+        let committed = self.committed();
+        assert!(index >= committed, "cut after batch {index}, and {committed} is committed");
+        let (Position { epoch, first, .. }, now) = self.behind(index)?;
+        let entry = Entry { index, epoch, first, now, ..self.aside(Kind::Cut, &[]) };
+        self.write(&[entry])?;
+        let synced = self.sync_current();
+        self.poisoning(synced)
+    }
+
+    /// Remembers a vote, without making it durable: [`sync`](Self::sync) does, and must before it is
+    /// told to anybody.
+    ///
+    /// # Errors
+    /// As of [`append`](Self::append).
+    ///
+    /// # Panics
+    /// If it does not [follow](Vote::follows) the one before.
+    pub fn vote(&mut self, vote: Vote) -> io::Result<()> {
+        self.check()?;
+        let before = self.standing.vote;
+        assert!(vote.follows(before), "{vote:?} does not follow {before:?}");
+        let body = vote.encode();
+        let entry = self.aside(Kind::Vote, &body);
+        self.write(&[entry])
+    }
+
+    /// Batches up to `index` are committed. Nothing is written: heads that follow tell it, or a
+    /// [state](Self::note_state).
+    ///
+    /// # Panics
+    /// If there is no such batch.
+    pub fn commit(&mut self, index: Index) {
+        let last = self.chain.last();
+        assert!(index <= last, "batch {index} is committed, and the log ends with {last}");
+        if index > self.chain.committed {
+            self.chain.committed = index;
+            self.standing.commit(index);
         }
+    }
+
+    /// Writes all that is known beside the batches, without making it durable: so that what is before
+    /// is known to be durable and committed.
+    ///
+    /// # Errors
+    /// As of [`append`](Self::append).
+    pub fn note_state(&mut self) -> io::Result<()> {
+        self.check()?;
+        let body = self.state().encode();
+        let entry = self.aside(Kind::State, &body);
+        self.write(&[entry])
+    }
+
+    /// Says who this node is, in a [state](Self::note_state).
+    ///
+    /// # Errors
+    /// As of [`append`](Self::append); then it is who it was.
+    ///
+    /// # Panics
+    /// If the name is longer than [`NODE_NAME_BYTES_MAX`].
+    pub fn identify(&mut self, identity: Identity) -> io::Result<()> {
+        assert!(
+            identity.name.len() <= NODE_NAME_BYTES_MAX,
+            "a name of {} bytes",
+            identity.name.len()
+        );
+        let before = std::mem::replace(&mut self.standing.identity, identity);
+        let noted = self.note_state();
+        if noted.is_err() {
+            self.standing.identity = before;
+        }
+        noted
+    }
+
+    /// Goes on in a new segment, which is durable when this returns.
+    ///
+    /// # Errors
+    /// If a spare could not be made, nothing has changed. Any other error poisons the log.
+    pub fn begin_segment(&mut self) -> io::Result<()> {
+        self.check()?;
         let spare = match self.take_spare() {
             Some(spare) => spare,
             None => self.maker.make()?,
         };
-        let cut = self.roll(spare, index.next()).and_then(|()| self.sync_current());
-        let cut = cut.and_then(|()| self.leave(index, end, chain));
-        self.poisoning(cut)
+        let begun = self.roll(spare).and_then(|()| self.flush()).and_then(|()| self.sync_current());
+        self.poisoning(begun)
     }
 
     /// Gives up the segments all of whose batches are before `index`, except the one written to. Up
@@ -178,18 +228,41 @@ impl<S: Storage> Log<S> {
     /// some ms, and who syncs should not wait for twenty. False if there was none.
     pub fn drop_one_before(&mut self, index: Index) -> io::Result<bool> {
         self.check()?;
-        if self.segments.len() < 2 || self.segments[1].first() > index {
+        let following = self.segments.get(1).and_then(Segment::first_batch);
+        if following.is_none_or(|first| first > index) {
             return Ok(false);
         }
         let oldest = self.segments.pop_front().expect("more than one");
+        self.places.drop_before(self.segments[0].first());
         let recycled = self.recycle(vec![oldest]);
         self.poisoning(recycled).map(|()| true)
     }
 
     /// The first and the last batch; of an empty log the last is the first less 1.
     pub fn bounds(&self) -> (Index, Index) {
-        let first = self.segments.front().map_or(self.chain.next, |segment| segment.first());
-        (first, self.chain.last())
+        (self.before().index.next(), self.chain.last())
+    }
+
+    /// What is to be known of the log as it is now.
+    pub fn state(&self) -> State {
+        let State { identity, vote, before, last, members, .. } =
+            self.standing.state(self.before(), &self.chain);
+        State { identity, vote, committed: self.committed(), before, last, members }
+    }
+
+    /// What this node voted for last.
+    pub fn voted(&self) -> Option<Vote> {
+        self.standing.vote
+    }
+
+    /// Who the members are: the newest batch that tells, committed or not. None of a node alone.
+    pub fn members(&self) -> Option<&Members> {
+        self.standing.members.last()
+    }
+
+    /// The newest batch known committed: of a node alone the last one.
+    pub fn committed(&self) -> Index {
+        if self.standing.is_alone() { self.chain.last() } else { self.chain.committed }
     }
 
     /// The newest batch known durable; the one before the first if there is none.
@@ -197,9 +270,19 @@ impl<S: Storage> Log<S> {
         self.durable
     }
 
+    /// Epoch of a batch of the log, or of the one before it, and the sequence of the fact behind it, as
+    /// far as they are known; none of other batches. Reads at most 256 KiB of heads.
+    pub fn position(&self, index: Index) -> io::Result<Option<Position>> {
+        let (first, last) = self.bounds();
+        match index.next() >= first && index <= last {
+            true => self.behind(index).map(|(position, _)| Some(position)),
+            false => Ok(None),
+        }
+    }
+
     /// Batches from `from` to `to`, both included, as far as they are there; stops before the bodies
     /// are more than `byte_limit` bytes, but not before the first. Reads at most 256 KiB and a batch
-    /// to find the beginning.
+    /// to find the beginning. What was cut is not among them.
     ///
     /// # Errors
     /// [`JournalError::Gap`] if `from` is before the first batch.
@@ -216,23 +299,27 @@ impl<S: Storage> Log<S> {
             return Err(JournalError::Gap { file, first, after: Index(from.0.saturating_sub(1)) });
         }
         while index <= to.min(last) {
-            let segment = &self.segments[self.segment_of(index)];
+            let (segment, at, next) = self.place_of(index);
             let name = segment.name();
             let io = || JournalError::io(&name, "read");
-            let (mut at, _) = segment.find(index).map_err(io())?;
+            let (mut at, _) = segment.find(index, at).map_err(io())?;
             let mut stream = Stream::new(LOG_READ_BYTES);
-            while index <= to.min(Index(segment.next.0 - 1)) {
+            while index <= to.min(last) && next.is_none_or(|next| index < next) {
                 let place = stream.examine(&segment.file, at, segment.seed).map_err(io())?;
                 let head = match place {
-                    Place::Batch(head) if head.index == index => head,
-                    Place::Batch(_) => return Err(damaged(name, at, index, "it is another one")),
+                    Place::Record(head) if !head.kind.is_batch() => {
+                        at += head.span();
+                        continue;
+                    }
+                    Place::Record(head) if head.index == index => head,
+                    Place::Record(_) => return Err(damaged(name, at, index, "it is another one")),
                     Place::Bad(why) => return Err(damaged(name, at, index, why)),
                 };
                 bytes += head.length as usize;
                 if !read.is_empty() && bytes > byte_limit {
                     return Ok(read);
                 }
-                let body = stream.buffered(at + HEAD_BYTES as u64, head.length as usize);
+                let body = stream.buffered(at + head.body_at(), head.length as usize);
                 read.push(Entry::new(&head, body).to_owned());
                 (at, index) = (at + head.span(), index.next());
             }
@@ -246,9 +333,12 @@ impl<S: Storage> Log<S> {
     }
 
     /// Bytes that batches can still be written to: what is left of the segment written to, and all
-    /// spares. At each change of segments up to the size of a batch is left unused.
+    /// spares but the state that each begins with. At each change of segments up to the size of a batch
+    /// is left unused.
     pub fn room_bytes(&self) -> u64 {
-        self.current_room() + self.spares.iter().map(Spare::room_bytes).sum::<u64>()
+        let state = self.state_span(&[]);
+        let spares = self.spares.iter().map(|spare| spare.room_bytes().saturating_sub(state));
+        self.current_room() + spares.sum::<u64>()
     }
 
     /// Bytes of all segment files.
@@ -275,6 +365,45 @@ impl<S: Storage> Log<S> {
     /// A write or sync failed: nothing more is written until the log is opened anew.
     pub fn is_poisoned(&self) -> bool {
         self.poison.is_some()
+    }
+
+    /// A record that is no batch, behind the last one.
+    fn aside<'a>(&self, kind: Kind, body: &'a [u8]) -> Entry<'a> {
+        let Position { index, epoch, first } = self.chain.position();
+        Entry { kind, index, epoch, node: 0, first, now: self.chain.now, count: 0, body }
+    }
+
+    /// Before the first batch.
+    fn before(&self) -> Position {
+        let oldest = self.segments.front().and_then(|segment| segment.before);
+        oldest.unwrap_or(self.chain.position())
+    }
+
+    /// Behind batch `index`, which is one of the log's or the one before the first; and its time.
+    fn behind(&self, index: Index) -> io::Result<(Position, Micros)> {
+        let before = self.before();
+        let head_of = |index: Index| {
+            let (segment, at, _) = self.place_of(index);
+            segment.find(index, at).map(|(_, head)| head)
+        };
+        if index > before.index {
+            let head = head_of(index)?;
+            let first = head.first + u64::from(head.count);
+            return Ok((Position { index, epoch: head.epoch, first }, head.now));
+        }
+        // In version 1 nothing told what was before the first batch but that batch.
+        let first = match before.first {
+            0 if self.chain.last() > index => head_of(index.next())?.first,
+            first => first,
+        };
+        Ok((Position { first, ..before }, Micros(0)))
+    }
+
+    /// The segment of a batch, where to look for it from, and up to before which batch it goes on so.
+    fn place_of(&self, index: Index) -> (&Segment<S::File>, u64, Option<Index>) {
+        let (mark, next) = self.places.find(index).expect("one of the log's batches");
+        let at = self.segments.partition_point(|segment| segment.first() <= mark.segment) - 1;
+        (&self.segments[at], mark.at, next)
     }
 }
 

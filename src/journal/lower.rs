@@ -11,6 +11,7 @@ use crate::journal::base::{BaseHead, BaseWriter};
 use crate::journal::entry::Entry;
 use crate::journal::error::JournalError;
 use crate::journal::log::LogOptions;
+use crate::journal::record::Kind;
 use crate::journal::recovery::{Progress, Recovered, recover};
 use crate::journal::storage::Storage;
 use crate::limits::{BASE_IMAGE_BYTES_AT_ONCE, BASE_IMAGES_AT_ONCE, SEGMENT_BYTES_MIN};
@@ -27,12 +28,19 @@ pub fn lower<S: Storage>(storage: &Arc<S>, to: Micros) -> Result<Micros, Journal
     let options = LogOptions { segment_bytes: SEGMENT_BYTES_MIN, ..LogOptions::default() };
     let recovered = recover(storage, options, Settings::default(), &Progress::default())?;
     let Recovered { mut engine, mut log, index, first, now: was, opened, .. } = recovered;
+    if log.members().is_some() {
+        // A batch of its own would be nobody else's.
+        let text = "it is a member's of a cluster, whose clock is that of all members";
+        let source = io::Error::new(io::ErrorKind::Unsupported, text);
+        return Err(JournalError::io("the journal", "lower the clock of")(source));
+    }
     if was <= to {
         return Ok(was);
     }
     let (index, epoch) = (index.next(), opened.last_epoch.max(1));
     let io = |action| JournalError::io("the journal", action);
-    log.append(&[Entry { index, epoch, first, now: to, count: 0, body: &[] }])
+    let (kind, node, now) = (Kind::Facts, 0, to);
+    log.append(&[Entry { kind, index, epoch, node, first, now, count: 0, body: &[] }])
         .map_err(io("append to the log"))?;
     log.sync().map_err(io("sync the log"))?;
     engine.lower_clock(was, to);

@@ -6,13 +6,16 @@
 //! lock                      held by the server that uses the folder (flock); its pid as text
 //! segment-<10 digits>.log   a segment: a preallocated file of the log, used again and again
 //! newest                    names the newest segment
-//! base-<20 digits>.base     a base: the whole state as of a batch X, named by X
+//! base-<4 digits>-<20 digits>.base   a base: the whole state as of a batch X, named by shard and X
 //! ```
 //!
 //! A *batch* holds the facts of one turn and has an *index*, from 1, without gaps. The state is
 //! the base of X and all batches after X. What is known to be durable was synced; everything else may
 //! be lost, kept or torn by a crash, in any order. Segments are never renamed: the header says which use of the
-//! file it is (the *generation*, which grows by 1 with each use) and which batch is the first.
+//! file it is (the *generation*, which grows by 1 with each use) and which record is the first.
+//!
+//! The log is a stream of *records*: batches, and what stands beside them. Each has a number of its own, the
+//! *lsn*, from 1, without gaps: it tells what a crash took. The index tells what is applied, and in which order.
 //!
 //! # Files
 //!
@@ -22,94 +25,130 @@
 //!
 //! ```text
 //!  0  8 bytes  magic: "delaydLG" a segment, "delaydBS" a base, "delaydNS" the file `newest`
-//!  8  u16      version of the format of files, 1
+//!  8  u16      version of the format of the file and of its records, 2
 //! 10  u16      shard, 0
 //! 12  u32      zero
 //! 16  u64      generation; of a base X
 //! 24  u64      salt, drawn at random for each use
-//! 32  u64      index of the first batch; of a base X
+//! 32  u64      lsn of the first record; of a base X
 //! 40  u64      size of the file in bytes; of a base 0
 //! 48  u32      CRC-32C of bytes 0 to 47
 //! ```
 //!
-//! The file `newest` is such a block alone: generation and first index of the newest segment, salt 0, and
+//! The file `newest` is such a block alone: generation and first lsn of the newest segment, salt 0, and
 //! for the size the number in the segment's name.
 //!
-//! Batches follow from 4096 on, each at a multiple of 8:
+//! Records follow from 4096 on, each at a multiple of 8:
 //!
 //! ```text
-//!  0  u32  CRC-32C of generation (u64), salt (u64) and bytes 4 to 63
-//!  4  u8   version of the format of batches, 1
-//!  5  u8   kind: 0 facts, 1 images of a base
+//!  0  u32  CRC-32C of generation (u64), salt (u64) and bytes 4 to 87
+//!  4  u8   version of the format of records, 2
+//!  5  u8   kind
 //!  6  u16  shard, 0
-//!  8  u64  index
-//! 16  u64  epoch, from 1, never below that of the batch before
-//! 24  u64  first: the sequence of its first fact, that of the batch before plus the count of that
-//! 32  u64  durable: the newest index known durable when this was written
-//! 40  u64  now, the time of the turn in microseconds since 1970
-//! 48  u32  count of facts
-//! 52  u32  length of the body in bytes
-//! 56  u32  CRC-32C of the body
-//! 60  u32  zero
-//! 64  the body, then zeros up to the next multiple of 8
+//!  8  u64  lsn, that of the record before plus 1
+//! 16  u64  durable: the newest lsn known durable when this was written
+//! 24  u64  index: of a batch its own; of a cut the last batch that stays; else the last batch
+//! 32  u64  epoch of that batch, from 1, never below that of the batch before
+//! 40  u64  node that led; 0 alone. For people: nothing is matched by it
+//! 48  u64  first: the sequence of its first fact, that of the batch before plus the count of that; of what
+//!          has no facts that of the next fact
+//! 56  u64  now, the time of the turn in microseconds since 1970
+//! 64  u64  committed: the newest index known committed when this was written; of a node alone the last
+//! 72  u32  count of facts
+//! 76  u32  length of the body in bytes
+//! 80  u32  CRC-32C of the body
+//! 84  u32  zero
+//! 88  the body, then zeros up to the next multiple of 8
+//!
+//! kind  0 facts    a batch
+//!       1 images   of a base
+//!       2 blank    a batch without facts, with which a leader begins its epoch
+//!       3 members  a batch without facts; its body tells who the members are from here on
+//!       4 state    what is to be known of the log so far: the module `state` has its body
+//!       5 cut      the batches after `index` are void
+//!       6 vote     body: epoch u64, node u64; 0 for nobody
 //! ```
 //!
 //! What an earlier use of the file left fails the first checksum, for generation and salt are others;
-//! so does what a client puts into a body, for it cannot know the salt. A batch does not cross
+//! so does what a client puts into a body, for it cannot know the salt. A record does not cross
 //! segments. One that is larger than a segment gets a file of its own size, which is removed when it
 //! is not needed, not used again.
 //!
-//! # Which batches count
+//! A *state* is the first record of every segment and the last one of an orderly stop. So a segment can be
+//! given up without losing the vote, the members, or where the log begins; a start knows from the first record
+//! of each segment which ones it needs; and an orderly stop proves that the last batch was durable.
 //!
-//! A segment of generation g with first index f makes void every batch with index >= f in segments
+//! # Version 1
+//!
+//! Is read for ever. Its heads have 64 bytes: the first 8 as above, then index, epoch, first, durable (an
+//! index), now, and the last 16; kinds are 0 and 1, the lsn is the index, all is committed. A base is called
+//! `base-<20 digits>.base`. A log of it is opened as it is; the first record that is written goes to a new
+//! segment of version 2, whose state says where the log is.
+//!
+//! # Batches that count
+//!
+//! A batch follows the one before in index, epoch and sequence. A cut sets the end back: what stood behind it
+//! is void for good, and it stays in its segments until these go. One record and one sync. A cut of what an
+//! earlier head calls committed is damage.
+//!
+//! A batch is *applied* when a later head, its own, or a state says that it is committed. A node alone says so
+//! in the batch's own head; a member of a cluster (a batch of members is in force) when it is known. What is
+//! not known to be committed at the end stays in the log, and is handed to the caller, not applied.
+//!
+//! # Which records count
+//!
+//! A segment of generation g with first lsn f makes void every record with lsn >= f in segments
 //! of lower generation. So from the newest segment down to the oldest each must begin before the one
-//! after it, else it is void as a whole; and it holds its batches up to where the next one begins.
-//! Those that hold nothing after X are not needed. All files that are void, not needed or without a
+//! after it, else it is void as a whole; and it holds its records up to where the next one begins.
+//! Those before one whose state tells of X or a later batch hold nothing after X: they are not needed. All files that are void, not needed or without a
 //! whole header are spares.
 //!
 //! Four rules of writing make that hold whatever a crash leaves:
 //!
 //! 1. A spare is filled with zeros and synced, and its name is synced, before it is used: no crash
 //!    changes the size of a segment.
-//! 2. Before the header of a segment is written, all batches before its first index are synced. So a
+//! 2. Before the header of a segment is written, all records before its first lsn are synced. So a
 //!    header proves that they were durable, even if the header itself was never synced.
-//! 3. Before a segment is given up, the headers of those that stay are synced: batches it made void
-//!    stay void.
+//! 3. Before a segment is given up, the headers and the states of those that stay are synced: records it made
+//!    void stay void, and what it knew is known.
 //! 4. The newest segment is named in a file of its own once its header is synced. So one that is named
 //!    there, or a later one, is there after every crash.
-//! 5. No byte of a batch that was synced is written again while the segment is in use, and none
-//!    behind the end of the log where remains of a batch stand: the log goes on in a new segment.
+//! 5. No byte of a record that was synced is written again while the segment is in use, and none
+//!    behind the end of the log where remains of a record stand: the log goes on in a new segment. So it
+//!    does behind a header whose state a crash took.
 //!
 //! # The end of the log
 //!
-//! Reading goes on while batches follow each other in index, epoch and sequence. Where at index i
-//! none follows (a checksum fails, a field does not fit, the file ends), it is
+//! Reading goes on while records follow each other by lsn, and batches by index, epoch and sequence. Where at
+//! lsn i none follows (a checksum fails, a field does not fit, the file ends), it is
 //!
 //! * *damage*, and refused with file and offset, if a later segment begins beyond i (rule 2), or if a
-//!   whole head of a batch after i stands anywhere behind it in the segment and says that i was
-//!   durable. Heads of batches before i do not count: a body may hold a copy of them. So it is if the
+//!   whole head of a record after i stands anywhere behind it in the segment and says that i was
+//!   durable. Heads of records before i do not count: a body may hold a copy of them. So it is if the
 //!   file `newest` names a segment of a generation above all that are there, or if the file is shorter
 //!   than its header says: no crash shortens or removes a segment (rules 1 and 4), so something else
 //!   did, and what it held is not known.
-//! * a *torn tail* if the head of i is there but the batch is not whole, or a whole head of a later
-//!   batch stands behind it. The log is cut at i with a notice: a new segment with first index i.
+//! * a *torn tail* if the head of i is there but the record is not whole, or a whole head of a later
+//!   one stands behind it. The log is cut at i with a notice: a new segment with first lsn i.
 //! * the end otherwise. The log goes on in the same segment.
 //!
 //! # Every crash
 //!
 //! * *While a spare is made*: a file without header; if it has the size of a segment it is a spare,
 //!   which opening syncs first, else it is removed.
-//! * *After an append, before its sync*: any part of the batches is there. The whole ones up to the
+//! * *After an append, before its sync*: any part of the records is there. The whole ones up to the
 //!   first that is not are kept, as no sync is known to have covered the rest: a torn tail.
 //! * *While a torn tail is cut*: the header of the new segment is there or not. If not, the tail is
 //!   found again. If it is, whatever the tail holds is void, for good.
 //! * *While a segment is changed for the next*: the old one is synced. The new header is old, torn or
 //!   new; if it is not new, nothing in the segment counts, and nothing in it was synced. The file
 //!   `newest` names the old one until the new header is synced.
-//! * *While the log is cut after i*: the same, with first index i + 1: all is cut or nothing.
-//! * *After a cut, when a segment with cut batches is used again or removed*: the header that makes
+//! * *While batches are cut*: the record of the cut is there and all before it, or the batches are. What comes
+//!   behind a cut that is not there is a torn tail.
+//! * *After a torn tail, when a segment with remains is used again or removed*: the header that makes
 //!   them void is durable (rule 3); in a new use their checksums fail; a removal that is lost brings
 //!   back a void file.
+//! * *After a vote, before its sync*: it is there or not. Nobody was told of it.
 //! * *While segments are dropped*: they hold only what the base covers, so whichever come back are not
 //!   needed; the segment that X + 1 is in was never dropped.
 //! * *The process ends, the system does not*: what is read may be in memory only, so opening syncs
@@ -131,6 +170,7 @@ mod header;
 mod log;
 pub mod lower;
 mod newest;
+mod places;
 mod reader;
 pub mod record;
 pub mod recovery;
@@ -138,6 +178,7 @@ pub mod repair;
 mod scan;
 mod segment;
 mod space;
+pub mod state;
 mod storage;
 mod stream;
 
@@ -147,7 +188,7 @@ pub use error::{JournalError, is_no_room, may_pass};
 pub use header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
 pub use log::{Log, LogOptions};
 pub use newest::NEWEST;
-pub use reader::{Cut, LogReader, Opened};
+pub use reader::{Cut, Found as FoundRecord, LogReader, Opened, Records};
 pub use segment::{Spare, SpareMaker, draw_salt, segment_name, segment_number};
 pub use space::Space;
 pub use storage::{File, Storage};

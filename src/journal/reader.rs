@@ -4,18 +4,21 @@
 mod tail;
 
 use crate::ids::Index;
-use crate::journal::chain::Chain;
-use crate::journal::entry::Entry;
+use crate::journal::chain::{Chain, Standing};
+use crate::journal::entry::{Entry, OwnedEntry};
 use crate::journal::error::JournalError;
 use crate::journal::header::HEADER_BYTES;
 use crate::journal::log::{Log, LogOptions, Parts};
-use crate::journal::record::{HEAD_BYTES, Head, Kind};
+use crate::journal::places::Places;
+use crate::journal::record::{Head, Kind};
 use crate::journal::scan::{Files, scan};
 use crate::journal::segment::{Segment, segment_name};
+use crate::journal::state::{Members, Position, State, Vote};
 use crate::journal::storage::{File, Storage};
 use crate::journal::stream::{Place, Stream};
 use crate::limits::FILE_PIECE_BYTES;
 use crate::time::Micros;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tail::Tail;
 
@@ -28,8 +31,16 @@ pub struct Opened {
     pub spares: u64,
     /// Batches read, those up to the base included.
     pub batches: u64,
-    /// Their bytes on disk.
+    /// Bytes of all records on disk.
     pub bytes: u64,
+    /// The newest record; 0 if there is none.
+    pub last_lsn: u64,
+    /// Records of the log, by kind.
+    pub records: Records,
+    /// What is known beside the batches: vote, members, how far it is committed, where it begins and ends.
+    pub state: State,
+    /// Batches that nothing says are committed: they stay in the log, and are not applied.
+    pub uncommitted: Vec<OwnedEntry>,
     /// The first batch of the log, which the base may cover.
     pub first: Index,
     /// The last one; the first less 1 if the log is empty.
@@ -44,6 +55,33 @@ pub struct Opened {
     pub cut: Option<Cut>,
     /// What else an operator should know, a line each.
     pub notices: Vec<String>,
+}
+
+/// How many records of each kind a log has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
+pub struct Records {
+    pub facts: u64,
+    pub blanks: u64,
+    pub members: u64,
+    pub states: u64,
+    pub votes: u64,
+    pub cuts: u64,
+    /// Batches that were cut.
+    pub void: u64,
+}
+
+/// A record as it stands in the log, whatever became of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found<'a> {
+    /// The version of the format.
+    pub version: u8,
+    /// Its number among all records.
+    pub lsn: u64,
+    /// The newest batch known committed when it was written.
+    pub committed: Index,
+    /// What it is.
+    pub entry: Entry<'a>,
 }
 
 /// A torn tail. Its text is the notice.
@@ -65,11 +103,15 @@ pub struct Cut {
 /// Reads the log from its oldest batch to its end, and then is the log: [`open`](LogReader::open),
 /// [`next_batch`](LogReader::next_batch) until there is none, [`finish`](LogReader::finish). Until
 /// `finish` nothing is changed.
+///
+/// A batch is handed out once it is known to be committed: of a node alone at once. Until then it is kept
+/// in memory, which is as much as a leader may have proposed.
 pub struct LogReader<S: Storage> {
     storage: Arc<S>,
     options: LogOptions,
-    /// The last batch of the base.
-    after: Index,
+    /// Behind the base.
+    base: Position,
+    base_members: Option<Members>,
     files: Files<S>,
     /// Which of the segments is read, and where its next batch begins.
     at: usize,
@@ -77,8 +119,15 @@ pub struct LogReader<S: Storage> {
     /// Where the batch read last begins.
     last_at: u64,
     chain: Chain,
+    standing: Standing,
+    places: Places,
     stream: Stream,
-    /// Batches, and bytes of them, read so far.
+    /// Batches of which nothing says yet that they are committed, with the numbers of their segments.
+    pending: VecDeque<(u64, OwnedEntry)>,
+    /// The one of them that was handed out.
+    handed: Option<OwnedEntry>,
+    records: Records,
+    /// Batches, and bytes of all records, read so far.
     read: (u64, u64),
     /// Known once the end was reached.
     tail: Option<Tail>,
@@ -102,48 +151,74 @@ impl<S: Storage> LogReader<S> {
         let bytes = options.segment_bytes;
         assert!(bytes >= 64 << 10 && bytes.is_multiple_of(4096), "segments of {bytes} bytes");
         let files = scan(&*storage, options.shard, after)?;
-        let first = files.segments.front().map_or(after.next(), Segment::first);
-        let (chain, stream) = (Chain::before(first), Stream::new(FILE_PIECE_BYTES));
-        let (at, position, read, tail) = (0, HEADER_BYTES, (0, 0), None);
-        let last_at = position;
+        let base = Position { index: after, ..Position::default() };
+        let oldest = files.segments.front();
+        let before = oldest.and_then(|segment| segment.before).unwrap_or(base);
+        let lsn = oldest.map_or(1, Segment::first);
         Ok(LogReader {
             storage,
             options,
-            after,
+            base,
+            base_members: None,
             files,
-            at,
-            position,
-            last_at,
-            chain,
-            stream,
-            read,
-            tail,
+            at: 0,
+            position: HEADER_BYTES,
+            last_at: HEADER_BYTES,
+            chain: Chain::behind(lsn, before),
+            standing: Standing::default(),
+            places: Places::default(),
+            stream: Stream::new(FILE_PIECE_BYTES),
+            pending: VecDeque::new(),
+            handed: None,
+            records: Records::default(),
+            read: (0, 0),
+            tail: None,
         })
     }
 
-    /// The next batch after the base; nothing at the end of the log.
+    /// As [`open`](Self::open), behind a base of which more is known than the last batch: `members` are
+    /// those as of it. They count if the log ends before it.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_behind(
+        storage: Arc<S>,
+        options: LogOptions,
+        base: Position,
+        members: Option<Members>,
+    ) -> Result<LogReader<S>, JournalError> {
+        let mut reader = LogReader::open(storage, options, base.index)?;
+        (reader.base, reader.base_members) = (base, members);
+        if reader.files.segments.is_empty() {
+            reader.chain = Chain::behind(1, base);
+            reader.standing.members.extend(reader.base_members.clone());
+        }
+        Ok(reader)
+    }
+
+    /// The next batch after the base that is committed; nothing at the end of the log.
     ///
     /// # Errors
     /// [`JournalError::Damaged`] where a batch that was durable is not there. The log ends with it:
     /// a later call gives the same error.
     pub fn next_batch(&mut self) -> Result<Option<Entry<'_>>, JournalError> {
-        let (head, at) = loop {
-            match self.step()? {
-                None => return Ok(None),
-                Some((head, _)) if head.index <= self.after => {}
-                Some(found) => break found,
-            }
-        };
-        let body = self.stream.buffered(at + HEAD_BYTES as u64, head.length as usize);
-        Ok(Some(Entry::new(&head, body)))
+        let after = self.base.index;
+        Ok(self.next_committed(after)?.map(|(_, entry)| entry))
     }
 
     /// As [`next_batch`](Self::next_batch), of the whole log: batches that the base covers too, as far
     /// as they stand in the same file as one that it does not. With the number of the segment.
     pub fn next_of_all(&mut self) -> Result<Option<(u64, Entry<'_>)>, JournalError> {
+        self.next_committed(Index(0))
+    }
+
+    /// The next record, whatever it is and whatever becomes of it, the base's too. Not to be mixed with
+    /// [`next_batch`](Self::next_batch).
+    pub fn next_record(&mut self) -> Result<Option<Found<'_>>, JournalError> {
         let Some((head, at)) = self.step()? else { return Ok(None) };
-        let body = self.stream.buffered(at + HEAD_BYTES as u64, head.length as usize);
-        Ok(Some((self.files.segments[self.at].number, Entry::new(&head, body))))
+        let body = self.stream.buffered(at + head.body_at(), head.length as usize);
+        let Head { version, lsn, committed, .. } = head;
+        Ok(Some(Found { version, lsn, committed, entry: Entry::new(&head, body) }))
     }
 
     /// The numbers of the segments of the log, oldest first. All other files of it are spares, or
@@ -155,6 +230,13 @@ impl<S: Storage> LogReader<S> {
     /// What an operator should know of the files, whatever is in them.
     pub fn notices(&self) -> &[String] {
         &self.files.notices
+    }
+
+    /// Where the next record would be, by its number, and what the log knows up to there.
+    pub fn end(&self) -> (u64, State) {
+        let oldest = self.files.segments.front().and_then(|segment| segment.before);
+        let before = oldest.unwrap_or(self.chain.position());
+        (self.chain.lsn, self.standing.state(before, &self.chain))
     }
 
     /// For a batch that cannot be applied though its checksums are right: the one read last.
@@ -177,8 +259,7 @@ impl<S: Storage> LogReader<S> {
         let mut opened = self.opened();
         opened.segments = self.files.segments.len() as u64;
         opened.spares = self.files.idle.len() as u64;
-        opened.first = self.files.segments.front().map_or(self.chain.next, Segment::first);
-        opened.last = self.chain.last();
+        (opened.first, opened.last) = (opened.state.before.index.next(), self.chain.last());
         Ok(opened)
     }
 
@@ -187,10 +268,10 @@ impl<S: Storage> LogReader<S> {
     pub fn finish(mut self) -> Result<(Log<S>, Opened), JournalError> {
         while self.step()?.is_some() {}
         let mut opened = self.opened();
-        let ended = self.chain.last();
-        let lost = ended < self.after;
+        let (ended, after) = (self.chain.last(), self.base.index);
+        let lost = ended < after;
         let anew = lost || self.tail.as_ref().is_some_and(|tail| tail.needs_segment());
-        let LogReader { storage, options, after, files, chain, .. } = self;
+        let LogReader { storage, options, base, files, chain, mut standing, places, .. } = self;
         let io = |action| JournalError::io("the log", action);
         if let Some(last) = files.segments.back() {
             // What was read may be in the memory of the system only.
@@ -201,11 +282,21 @@ impl<S: Storage> LogReader<S> {
             spare.file.sync().map_err(JournalError::io(&segment_name(spare.number), "sync"))?;
         }
         storage.sync_dir().map_err(io("sync its folder"))?;
-        let chain =
-            if lost { Chain { now: chain.now, ..Chain::before(after.next()) } } else { chain };
+        let committed = chain.committed.max(after);
+        if lost {
+            // What the log tells of members is older than the base.
+            standing.members = self.base_members.into_iter().collect();
+        }
+        let chain = match lost {
+            true => Chain { now: chain.now, committed, ..Chain::behind(chain.lsn, base) },
+            false => Chain { committed, ..chain },
+        };
         let Files { segments, idle, generation, numbers_from, .. } = files;
-        let mut log =
-            Log::assemble(Parts { storage, options, numbers_from, segments, generation, chain });
+        #[rustfmt::skip]
+        let parts = Parts {
+            storage, options, numbers_from, segments, generation, chain, standing, places,
+        };
+        let mut log = Log::assemble(parts);
         log.keep_spares(idle).map_err(io("remove what is not needed"))?;
         if anew {
             log.begin_segment().map_err(io("begin a new segment"))?;
@@ -225,17 +316,41 @@ impl<S: Storage> LogReader<S> {
 }
 
 impl<S: Storage> LogReader<S> {
-    /// The head of the next batch and where it begins; the stream holds its body.
+    /// The next batch that is committed, behind `after`, and the number of its segment.
+    fn next_committed(&mut self, after: Index) -> Result<Option<(u64, Entry<'_>)>, JournalError> {
+        loop {
+            let committed = self.chain.committed.max(self.base.index);
+            if self.pending.front().is_some_and(|(_, entry)| entry.index <= committed) {
+                let (segment, entry) = self.pending.pop_front().expect("there is one");
+                let entry = self.handed.insert(entry).entry();
+                return Ok(Some((segment, entry)));
+            }
+            let Some((head, at)) = self.step()? else { return Ok(None) };
+            if !head.kind.is_batch() || head.index <= after {
+                continue;
+            }
+            let number = self.files.segments[self.at].number;
+            let committed = self.chain.committed.max(self.base.index);
+            let (body_at, length) = (at + head.body_at(), head.length as usize);
+            if self.pending.is_empty() && head.index <= committed {
+                let body = self.stream.buffered(body_at, length);
+                return Ok(Some((number, Entry::new(&head, body))));
+            }
+            let body = self.stream.buffered(body_at, length);
+            self.pending.push_back((number, Entry::new(&head, body).to_owned()));
+        }
+    }
+
+    /// The head of the next record and where it begins; the stream holds its body.
     fn step(&mut self) -> Result<Option<(Head, u64)>, JournalError> {
         if self.tail.is_some() {
             return Ok(None);
         }
-        let mut following = self.files.segments.get(self.at + 1);
-        if following.is_some_and(|following| following.first() == self.chain.next) {
+        let following = self.files.segments.get(self.at + 1);
+        if following.is_some_and(|following| following.first() == self.chain.lsn) {
             self.at += 1;
             self.position = HEADER_BYTES;
             self.stream.reset();
-            following = self.files.segments.get(self.at + 1);
         }
         let Some(segment) = self.files.segments.get(self.at) else {
             return match self.files.missing {
@@ -244,21 +359,36 @@ impl<S: Storage> LogReader<S> {
             };
         };
         // What stands here is void: the one that is missing took its place.
-        if self.files.missing.is_some_and(|(_, first)| first <= self.chain.next) {
+        if self.files.missing.is_some_and(|(_, first)| first <= self.chain.lsn) {
             return Err(self.missing(segment.name(), self.position));
         }
         let place = self.stream.examine(&segment.file, self.position, segment.seed);
         let place = place.map_err(|error| JournalError::io(&segment.name(), "read")(error))?;
         let why = match place {
-            Place::Batch(head) if self.follows(&head) => return Ok(Some(self.take(head))),
-            Place::Batch(_) => "its index, epoch, sequence, kind or shard does not follow",
+            Place::Record(head) if self.follows(&head) => match self.take(head) {
+                Some(taken) => return Ok(Some(taken)),
+                None => "what it tells cannot be read, or does not follow",
+            },
+            Place::Record(head) if self.chain.is_broken_by(&head) => {
+                let (next, to, committed) = (self.chain.next, head.index, self.chain.committed);
+                let what = format!(
+                    "batch {next}: a cut after batch {to}, and up to {committed} it is committed"
+                );
+                let (file, offset) = (segment.name(), self.position);
+                return Err(JournalError::Damaged { file, offset, what });
+            }
+            Place::Record(_) => "its index, epoch, sequence, kind or shard does not follow",
             Place::Bad(why) => why,
         };
+        let segment = &self.files.segments[self.at];
+        let following = self.files.segments.get(self.at + 1);
         if let Some(following) = following {
-            let (next, name, first) = (self.chain.next, following.name(), following.first());
-            let what = format!(
-                "batch {next}: {why}; it was durable, for {name} begins with batch {first}"
-            );
+            let (next, name) = (self.chain.next, following.name());
+            let behind = match following.first_batch() {
+                Some(first) => format!("{name} begins with batch {first}"),
+                None => format!("{name} begins behind it"),
+            };
+            let what = format!("batch {next}: {why}; it was durable, for {behind}");
             return Err(JournalError::Damaged {
                 file: segment.name(),
                 offset: self.position,
@@ -277,35 +407,95 @@ impl<S: Storage> LogReader<S> {
         let (number, first) = self.files.missing.expect("one is missing");
         let (next, name) = (self.chain.next, segment_name(number));
         let what = format!(
-            "batch {next}: it is missing with {name}, which held the newest batches from {first} on, and \
+            "batch {next}: it is missing with {name}, which held the newest records from lsn {first} on, and \
              is not there or has no whole header"
         );
         JournalError::Damaged { file, offset, what }
     }
 
     fn follows(&self, head: &Head) -> bool {
-        head.kind == Kind::Facts
-            && head.shard == self.options.shard
-            && self.chain.fits(head.index, head.epoch, head.first)
+        let begins = self.position == HEADER_BYTES && head.version > 1;
+        head.shard == self.options.shard
+            && self.chain.follows(head)
+            && (!begins || head.kind == Kind::State)
     }
 
-    /// The batch at the position is the next one.
-    fn take(&mut self, head: Head) -> (Head, u64) {
-        let at = self.position;
+    /// The record at the position is the next one; nothing if its body is not what it should be.
+    fn take(&mut self, head: Head) -> Option<(Head, u64)> {
+        let (at, index) = (self.position, head.index);
+        let body = self.stream.buffered(at + head.body_at(), head.length as usize);
+        match head.kind {
+            Kind::State => {
+                let state = State::decode(body)?;
+                let (known, told) = (self.chain.position(), state.last);
+                let fits = |known: u64, told: u64| known == 0 || told == 0 || known == told;
+                let follows = known.index == told.index
+                    && fits(known.first, told.first)
+                    && fits(known.epoch, told.epoch);
+                // Of the first segment it says where the log begins.
+                let voted = state.vote.or(self.standing.vote) == state.vote
+                    && state.vote.is_none_or(|vote| vote.follows(self.standing.vote));
+                if !follows || !voted || state.committed < self.chain.committed {
+                    return None;
+                }
+                self.chain.committed = state.committed;
+                self.standing.take(state);
+                self.records.states += 1;
+            }
+            Kind::Vote => {
+                let vote = Vote::decode(body).filter(|vote| vote.follows(self.standing.vote))?;
+                self.standing.vote = Some(vote);
+                self.records.votes += 1;
+            }
+            Kind::Cut => {
+                self.standing.cut(index);
+                self.places.cut(index);
+                let left = self.pending.partition_point(|(_, entry)| entry.index <= index);
+                self.pending.truncate(left);
+                self.records.cuts += 1;
+                self.records.void += self.chain.last().0 - index.0;
+            }
+            Kind::Members => {
+                // What is committed by now counts no more.
+                self.standing.commit(self.chain.committed);
+                if !self.standing.add(head.epoch, index, body) {
+                    return None;
+                }
+                self.records.members += 1;
+            }
+            Kind::Blank => self.records.blanks += 1,
+            Kind::Facts => self.records.facts += 1,
+            Kind::Images => return None,
+        }
+        let segment = &mut self.files.segments[self.at];
+        if at == HEADER_BYTES {
+            segment.before.get_or_insert(self.chain.position());
+        }
+        if head.kind.is_batch() {
+            self.places.push(index, segment.first(), at);
+            self.read.0 += 1;
+        }
         self.last_at = at;
-        self.files.segments[self.at].push(head.span());
+        segment.push(head.span());
         self.position += head.span();
         self.chain.advance(&head);
-        self.read = (self.read.0 + 1, self.read.1 + head.span());
-        (head, at)
+        self.standing.commit(self.chain.committed);
+        self.read.1 += head.span();
+        Some((head, at))
     }
 
-    fn opened(&self) -> Opened {
+    /// What was found as far as it was read.
+    pub(super) fn opened(&self) -> Opened {
         let Chain { first, now, epoch, .. } = self.chain;
+        let (lsn, state) = self.end();
         let notices = self.files.notices.clone();
         Opened {
             batches: self.read.0,
             bytes: self.read.1,
+            last_lsn: lsn - 1,
+            records: self.records,
+            state,
+            uncommitted: self.pending.iter().map(|(_, entry)| entry.clone()).collect(),
             last_fact: first.map_or(0, |next| next.saturating_sub(1)),
             last_now: now,
             last_epoch: epoch,

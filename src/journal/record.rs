@@ -1,55 +1,116 @@
-//! The head of a batch: what stands before the facts of a turn, and before each piece of a base.
+//! The head of a record: what stands before the facts of a turn, before each piece of a base, and before
+//! what a log holds beside them. `journal` has the layout.
 
 use crate::ids::Index;
 use crate::time::Micros;
 
-/// Bytes of a head.
-pub const HEAD_BYTES: usize = 64;
+/// Bytes of a head of version 2.
+pub const HEAD_BYTES: usize = 88;
 
-/// Batches begin at multiples of this; their bodies are padded with zeros up to it.
+/// Bytes of a head of version 1.
+pub const HEAD_BYTES_1: usize = 64;
+
+/// Records begin at multiples of this; their bodies are padded with zeros up to it.
 pub const ALIGN: u64 = 8;
 
-/// The version of the format of batches.
-pub const BATCH_VERSION: u8 = 1;
+/// The version of the format of records that is written.
+pub const RECORD_VERSION: u8 = 2;
 
-/// What the checksum of every batch of a file begins with, so that what an earlier use of the same
-/// bytes left never passes.
+/// What the checksum of every record of a file begins with, so that what an earlier use of the same
+/// bytes left never passes; and the version that the file's records have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seed(u32);
+pub struct Seed {
+    crc: u32,
+    version: u8,
+}
 
 impl Seed {
-    /// The seed of a file of this generation and salt.
-    pub fn new(generation: u64, salt: u64) -> Seed {
+    /// The seed of a file of this generation and salt, whose records are of this version.
+    pub fn new(generation: u64, salt: u64, version: u8) -> Seed {
         let crc = crc32c::crc32c(&generation.to_le_bytes());
-        Seed(crc32c::crc32c_append(crc, &salt.to_le_bytes()))
+        Seed { crc: crc32c::crc32c_append(crc, &salt.to_le_bytes()), version }
+    }
+
+    /// Bytes of the file's heads.
+    pub fn head_bytes(self) -> usize {
+        head_bytes(self.version)
     }
 }
 
-/// What the body of a batch is.
+fn head_bytes(version: u8) -> usize {
+    if version == 1 { HEAD_BYTES_1 } else { HEAD_BYTES }
+}
+
+/// What a record is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The facts of a turn, in the log.
+    /// A batch: the facts of a turn.
     Facts,
     /// Images of the state, in a base file.
     Images,
+    /// A batch without facts, with which a leader begins its epoch.
+    Blank,
+    /// A batch whose body tells who the members are from here on.
+    Members,
+    /// What is to be known of the log so far: see `State`.
+    State,
+    /// The batches after `index` are void.
+    Cut,
+    /// What this node voted for.
+    Vote,
 }
 
-/// The head of a batch.
+impl Kind {
+    const ALL: [Kind; 7] =
+        [Kind::Facts, Kind::Images, Kind::Blank, Kind::Members, Kind::State, Kind::Cut, Kind::Vote];
+
+    /// Whether it is a batch: one that has an index of its own.
+    pub fn is_batch(self) -> bool {
+        matches!(self, Kind::Facts | Kind::Blank | Kind::Members)
+    }
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Facts => "facts",
+            Kind::Images => "images",
+            Kind::Blank => "blank",
+            Kind::Members => "members",
+            Kind::State => "state",
+            Kind::Cut => "cut",
+            Kind::Vote => "vote",
+        }
+    }
+
+    fn of(number: u8, version: u8) -> Option<Kind> {
+        Kind::ALL.get(usize::from(number)).copied().filter(|_| version > 1 || number < 2)
+    }
+}
+
+/// The head of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Head {
+    pub version: u8,
     pub kind: Kind,
     /// The shard; 0.
     pub shard: u16,
+    /// Its number among all records of the log, without gaps. In version 1 the index.
+    pub lsn: u64,
+    /// The newest `lsn` known durable when this one was written.
+    pub durable: u64,
+    /// Of a batch: its index. Of a cut: the last batch that stays. Of anything else: the last batch.
     pub index: Index,
-    /// The epoch it was written in; 1.
+    /// Of a batch: the epoch it was made in. Else: that of batch `index`.
     pub epoch: u64,
-    /// The sequence of its first fact, from 1. A batch without facts has that of the next fact.
+    /// The node that led then; 0 for a node alone.
+    pub node: u64,
+    /// The sequence of its first fact, from 1. What has no facts has that of the next fact.
     pub first: u64,
-    /// The newest batch known durable when this one was written.
-    pub durable: Index,
     /// The turn's time.
     pub now: Micros,
+    /// The newest batch known committed when this was written.
+    pub committed: Index,
     /// How many facts, or images.
     pub count: u32,
     /// Bytes of the body, without padding.
@@ -59,64 +120,93 @@ pub struct Head {
 }
 
 impl Head {
-    /// The 64 bytes of this head.
+    /// The bytes of this head, of the version that is written.
     pub fn encode(&self, seed: Seed) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
-        bytes[4] = BATCH_VERSION;
-        bytes[5] = match self.kind {
-            Kind::Facts => 0,
-            Kind::Images => 1,
-        };
+        bytes[4] = RECORD_VERSION;
+        bytes[5] = Kind::ALL.iter().position(|kind| *kind == self.kind).expect("one of all") as u8;
         bytes[6..8].copy_from_slice(&self.shard.to_le_bytes());
-        let longs = [self.index.0, self.epoch, self.first, self.durable.0, self.now.0];
+        let longs = [
+            self.lsn,
+            self.durable,
+            self.index.0,
+            self.epoch,
+            self.node,
+            self.first,
+            self.now.0,
+            self.committed.0,
+        ];
         for (at, value) in (8..).step_by(8).zip(longs) {
             bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
-        for (at, value) in (48..).step_by(4).zip([self.count, self.length, self.body_crc]) {
+        for (at, value) in (72..).step_by(4).zip([self.count, self.length, self.body_crc]) {
             bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
-        let crc = crc32c::crc32c_append(seed.0, &bytes[4..]);
+        let crc = crc32c::crc32c_append(seed.crc, &bytes[4..]);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
-    /// Reads a head; nothing if the checksum or the form is wrong.
-    pub fn decode(bytes: &[u8; HEAD_BYTES], seed: Seed) -> Option<Head> {
-        let head = Head::read(bytes)?;
-        (crc32c::crc32c_append(seed.0, &bytes[4..]) == int(bytes, 0)).then_some(head)
+    /// Reads a head; nothing if the checksum or the form is wrong. `bytes` are as many as the seed says.
+    pub fn decode(bytes: &[u8], seed: Seed) -> Option<Head> {
+        let head = Head::read(bytes, seed)?;
+        (crc32c::crc32c_append(seed.crc, &bytes[4..seed.head_bytes()]) == int(bytes, 0))
+            .then_some(head)
     }
 
     /// Reads a head without looking at its checksum; nothing if the form is wrong.
-    pub fn read(bytes: &[u8; HEAD_BYTES]) -> Option<Head> {
-        if bytes[4] != BATCH_VERSION || int(bytes, 60) != 0 {
+    pub fn read(bytes: &[u8], seed: Seed) -> Option<Head> {
+        if bytes.len() < seed.head_bytes() || bytes[4] != seed.version {
             return None;
         }
-        let kind = match bytes[5] {
-            0 => Kind::Facts,
-            1 => Kind::Images,
-            _ => return None,
-        };
-        Some(Head {
+        let kind = Kind::of(bytes[5], seed.version)?;
+        let shard = u16::from_le_bytes([bytes[6], bytes[7]]);
+        let tail = seed.head_bytes() - 16;
+        if int(bytes, tail + 12) != 0 {
+            return None;
+        }
+        let (count, length, body_crc) =
+            (int(bytes, tail), int(bytes, tail + 4), int(bytes, tail + 8));
+        let long = |at: usize| long(bytes, at);
+        let mut head = Head {
+            version: seed.version,
             kind,
-            shard: u16::from_le_bytes([bytes[6], bytes[7]]),
-            index: Index(long(bytes, 8)),
-            epoch: long(bytes, 16),
-            first: long(bytes, 24),
-            durable: Index(long(bytes, 32)),
-            now: Micros(long(bytes, 40)),
-            count: int(bytes, 48),
-            length: int(bytes, 52),
-            body_crc: int(bytes, 56),
-        })
+            shard,
+            lsn: long(8),
+            durable: long(16),
+            index: Index(long(24)),
+            epoch: long(32),
+            node: long(40),
+            first: long(48),
+            now: Micros(0),
+            committed: Index(0),
+            count,
+            length,
+            body_crc,
+        };
+        if seed.version == 1 {
+            // One machine alone: what is there is committed.
+            (head.index, head.committed) = (Index(head.lsn), Index(head.lsn));
+            (head.epoch, head.first, head.durable) = (long(16), long(24), long(32));
+            (head.now, head.node) = (Micros(long(40)), 0);
+        } else {
+            (head.now, head.committed) = (Micros(long(56)), Index(long(64)));
+        }
+        Some(head)
     }
 
-    /// Bytes of the whole batch on disk: head, body, padding.
+    /// Bytes of the whole record on disk: head, body, padding.
     pub fn span(&self) -> u64 {
-        span(self.length as usize)
+        (self.body_at() + u64::from(self.length)).next_multiple_of(ALIGN)
+    }
+
+    /// Where its body begins, from its own beginning.
+    pub fn body_at(&self) -> u64 {
+        head_bytes(self.version) as u64
     }
 }
 
-/// Bytes on disk of a batch with a body of `length` bytes.
+/// Bytes on disk of a record with a body of `length` bytes.
 pub fn span(length: usize) -> u64 {
     (HEAD_BYTES as u64 + length as u64).next_multiple_of(ALIGN)
 }
@@ -126,13 +216,13 @@ pub fn body_crc(body: &[u8]) -> u32 {
     crc32c::crc32c(body)
 }
 
-/// Appends a batch to `buffer`: head, body, padding. `head.length` and `head.body_crc` are set here;
+/// Appends a record to `buffer`: head, body, padding. `head.length` and `head.body_crc` are set here;
 /// returns the head as it stands there.
 ///
 /// # Panics
 /// If the body has 4 GiB or more.
 pub fn push(buffer: &mut Vec<u8>, mut head: Head, body: &[u8], seed: Seed) -> Head {
-    head.length = u32::try_from(body.len()).expect("the body of a batch has less than 4 GiB");
+    head.length = u32::try_from(body.len()).expect("the body of a record has less than 4 GiB");
     head.body_crc = body_crc(body);
     let end = buffer.len() + span(body.len()) as usize;
     buffer.extend_from_slice(&head.encode(seed));

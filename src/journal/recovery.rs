@@ -7,6 +7,8 @@ use crate::journal::entry::Entry;
 use crate::journal::error::JournalError;
 use crate::journal::log::{Log, LogOptions};
 use crate::journal::reader::{LogReader, Opened};
+use crate::journal::record::Kind;
+use crate::journal::state::{Members, Position};
 use crate::journal::storage::Storage;
 use crate::limits::TIDYING_STEPS_PER_FACT;
 use crate::time::Micros;
@@ -32,7 +34,8 @@ pub struct Recovered<S: Storage> {
     pub engine: Engine,
     /// The log, to go on with.
     pub log: Log<S>,
-    /// The newest batch of it, or that of the base if the log ends before.
+    /// The newest batch that is applied, or that of the base if the log ends before. What the log has
+    /// behind it is not known to be committed: [`Opened::uncommitted`].
     pub index: Index,
     /// The sequence of the next fact.
     pub first: u64,
@@ -88,7 +91,7 @@ impl Replay {
         if entry.index <= self.index {
             return Offered::Old;
         }
-        let Entry { index, epoch, first, now, count, body } = *entry;
+        let Entry { kind, index, epoch, first, now, count, body, .. } = *entry;
         if index.0 != self.index.0 + 1 {
             return Offered::Void(format!("batch {index} does not follow {}", self.index));
         }
@@ -97,6 +100,11 @@ impl Replay {
             return Offered::Void(format!(
                 "batch {index} has epoch {epoch} and begins with fact {first}; epoch {of} and fact {next} come next"
             ));
+        }
+        if kind != Kind::Facts {
+            // A new epoch, or other members: nothing of it is the engine's.
+            *self = Replay { index, first, epoch, now: self.now };
+            return Offered::Applied;
         }
         if let Err(error) = engine.apply_encoded(now, body, count.into()) {
             return Offered::Void(format!("batch {index}: {error}"));
@@ -125,12 +133,15 @@ pub fn recover<S: Storage>(
     progress: &Progress,
 ) -> Result<Recovered<S>, JournalError> {
     let base = newest_base(&**storage)?;
-    let (mut engine, mut replay, base_bytes) = match &base {
+    let (mut engine, mut replay, base_bytes, members) = match &base {
         Some(name) => load(&**storage, name, settings, progress)?,
-        None => (Engine::new(settings), Replay::new(), 0),
+        None => (Engine::new(settings), Replay::new(), 0, None),
     };
     let (base_index, base_first) = (replay.index, replay.first);
-    let mut reader = LogReader::open(Arc::clone(storage), options, replay.index)?;
+    // Without a base nothing is known of the epoch.
+    let epoch = if base.is_some() { replay.epoch } else { 0 };
+    let behind = Position { index: base_index, epoch, first: base_first };
+    let mut reader = LogReader::open_behind(Arc::clone(storage), options, behind, members)?;
     let mut facts = 0;
     loop {
         let (read, total) = reader.progress();
@@ -165,7 +176,7 @@ pub fn recover<S: Storage>(
 /// The name of the newest base.
 pub fn newest_base(storage: &impl Storage) -> Result<Option<String>, JournalError> {
     let names = storage.list().map_err(JournalError::io("the journal", "list"))?;
-    Ok(names.into_iter().filter(|name| base::index_of(name).is_some()).max())
+    Ok(base::newest_of(names.into_iter()))
 }
 
 fn load<S: Storage>(
@@ -173,7 +184,7 @@ fn load<S: Storage>(
     name: &str,
     settings: Settings,
     progress: &Progress,
-) -> Result<(Engine, Replay, u64), JournalError> {
+) -> Result<(Engine, Replay, u64, Option<Members>), JournalError> {
     let mut reader = BaseReader::open(storage, name)?;
     progress.total_bytes.store(reader.bytes(), Ordering::Relaxed);
     let mut loader = Loader::new(settings);
@@ -190,7 +201,7 @@ fn load<S: Storage>(
     let bytes = reader.bytes();
     let engine =
         Engine::loaded(loader).map_err(|error| reader.damaged(bytes, &error.to_string()))?;
-    Ok((engine, Replay::after(&head), bytes))
+    Ok((engine, Replay::after(&head), bytes, reader.members().cloned()))
 }
 
 fn check(progress: &Progress) -> Result<(), JournalError> {

@@ -1,8 +1,8 @@
 //! Cuts a damaged log, so that a start finds the exact prefix before the damage.
 //!
-//! Nothing is overwritten. A new segment is begun whose first batch is the one that is lost: its
-//! header, once synced, makes void all that stands behind, as [`Log::cut_after`](super::Log) does it.
-//! The header is one write, so that a crash leaves the log cut, or as it was.
+//! Nothing is overwritten. A new segment is begun whose first record has the number of the one that is lost:
+//! its header, once synced, makes void all that stands behind. It begins with a state of what the log knew
+//! there, so that a vote and the members are not cut with the batches. The header is one write, so that a crash leaves the log cut, or as it was.
 
 use crate::ids::Index;
 use crate::journal::check::Spot;
@@ -11,12 +11,14 @@ use crate::journal::error::JournalError;
 use crate::journal::header::HEADER_BYTES;
 use crate::journal::log::LogOptions;
 use crate::journal::newest;
-use crate::journal::record::{ALIGN, HEAD_BYTES, Kind};
+use crate::journal::record::{self, ALIGN, Head, Kind, RECORD_VERSION};
 use crate::journal::scan::scan;
-use crate::journal::segment::{SpareMaker, segment_name};
+use crate::journal::segment::{Segment, SpareMaker, segment_name};
 use crate::journal::storage::{File, Storage};
 use crate::journal::stream::{Place, Stream};
 use crate::limits::{FILE_PIECE_BYTES, SEGMENT_BYTES_MIN};
+use crate::time::Micros;
+use std::io;
 use std::sync::Arc;
 
 /// A part of a file that a cut makes void.
@@ -30,12 +32,12 @@ pub struct Piece {
     pub seed: Option<(u64, u64)>,
 }
 
-/// The newest segment, by its file's name and its first batch, if it is not there: what it held is lost,
+/// The newest segment, by its file's name and the `lsn` of its first record, if it is not there: what it held is lost,
 /// and nothing says how much that was. `base` is the last batch of the base.
 pub fn missing<S: Storage>(
     storage: &S,
     base: Index,
-) -> Result<Option<(String, Index)>, JournalError> {
+) -> Result<Option<(String, u64)>, JournalError> {
     let files = scan(storage, LogOptions::default().shard, base)?;
     Ok(files.missing.map(|(number, first)| (segment_name(number), first)))
 }
@@ -77,17 +79,17 @@ pub fn behind<S: Storage>(
         let to = segments.peek().map(|following| following.first());
         let to = to.or(files.missing.map(|(_, first)| first));
         let (from, mut at) = match segment.number == spot.segment {
-            true => (spot.index, spot.offset),
+            true => (spot.lsn, spot.offset),
             false => (segment.first(), HEADER_BYTES),
         };
         let mut stream = Stream::new(FILE_PIECE_BYTES);
-        while at + HEAD_BYTES as u64 <= segment.bytes {
+        while at + segment.seed.head_bytes() as u64 <= segment.bytes {
             let place = stream.examine(&segment.file, at, segment.seed);
             let place = place.map_err(JournalError::io(&segment.name(), "read"))?;
-            let wanted = |index: Index| index >= from && to.is_none_or(|to| index < to);
+            let wanted = |lsn: u64| lsn >= from && to.is_none_or(|to| lsn < to);
             at += match place {
-                Place::Batch(head) if head.kind == Kind::Facts && wanted(head.index) => {
-                    let body = stream.buffered(at + HEAD_BYTES as u64, head.length as usize);
+                Place::Record(head) if head.kind == Kind::Facts && wanted(head.lsn) => {
+                    let body = stream.buffered(at + head.body_at(), head.length as usize);
                     each(&Entry::new(&head, body));
                     head.span()
                 }
@@ -98,17 +100,42 @@ pub fn behind<S: Storage>(
     Ok(())
 }
 
-/// Cuts the log before batch `index`; durable when it returns, and noted as the newest segment. A crash
-/// between the two leaves the log cut: the note then names a segment of lower generation.
-pub fn cut<S: Storage>(storage: &Arc<S>, base: Index, index: Index) -> Result<(), JournalError> {
+/// Cuts the log at `spot`; durable when it returns, and noted as the newest segment. A crash between the
+/// two leaves the log cut: the note then names a segment of lower generation.
+pub fn cut<S: Storage>(storage: &Arc<S>, base: Index, spot: &Spot) -> Result<(), JournalError> {
     let shard = LogOptions::default().shard;
     let files = scan(&**storage, shard, base)?;
     let maker = SpareMaker::new(Arc::clone(storage), files.numbers_from, SEGMENT_BYTES_MIN);
     let name = segment_name(files.numbers_from);
     let io = |action| JournalError::io(&name, action);
     let spare = maker.make().map_err(io("make"))?;
-    let segment = spare.begin(shard, files.generation + 1, index).map_err(io("begin"))?;
+    let segment = spare.begin(shard, files.generation + 1, spot.lsn).map_err(io("begin"))?;
+    write_state(&segment, spot).map_err(io("write"))?;
     segment.file.sync().map_err(io("sync"))?;
     newest::write(&**storage, &mut None, segment.number, &segment.header)
         .map_err(JournalError::io(newest::NEWEST, "write"))
+}
+
+/// The state that the segment begins with.
+fn write_state<F: File>(segment: &Segment<F>, spot: &Spot) -> io::Result<()> {
+    let last = spot.state.last;
+    let head = Head {
+        version: RECORD_VERSION,
+        kind: Kind::State,
+        shard: segment.header.shard,
+        lsn: spot.lsn,
+        durable: spot.lsn - 1,
+        index: last.index,
+        epoch: last.epoch,
+        node: 0,
+        first: last.first,
+        now: Micros(0),
+        committed: spot.state.committed,
+        count: 0,
+        length: 0,
+        body_crc: 0,
+    };
+    let mut buffer = Vec::new();
+    record::push(&mut buffer, head, &spot.state.encode(), segment.seed);
+    segment.file.write_at(&buffer, HEADER_BYTES)
 }

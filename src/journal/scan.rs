@@ -16,8 +16,8 @@ pub(super) struct Files<S: Storage> {
     pub idle: Vec<Spare<S>>,
     /// The greatest one of any header, or that is noted.
     pub generation: u64,
-    /// The newest segment, by its number and first index, if there is none so new.
-    pub missing: Option<(u64, Index)>,
+    /// The newest segment, by its number and the `lsn` of its first record, if there is none so new.
+    pub missing: Option<(u64, u64)>,
     /// Above the numbers of all files.
     pub numbers_from: u64,
     /// Those of the idle ones that have no whole header, though they are not empty.
@@ -54,7 +54,9 @@ pub(super) fn scan<S: Storage>(
             }
             Found::Header(header) => {
                 check_shard(&name, &header, shard)?;
-                used.push(Segment::new(number, file, header, bytes));
+                let mut segment = Segment::new(number, file, header, bytes);
+                segment.learn().map_err(io("read"))?;
+                used.push(segment);
             }
             Found::Version(found) => {
                 return Err(JournalError::Version { file: name, found, known: FILE_VERSION });
@@ -76,7 +78,7 @@ pub(super) fn scan<S: Storage>(
         files.generation = noted.generation;
         // Whoever finds it again can put it back beside what was made since.
         files.numbers_from = files.numbers_from.max(noted.bytes.saturating_add(1));
-        files.missing = Some((noted.bytes, Index(noted.first)));
+        files.missing = Some((noted.bytes, noted.first));
     }
     Ok(files)
 }
@@ -94,9 +96,10 @@ impl<S: Storage> Files<S> {
         }
     }
 
-    /// Tells the segments that are needed from the others. A segment makes void what has its index
-    /// or a later one in all of lower generation: from the newest to the oldest, each must begin
-    /// before all of those after it.
+    /// Tells the segments that are needed from the others. A segment makes void what has the `lsn` of
+    /// its first record or a later one in all of lower generation: from the newest to the oldest, each
+    /// must begin before all of those after it. What is before one whose state tells that the base
+    /// covers it is not needed.
     fn order(&mut self, mut used: Vec<Segment<S::File>>, after: Index) -> Result<(), JournalError> {
         used.sort_by_key(|segment| segment.header.generation);
         if let Some(pair) =
@@ -115,16 +118,25 @@ impl<S: Storage> Files<S> {
                 // All of this one is void.
                 Some(next) if segment.first() >= next.first() => self.idle(segment),
                 // The one after it begins at or before the first batch needed.
-                Some(next) if next.first() <= after.next() => self.idle(segment),
+                Some(next) if next.first_batch().is_some_and(|first| first <= after.next()) => {
+                    self.idle(segment);
+                }
                 _ => self.segments.push_front(segment),
             }
         }
-        match self.segments.front() {
-            Some(oldest) if oldest.first() > after.next() => {
-                let (file, first) = (oldest.name(), oldest.first());
-                Err(JournalError::Gap { file, first, after })
+        let Some(oldest) = self.segments.front() else { return Ok(()) };
+        match oldest.first_batch() {
+            Some(first) if first > after.next() => {
+                Err(JournalError::Gap { file: oldest.name(), first, after })
             }
-            _ => Ok(()),
+            // The first segment of all, whose state a crash took.
+            None if oldest.first() == 1 => Ok(()),
+            None => {
+                let what = "the state that it begins with is not there, and neither is what came before it";
+                let (file, offset) = (oldest.name(), HEADER_BYTES);
+                Err(JournalError::Damaged { file, offset, what: what.to_owned() })
+            }
+            Some(_) => Ok(()),
         }
     }
 

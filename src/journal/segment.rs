@@ -1,9 +1,11 @@
 //! Files of the log: their names, those with batches, and how spares are made.
 
 use crate::ids::Index;
-use crate::journal::header::{HEADER_BYTES, Header, Magic};
-use crate::journal::record::{HEAD_BYTES, Head, Seed};
+use crate::journal::header::{FILE_VERSION, HEADER_BYTES, Header, Magic};
+use crate::journal::record::{HEAD_BYTES, Head, Kind, Seed};
+use crate::journal::state::{Position, State};
 use crate::journal::storage::{File, Storage};
+use crate::journal::stream::{Place, Stream};
 use crate::limits::FILE_PIECE_BYTES;
 use std::io;
 use std::sync::Arc;
@@ -37,10 +39,10 @@ pub fn draw_salt() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// One mark for so many bytes of a segment.
-const MARK_BYTES: u64 = 256 << 10;
+/// How much of a segment is read at once to learn what it begins with: a node alone has less.
+const STATE_READ_BYTES: usize = 1 << 10;
 
-/// A segment that holds batches of the log, or the next ones.
+/// A segment that holds records of the log, or the next ones.
 pub(super) struct Segment<F> {
     pub number: u64,
     pub file: F,
@@ -48,19 +50,39 @@ pub(super) struct Segment<F> {
     pub seed: Seed,
     /// The size of the file as it is, which is below that in the header if it was cut short.
     pub bytes: u64,
-    /// Where the last batch ends.
+    /// Where the last record ends.
     pub end: u64,
-    /// The index after the last batch.
-    pub next: Index,
-    /// Where some batches begin, so that finding one reads at most 256 KiB and a batch.
-    marks: Vec<(Index, u64)>,
+    /// The `lsn` after the last record.
+    pub next: u64,
+    /// What stood before its first batch. Not known of a segment that does not begin with a state, as a
+    /// crash leaves it.
+    pub before: Option<Position>,
 }
 
 impl<F: File> Segment<F> {
-    /// A segment of which no batch is known yet.
+    /// A segment of which no record is known yet.
     pub fn new(number: u64, file: F, header: Header, bytes: u64) -> Segment<F> {
-        let (seed, next) = (header.seed(), Index(header.first));
-        Segment { number, file, header, seed, bytes, end: HEADER_BYTES, next, marks: Vec::new() }
+        let (seed, next, end) = (header.seed(), header.first, HEADER_BYTES);
+        // In version 1 records were numbered by their index.
+        let index = Index(next.saturating_sub(1));
+        let before = (header.version == 1).then_some(Position { index, ..Position::default() });
+        Segment { number, file, header, seed, bytes, end, next, before }
+    }
+
+    /// Reads the state that it begins with: what stood before its first batch.
+    pub fn learn(&mut self) -> io::Result<()> {
+        if self.header.version == 1 {
+            return Ok(());
+        }
+        let mut stream = Stream::new(STATE_READ_BYTES);
+        if let Place::Record(head) = stream.examine(&self.file, HEADER_BYTES, self.seed)?
+            && head.kind == Kind::State
+            && head.lsn == self.first()
+        {
+            let body = stream.buffered(HEADER_BYTES + head.body_at(), head.length as usize);
+            self.before = State::decode(body).map(|state| state.last);
+        }
+        Ok(())
     }
 
     /// The name of the file.
@@ -68,41 +90,42 @@ impl<F: File> Segment<F> {
         segment_name(self.number)
     }
 
-    /// The index of its first batch.
-    pub fn first(&self) -> Index {
-        Index(self.header.first)
+    /// The `lsn` of its first record.
+    pub fn first(&self) -> u64 {
+        self.header.first
     }
 
-    /// A batch of `span` bytes stands, or is about to stand, at its end.
+    /// Its first batch would be this one or a later one, if that is known.
+    pub fn first_batch(&self) -> Option<Index> {
+        self.before.map(|before| before.index.next())
+    }
+
+    /// A record of `span` bytes stands, or is about to stand, at its end.
     pub fn push(&mut self, span: u64) {
-        if self.marks.last().is_none_or(|(_, at)| self.end - at >= MARK_BYTES) {
-            self.marks.push((self.next, self.end));
-        }
         self.end += span;
-        self.next = self.next.next();
+        self.next += 1;
     }
 
-    /// Its batches end after `last`, at `end`.
-    pub fn cut(&mut self, last: Index, end: u64) {
-        (self.next, self.end) = (last.next(), end);
-        self.marks.retain(|(_, at)| *at < end);
-    }
-
-    /// Bytes that batches can still be written to.
+    /// Bytes that records can still be written to: none in one of an older version, nor in one that does not
+    /// begin with its state, as a crash leaves it right after its header.
     pub fn room_bytes(&self) -> u64 {
+        if self.header.version < FILE_VERSION || self.before.is_none() {
+            return 0;
+        }
         self.bytes.saturating_sub(self.end)
     }
 
-    /// Where the batch of this index begins, and its head. It must be one of the segment's.
-    pub fn find(&self, index: Index) -> io::Result<(u64, Head)> {
-        let mark = self.marks.partition_point(|(marked, _)| *marked <= index);
-        let (_, mut at) = self.marks[mark - 1];
+    /// Where the batch of this index begins, and its head. It must stand at `at` or behind it, and no
+    /// other one of that index in between.
+    pub fn find(&self, index: Index, mut at: u64) -> io::Result<(u64, Head)> {
         loop {
             let mut bytes = [0; HEAD_BYTES];
             self.file.read_full(&mut bytes, at)?;
             match Head::decode(&bytes, self.seed) {
-                Some(head) if head.index == index => return Ok((at, head)),
-                Some(head) if head.index < index => at += head.span(),
+                Some(head) if head.kind.is_batch() && head.index == index => {
+                    return Ok((at, head));
+                }
+                Some(head) if !head.kind.is_batch() || head.index < index => at += head.span(),
                 _ => {
                     let text = format!("{}: no batch at offset {at}", self.name());
                     return Err(io::Error::new(io::ErrorKind::InvalidData, text));
@@ -120,22 +143,23 @@ pub struct Spare<S: Storage> {
 }
 
 impl<S: Storage> Spare<S> {
-    /// Bytes for batches.
+    /// Bytes for records.
     pub fn room_bytes(&self) -> u64 {
         self.bytes - HEADER_BYTES
     }
 
     /// Writes the header of its next use, without making it durable. A head of its last use that
-    /// stands where the first batch will goes with it: if it was cut there and named the batch that
+    /// stands where the first record will goes with it: if it was cut there and named the record that
     /// comes next, it would look like one that was torn.
     pub(super) fn begin(
         self,
         shard: u16,
         generation: u64,
-        first: Index,
+        first: u64,
     ) -> io::Result<Segment<S::File>> {
         let (salt, bytes) = (draw_salt()?, self.bytes);
-        let header = Header { shard, generation, salt, first: first.0, bytes };
+        let version = FILE_VERSION;
+        let header = Header { version, shard, generation, salt, first, bytes };
         let mut block = header.encode(Magic::Segment).to_vec();
         block.resize(HEADER_BYTES as usize + HEAD_BYTES, 0);
         self.file.write_at(&block, 0)?;

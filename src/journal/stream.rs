@@ -1,10 +1,10 @@
-//! Batches read from a file front to back, through one buffer.
+//! Records read from a file front to back, through one buffer.
 
 use crate::journal::record::{HEAD_BYTES, Head, Seed, body_crc};
 use crate::journal::storage::File;
 use std::io;
 
-/// A window of a file that moves forward. It grows to the largest batch it has to hold.
+/// A window of a file that moves forward. It grows to the largest record it has to hold.
 pub(super) struct Stream {
     buffer: Vec<u8>,
     /// Where in the file the buffer begins.
@@ -16,8 +16,8 @@ pub(super) struct Stream {
 /// What stands at a position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// A whole batch whose checksums fit.
-    Batch(Head),
+    /// A whole record whose checksums fit.
+    Record(Head),
     /// Something else, and what is wrong.
     Bad(&'static str),
 }
@@ -33,21 +33,24 @@ impl Stream {
         (self.at, self.filled) = (0, 0);
     }
 
-    /// Looks at the batch that begins at `at`.
+    /// Looks at the record that begins at `at`.
     pub fn examine(&mut self, file: &impl File, at: u64, seed: Seed) -> io::Result<Place> {
-        let bytes = self.view(file, at, HEAD_BYTES)?;
-        let Ok(head) = bytes.try_into() else { return Ok(Place::Bad("the file ends there")) };
-        let Some(head) = Head::decode(head, seed) else {
+        let head_bytes = seed.head_bytes();
+        let bytes = self.view(file, at, head_bytes)?;
+        if bytes.len() < head_bytes {
+            return Ok(Place::Bad("the file ends there"));
+        }
+        let Some(head) = Head::decode(bytes, seed) else {
             return Ok(Place::Bad("its head does not fit its checksum"));
         };
         let length = head.length as usize;
         // Before memory is taken for it: the body of a file that was cut short is not there.
-        if !self.is_buffered(at, HEAD_BYTES + length) && at + head.span() > file.bytes()? {
+        if !self.is_buffered(at, head_bytes + length) && at + head.span() > file.bytes()? {
             return Ok(Place::Bad("the file ends within it"));
         }
-        let batch = self.view(file, at, HEAD_BYTES + length)?;
-        match batch.get(HEAD_BYTES..HEAD_BYTES + length) {
-            Some(body) if body_crc(body) == head.body_crc => Ok(Place::Batch(head)),
+        let batch = self.view(file, at, head_bytes + length)?;
+        match batch.get(head_bytes..head_bytes + length) {
+            Some(body) if body_crc(body) == head.body_crc => Ok(Place::Record(head)),
             Some(_) => Ok(Place::Bad("its body does not fit its checksum")),
             None => Ok(Place::Bad("the file ends within it")),
         }

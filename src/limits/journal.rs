@@ -57,6 +57,19 @@ pub const LOCK_TRIES: u32 = 4;
 /// From one of them to the next.
 pub const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
+/// A batch that tells who the members are, bytes: nine nodes with four addresses each have 11 KiB.
+pub const MEMBERS_BYTES_MAX: usize = 12 << 10;
+/// Such batches that the log remembers: the newest one that is committed, and those behind it. Members change
+/// one after the other, so two are the rule.
+pub const MEMBERS_PENDING_MAX: usize = 3;
+/// The name of a node, bytes.
+pub const NODE_NAME_BYTES_MAX: usize = 64;
+// A state fits into the smallest segment, and leaves room for batches.
+const _: () = assert!(
+    MEMBERS_BYTES_MAX * MEMBERS_PENDING_MAX + NODE_NAME_BYTES_MAX + (8 << 10)
+        <= SEGMENT_BYTES_MIN as usize * 3 / 4
+);
+
 /// Segments kept to be used again: what the promise about space leaves room for beside the one that is
 /// written and one that waits for a base.
 pub const SPARES_MAX: usize = 1;

@@ -6,9 +6,10 @@ use super::table::{bytes, count, table};
 use super::{Exit, clock, place, repair};
 use crate::engine::model::request::State;
 use crate::ids::Index;
-use crate::journal::check::{FileReport, Report, Use, Verdict, check};
+use crate::journal::check::{FileReport, LogReport, Report, Use, Verdict, check};
 use crate::journal::dump::written;
-use crate::journal::{Disk, JournalError};
+use crate::journal::state::{Members, Vote};
+use crate::journal::{Disk, JournalError, Records};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -124,11 +125,49 @@ pub fn text(disk: &Disk, report: &Report, user: Option<&str>) -> String {
         &mut text,
         &format!("base     {base}; replayed behind it: {batches} batches, {facts} facts"),
     );
+    log(&mut text, &report.log);
     for notice in &report.notices {
         line(&mut text, &format!("notice   {notice}"));
     }
     verdict(&mut text, report, user.is_some());
     text
+}
+
+/// What the log has beside facts, and of a member of a cluster what it knows.
+fn log(text: &mut String, told: &LogReport) {
+    let LogReport { last_lsn, records, state, uncommitted } = told;
+    if *last_lsn == 0 {
+        return;
+    }
+    let Records { facts, blanks, members, states, votes, cuts, void } = *records;
+    let kinds = [
+        (facts, "with facts"),
+        (blanks, "blank"),
+        (members, "of members"),
+        (states, "states"),
+        (votes, "votes"),
+        (cuts, "cuts"),
+        (void, "cut off"),
+    ];
+    let there = kinds.iter().filter(|(count, _)| *count > 0);
+    let kinds: Vec<String> = there.map(|(count, what)| format!("{count} {what}")).collect();
+    let epoch = state.last.epoch;
+    line(text, &format!("log      up to lsn {last_lsn}, epoch {epoch}: {}", kinds.join(", ")));
+    if let Some(Vote { epoch, node }) = state.vote {
+        let whom = if node == 0 { "nobody".to_owned() } else { format!("node {node}") };
+        line(text, &format!("vote     in epoch {epoch} for {whom}"));
+    }
+    if let Some(Members { epoch, index, body }) = state.members.last() {
+        let bytes = body.len();
+        line(text, &format!("members  of batch {index}, epoch {epoch}: {bytes} bytes"));
+        let committed = state.committed;
+        line(
+            text,
+            &format!(
+                "commit   up to batch {committed}; {uncommitted} behind it are not known to be"
+            ),
+        );
+    }
 }
 
 fn verdict(text: &mut String, report: &Report, used: bool) {

@@ -5,6 +5,7 @@ use super::{Exit, place};
 use crate::ids::Index;
 use crate::journal::base::BaseReader;
 use crate::journal::dump::{Dump, DumpError, Names};
+use crate::journal::record::Kind;
 use crate::journal::recovery::newest_base;
 use crate::journal::{Disk, JournalError, LogOptions, LogReader, base};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -134,19 +135,31 @@ fn follow(
 ) -> Result<(), Stop> {
     let mut reader = LogReader::open(Arc::clone(disk), LogOptions::default(), after)?;
     let mut dump = Dump::new(out, Names::default());
-    while let Some(entry) = reader.next_batch()? {
-        if to.is_some_and(|to| entry.index > to) {
-            return Ok(());
+    while let Some(found) = reader.next_record()? {
+        let entry = found.entry;
+        let is_facts = entry.kind == Kind::Facts;
+        // What stands between two batches goes with the one behind it.
+        let index = if entry.kind.is_batch() { entry.index } else { entry.index.next() };
+        if let Some(to) = to.filter(|to| entry.index > *to) {
+            // Before it is committed a cut may follow, and other batches up to there.
+            if found.committed > to {
+                return Ok(());
+            }
+            continue;
         }
-        if entry.index > covered {
+        if index <= after {
+            continue;
+        }
+        if index > covered {
             // Names as of the base are not those of before: numbers are given again.
             dump.names().take_over(std::mem::take(&mut known));
         }
-        let read = match entry.index < from {
+        let read = match index < from {
+            true if !is_facts => Ok(()),
             true => dump.names().learn_facts(entry.body).map_err(DumpError::Malformed),
             false => {
                 *wrote = true;
-                dump.entry(&entry)
+                dump.record(&found)
             }
         };
         read.map_err(|error| match error {

@@ -7,6 +7,7 @@ use crate::ids::Index;
 use crate::journal::base::BaseReader;
 use crate::journal::check::{Spot, Verdict};
 use crate::journal::dump::{Dump, DumpError, Names, job_of, word_of};
+use crate::journal::record::Kind;
 use crate::journal::recovery::newest_base;
 use crate::journal::repair::{Piece, behind, cut, missing, pieces};
 use crate::journal::{Disk, Entry, JournalError, LogOptions, LogReader, make_file, segment_name};
@@ -50,7 +51,7 @@ pub fn run(folder: &Path, yes: bool) -> Result<Exit, JournalError> {
         return exit(report.verdict, false);
     }
     let saved = save(&disk, base, spot, &why, &losses)?;
-    cut(&disk, base, spot.index)?;
+    cut(&disk, base, spot)?;
     say(&format!("cut; what it made void is in {}\n\n", saved.display()));
     let report = examine(&disk);
     say(&text(&disk, &report, None));
@@ -65,8 +66,8 @@ struct Losses {
     jobs: Vec<String>,
     /// How many different ones there are.
     jobs_count: usize,
-    /// The newest segment and its first batch, if it is not there.
-    missing: Option<(String, Index)>,
+    /// The newest segment and the number of its first record, if it is not there.
+    missing: Option<(String, u64)>,
     /// Names of queues as of the batch before.
     names: Names,
 }
@@ -115,8 +116,8 @@ impl Losses {
         if let Some((name, first)) = missing {
             writeln!(
                 text,
-                "And all that {name} held, which is not there or has no whole header: batch {first} and those\n\
-                 after it; how many there were is not known. If the file is somewhere, put it back instead."
+                "And all that {name} held, which is not there or has no whole header: the records from\n\
+                 lsn {first} on; how many there were is not known. If the file is somewhere, put it back instead."
             )
             .expect("a String takes all");
         }
@@ -135,9 +136,12 @@ fn names_before(disk: &Arc<Disk>, base: Index, index: Index) -> Result<Names, Jo
     }
     let mut reader = LogReader::open(Arc::clone(disk), LogOptions::default(), base)?;
     // It ends with the damage.
-    while let Ok(Some(Entry { index: at, body, .. })) = reader.next_batch() {
+    while let Ok(Some(Entry { kind, index: at, body, .. })) = reader.next_batch() {
         if at >= index {
             break;
+        }
+        if kind != Kind::Facts {
+            continue;
         }
         names.learn_facts(body).expect("the check has applied them");
     }

@@ -15,6 +15,7 @@ use delayd::engine::{Engine, Facts, Loader, Settings};
 use delayd::error::Misconf;
 use delayd::ids::Index;
 use delayd::journal::commit_log::EPOCH;
+use delayd::journal::record::Kind;
 use delayd::journal::recovery::{Offered, Progress, Replay, recover};
 use delayd::journal::{Log, LogOptions, OwnedEntry};
 use delayd::time::Micros;
@@ -57,7 +58,16 @@ impl History {
             None => (Index(1), 1),
         };
         let (now, body) = (self.world.now, facts.bytes);
-        self.batches.push(OwnedEntry { index, epoch: EPOCH, first, now, count, body });
+        self.batches.push(OwnedEntry {
+            kind: Kind::Facts,
+            index,
+            epoch: EPOCH,
+            node: 0,
+            first,
+            now,
+            count,
+            body,
+        });
         self.digests.push(self.world.engine.digest());
     }
 

@@ -11,6 +11,7 @@ use delayd::engine::model::fact::{Fact, FactId};
 use delayd::ids::Index;
 use delayd::journal::base::{BaseHead, BaseWriter};
 use delayd::journal::commit_log::EPOCH;
+use delayd::journal::record::Kind;
 use delayd::journal::{Entry, Log, LogOptions, OwnedEntry, Storage};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -170,7 +171,16 @@ impl Run {
         let first = self.points[&self.last].first;
         self.last = self.last.next();
         let (index, now, body) = (self.last, self.world.now, facts.bytes);
-        self.waiting.push_back(OwnedEntry { index, epoch: EPOCH, first, now, count, body });
+        self.waiting.push_back(OwnedEntry {
+            kind: Kind::Facts,
+            index,
+            epoch: EPOCH,
+            node: 0,
+            first,
+            now,
+            count,
+            body,
+        });
         let point = Point { calm, ..self.point(first + u64::from(count)) };
         self.points.insert(index, point);
     }

@@ -2,6 +2,8 @@
 
 use crate::lossy::Lossy;
 use delayd::ids::Index;
+use delayd::journal::record::Kind;
+use delayd::journal::state::{Members, Position};
 use delayd::journal::{
     Entry, JournalError, Log, LogOptions, LogReader, Opened, OwnedEntry, Storage,
 };
@@ -12,6 +14,10 @@ use std::sync::Arc;
 
 /// The smallest segments there are.
 pub const OPTIONS: LogOptions = LogOptions { segment_bytes: 64 << 10, shard: 0, spares_max: 2 };
+
+/// What the state of a node alone takes: the first record of each segment, and its bytes that count.
+pub const STATE_SPAN: usize = 192;
+pub const STATE_BYTES: usize = 88 + 99;
 
 /// Makes batches that follow each other, no two of them alike.
 #[derive(Clone)]
@@ -33,7 +39,7 @@ impl Maker {
         self.made += 1;
         let (index, first, now) = (self.next, self.first, Micros(self.made));
         (self.next, self.first) = (index.next(), first + u64::from(count));
-        OwnedEntry { index, epoch: 1, first, now, count, body }
+        OwnedEntry { kind: Kind::Facts, index, epoch: 1, node: 0, first, now, count, body }
     }
 
     /// A batch with a body of this size, of random bytes or few different ones.
@@ -57,6 +63,13 @@ impl Maker {
         self.sized(bytes)
     }
 
+    /// A batch without facts.
+    pub fn aside(&mut self, kind: Kind, bytes: usize) -> OwnedEntry {
+        let entry = self.sized(bytes);
+        self.first = entry.first;
+        OwnedEntry { kind, node: 7, count: 0, ..entry }
+    }
+
     /// What is made next follows this one.
     pub fn go_on_after(&mut self, last: &OwnedEntry) {
         self.next = last.index.next();
@@ -74,7 +87,19 @@ pub fn append<S: Storage>(log: &mut Log<S>, entries: &[OwnedEntry]) -> std::io::
 pub type Start<S> = Result<(Log<S>, Opened, Vec<OwnedEntry>), JournalError>;
 
 pub fn start<S: Storage>(storage: &Arc<S>, after: Index) -> Start<S> {
-    let mut reader = LogReader::open(Arc::clone(storage), OPTIONS, after)?;
+    read(LogReader::open(Arc::clone(storage), OPTIONS, after)?)
+}
+
+/// As [`start`], behind a base of a member of a cluster.
+pub fn start_behind<S: Storage>(
+    storage: &Arc<S>,
+    base: Position,
+    members: Option<Members>,
+) -> Start<S> {
+    read(LogReader::open_behind(Arc::clone(storage), OPTIONS, base, members)?)
+}
+
+fn read<S: Storage>(mut reader: LogReader<S>) -> Start<S> {
     let mut read = Vec::new();
     while let Some(entry) = reader.next_batch()? {
         read.push(entry.to_owned());

@@ -7,6 +7,7 @@ use delayd::engine::model::request::{Direction, Request, Reserve};
 use delayd::ids::{Index, Token};
 use delayd::journal::base::{BaseHead, BaseWriter};
 use delayd::journal::lower::lower;
+use delayd::journal::record::Kind;
 use delayd::journal::recovery::{Progress, Recovered, recover};
 use delayd::journal::{Disk, Entry, LogOptions};
 use delayd::time::Micros;
@@ -158,7 +159,16 @@ fn a_crash_while_the_clock_is_lowered_leaves_it_as_it_was() {
     let Recovered { mut log, index, first, now, .. } = recovered(&folder);
     let to = Micros(now.0 - HOUR_MS * 1_000);
     // Before the base has its name there is a batch with the lower instant, and part of a base.
-    let entry = Entry { index: index.next(), epoch: 1, first, now: to, count: 0, body: b"" };
+    let entry = Entry {
+        kind: Kind::Facts,
+        index: index.next(),
+        epoch: 1,
+        node: 0,
+        first,
+        now: to,
+        count: 0,
+        body: b"",
+    };
     log.append(&[entry]).unwrap();
     log.sync().unwrap();
     drop(log);

@@ -1,10 +1,10 @@
 //! Bits that flip and files that are cut short: the log opens with an exact prefix, or refuses and
 //! says where.
 
-use crate::batches::{Maker, OPTIONS, append, fresh, start};
+use crate::batches::{Maker, OPTIONS, STATE_BYTES, STATE_SPAN, append, fresh, start};
 use crate::lossy::Lossy;
 use delayd::ids::Index;
-use delayd::journal::record::{self, Head, Kind, Seed};
+use delayd::journal::record::{self, Head, Kind, RECORD_VERSION, Seed};
 use delayd::journal::{Found, HEADER_BYTES, Header, JournalError, Magic, NEWEST, OwnedEntry};
 use delayd::time::Micros;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ fn five() -> (BTreeMap<String, Vec<u8>>, Vec<OwnedEntry>, Vec<usize>) {
     append(&mut log, &batches[3..4]).unwrap();
     append(&mut log, &batches[4..]).unwrap();
     log.sync().unwrap();
-    let mut starts = vec![HEADER_BYTES as usize];
+    let mut starts = vec![HEADER_BYTES as usize + STATE_SPAN];
     for batch in &batches {
         starts.push(starts[starts.len() - 1] + record::span(batch.body.len()) as usize);
     }
@@ -36,8 +36,16 @@ fn every_byte_flipped() {
         let opened = start(&Lossy::of(&files), Index(0));
         let hit = starts[1..].iter().position(|end| at < *end).filter(|_| at >= starts[0]);
         // Padding is not looked at.
-        let hit = hit.filter(|hit| at < starts[*hit] + 64 + batches[*hit].body.len());
+        let hit = hit.filter(|hit| at < starts[*hit] + 88 + batches[*hit].body.len());
+        let state = HEADER_BYTES as usize..HEADER_BYTES as usize + STATE_BYTES;
         match (hit, opened) {
+            (None, Err(JournalError::Damaged { file, offset, what })) if state.contains(&at) => {
+                assert_eq!((file.as_str(), offset), (FIRST, HEADER_BYTES), "byte {at}");
+                assert!(what.starts_with("batch 1: "), "{what}");
+            }
+            (None, opened) if state.contains(&at) => {
+                panic!("byte {at} of the state: {:?}", opened.map(|(_, opened, _)| opened));
+            }
             (Some(hit @ 0..3), Err(JournalError::Damaged { file, offset, what })) => {
                 assert_eq!((file.as_str(), offset as usize), (FIRST, starts[hit]), "byte {at}");
                 assert!(what.starts_with(&format!("batch {}: ", hit + 1)), "{what}");
@@ -59,13 +67,15 @@ fn the_newest_segment_cut_at_every_byte_is_damage() {
         let mut files = files.clone();
         files.get_mut(FIRST).unwrap().truncate(bytes);
         // The padding of the last one may be cut off, but not its body.
-        let whole = (0..5).take_while(|at| starts[*at] + 64 + batches[*at].body.len() <= bytes);
+        let whole = (0..5).take_while(|at| starts[*at] + 88 + batches[*at].body.len() <= bytes);
         let whole = whole.count();
         match start(&Lossy::of(&files), Index(0)) {
             Err(JournalError::Damaged { file, offset, what }) => {
                 assert_eq!(file, FIRST, "{bytes} bytes: {what}");
                 if bytes >= 4096 {
-                    assert_eq!(offset as usize, starts[whole], "{bytes} bytes: {what}");
+                    let state = bytes < HEADER_BYTES as usize + STATE_BYTES;
+                    let at = if state { HEADER_BYTES as usize } else { starts[whole] };
+                    assert_eq!(offset as usize, at, "{bytes} bytes: {what}");
                     assert!(what.contains("cut short"), "{what}");
                 }
             }
@@ -124,11 +134,12 @@ fn a_damaged_older_segment_is_refused() {
     append(&mut log, &batches).unwrap();
     log.sync().unwrap();
     let files = storage.files();
-    for at in (4096..4096 + 3 * 20_064).step_by(997) {
+    let first = 4096 + STATE_SPAN;
+    for at in (4096..first + 3 * 20_088).step_by(997) {
         let mut files = files.clone();
         files.get_mut(FIRST).unwrap()[at] ^= 4;
         let error = start(&Lossy::of(&files), Index(0)).err().unwrap().to_string();
-        let offset = 4096 + (at - 4096) / 20_064 * 20_064;
+        let offset = if at < first { 4096 } else { first + (at - first) / 20_088 * 20_088 };
         assert!(error.contains(&format!("{FIRST}: damaged at offset {offset}: ")), "{error}");
         assert!(error.contains("begins with batch 4"), "{error}");
         // What the base covers is not needed.
@@ -170,17 +181,31 @@ fn bodies_that_imitate_batches() {
     log.sync().unwrap();
     let file = storage.files().remove(FIRST).unwrap();
     let Found::Header(header) = Header::decode(&file, Magic::Segment) else { panic!("a header") };
+    let next = maker.first;
     let forged = |index: u64, durable: u64, seed: Seed| {
-        let (epoch, first, now, count) = (1, maker.first, Micros(1), 0);
-        let (index, durable) = (Index(index), Index(durable));
-        let (kind, shard, length, body_crc) = (Kind::Facts, 0, 0, 0);
-        let head = Head { kind, shard, index, epoch, first, durable, now, count, length, body_crc };
+        let head = Head {
+            version: RECORD_VERSION,
+            kind: Kind::Facts,
+            shard: 0,
+            // Behind the state of the segment.
+            lsn: index + 1,
+            durable: durable + 1,
+            index: Index(index),
+            epoch: 1,
+            node: 0,
+            first: next,
+            now: Micros(1),
+            committed: Index(index),
+            count: 0,
+            length: 0,
+            body_crc: 0,
+        };
         let mut bytes = Vec::new();
         record::push(&mut bytes, head, b"forged", seed);
         bytes
     };
-    let copies = file[4096..4096 + 2 * 136].to_vec();
-    let other = forged(4, 9, Seed::new(header.generation + 1, header.salt));
+    let copies = file[4096..4096 + STATE_SPAN + 2 * 160].to_vec();
+    let other = forged(4, 9, Seed::new(header.generation + 1, header.salt, RECORD_VERSION));
     let own =
         [forged(3, 2, header.seed()), forged(4, 2, header.seed()), forged(5, 3, header.seed())];
     let bodies = [[copies.clone(), other, copies].concat(), own.concat()];
@@ -196,7 +221,7 @@ fn bodies_that_imitate_batches() {
     assert!(read == batches);
 
     // Torn at each byte, as if nothing of the rest had been written.
-    let third = 4096 + record::span(50) as usize + record::span(70) as usize;
+    let third = 4096 + STATE_SPAN + record::span(50) as usize + record::span(70) as usize;
     let fourth = third + record::span(batches[2].body.len()) as usize;
     let fifth = fourth + record::span(batches[3].body.len()) as usize;
     for at in third..fifth {

@@ -3,6 +3,7 @@
 use crate::batches::{Maker, append, start};
 use crate::program::Folder;
 use delayd::ids::Index;
+use delayd::journal::record::Kind;
 use delayd::journal::{Disk, File, JournalError, Storage};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,14 +14,17 @@ fn a_log_on_a_disk() {
     let disk = Arc::new(Disk::open(&folder.0.join("a/b")).unwrap());
     let (mut log, _, _) = start(&disk, Index(0)).unwrap();
     let mut maker = Maker::new(1);
-    let batches: Vec<_> = (0..100).map(|_| maker.any()).collect();
+    let members = maker.aside(Kind::Members, 9);
+    let batches: Vec<_> = [members].into_iter().chain((1..100).map(|_| maker.any())).collect();
     append(&mut log, &batches[..50]).unwrap();
     log.sync().unwrap();
     log.add_spare(log.spare_maker().make().unwrap());
-    append(&mut log, &batches[50..]).unwrap();
+    append(&mut log, &batches[50..60]).unwrap();
+    log.commit(Index(60));
+    append(&mut log, &batches[60..]).unwrap();
     drop(log);
-    let (mut log, _, read) = start(&disk, Index(0)).unwrap();
-    assert!(read == batches);
+    let (mut log, opened, read) = start(&disk, Index(0)).unwrap();
+    assert!(read == batches[..60] && opened.uncommitted == batches[60..]);
     log.cut_after(Index(70)).unwrap();
     log.drop_before(Index(60)).unwrap();
     let files: u64 = disk
@@ -31,8 +35,8 @@ fn a_log_on_a_disk() {
         .map(|n| disk.open(n).unwrap().bytes().unwrap())
         .sum();
     assert_eq!(log.disk_bytes(), files);
-    let (_, _, read) = start(&disk, Index(59)).unwrap();
-    assert!(read[..] == batches[59..70]);
+    let (_, opened, read) = start(&disk, Index(59)).unwrap();
+    assert!(read[..] == batches[59..60] && opened.uncommitted == batches[60..70]);
 
     // A tool reads while the server has the folder.
     let _lock = disk.lock().unwrap();

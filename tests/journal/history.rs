@@ -1,8 +1,11 @@
-//! A random history of a log, and what must be true of it at every moment.
+//! A random history of a log, and what must be true of it at every moment. Of a node alone, or of a member
+//! of a cluster: then there are votes, cuts, other members, and batches that are not committed.
 
-use crate::batches::{Maker, append, start};
+use crate::batches::{Maker, append, start_behind};
 use crate::lossy::Lossy;
 use delayd::ids::Index;
+use delayd::journal::record::Kind;
+use delayd::journal::state::{Members, Position, Vote};
 use delayd::journal::{JournalError, Log, OwnedEntry};
 use rand::Rng;
 use std::io;
@@ -11,30 +14,51 @@ use std::sync::Arc;
 pub struct History {
     pub storage: Arc<Lossy>,
     pub maker: Maker,
+    /// A member of a cluster.
+    pub member: bool,
     /// What the base covers.
     pub after: Index,
     /// Batches after the base, as far as they were appended.
     pub batches: Vec<OwnedEntry>,
     /// The newest one said to be durable.
     pub synced: Index,
-    /// The sequence of the first fact after the base.
-    first: u64,
+    /// The newest one said to be committed.
+    pub committed: Index,
+    /// Behind the base, and the members as of it.
+    base: (Position, Option<Members>),
     /// A cut was begun that may or may not have happened.
     cutting: Option<Index>,
+    /// The newest vote that is durable, and those since.
+    votes: Vec<Option<Vote>>,
 }
 
 impl History {
     pub fn new(seed: u64) -> History {
         let (storage, maker) = (Lossy::new(), Maker::new(seed));
         let (after, synced) = (Index(0), Index(0));
-        History { storage, maker, after, batches: Vec::new(), synced, first: 1, cutting: None }
+        let base = (Position { first: 1, ..Position::default() }, None);
+        History {
+            storage,
+            maker,
+            member: seed % 2 == 1,
+            after,
+            batches: Vec::new(),
+            synced,
+            committed: Index(0),
+            base,
+            cutting: None,
+            votes: vec![None],
+        }
     }
 
     /// Opens the log; checks that it holds what it must and nothing else.
     pub fn open(&mut self) -> Result<Log<Lossy>, JournalError> {
         let short = self.maker.rng.random_range(0..3) * 700;
         self.storage.short_reads(short);
-        let (log, opened, read) = start(&self.storage, self.after)?;
+        let (base, members) = self.base.clone();
+        let (log, opened, mut read) = start_behind(&self.storage, base, members)?;
+        let applied = read.last().map_or(self.after, |entry| entry.index);
+        read.extend(opened.uncommitted.iter().cloned());
         let last = read.last().map_or(self.after, |entry| entry.index);
         assert_eq!(read[..], self.batches[..read.len()], "a prefix of what was appended");
         let cut = self.cutting.take() == Some(last);
@@ -42,21 +66,51 @@ impl History {
         assert_eq!((log.bounds().1, log.durable(), opened.last), (last, last, last));
         assert!(log.bounds().0 <= self.after.next(), "{:?} of {}", log.bounds(), self.after);
         self.batches.truncate(read.len());
+        self.check_standing(&log, applied);
         self.synced = last;
         self.go_on();
         Ok(log)
     }
 
+    /// What the log knows beside its batches.
+    fn check_standing(&mut self, log: &Log<Lossy>, applied: Index) {
+        let told = self.batches.iter().rev().find(|batch| batch.kind == Kind::Members);
+        let told = told.map(|OwnedEntry { epoch, index, body, .. }| Members {
+            epoch: *epoch,
+            index: *index,
+            body: body.clone(),
+        });
+        let members = told.or(self.base.1.clone());
+        assert_eq!(log.members(), members.as_ref(), "the newest members there are");
+        match members {
+            None => assert_eq!(applied, self.last(), "alone all is committed"),
+            Some(_) => {
+                let most = self.committed.max(self.after);
+                assert!(applied <= most, "{applied} is applied, {most} was committed");
+                assert_eq!(log.committed(), applied);
+                self.committed = applied;
+            }
+        }
+        let voted = log.voted();
+        assert!(
+            self.votes.contains(&voted),
+            "{voted:?} of {:?}: the first was durable",
+            self.votes
+        );
+        self.votes = vec![voted];
+    }
+
     /// Does something. After an error of a log that is not poisoned nothing has changed.
     pub fn step(&mut self, log: &mut Log<Lossy>) -> io::Result<()> {
         match self.maker.rng.random_range(0..100) {
-            0..55 => self.append(log)?,
-            55..80 => {
-                let synced = log.sync()?;
-                assert_eq!(synced, self.last());
-                self.synced = synced;
-            }
-            80..87 => self.cut(log)?,
+            0..50 => self.append(log)?,
+            50..55 if self.member => self.vote(log)?,
+            50..55 => log.note_state()?,
+            55..60 if self.member => self.commit(log),
+            55..78 => self.sync(log)?,
+            78..80 => log.note_state()?,
+            80..87 if self.member => self.cut(log)?,
+            80..87 => log.begin_segment()?,
             87..94 => self.compact(log)?,
             94..97 => log.add_spare(log.spare_maker().make()?),
             _ => self.read(log),
@@ -69,6 +123,18 @@ impl History {
         self.batches.last().map_or(self.after, |entry| entry.index)
     }
 
+    fn sync(&mut self, log: &mut Log<Lossy>) -> io::Result<()> {
+        let synced = log.sync()?;
+        assert_eq!(synced, self.last());
+        self.synced = synced;
+        self.votes_are_durable();
+        Ok(())
+    }
+
+    fn votes_are_durable(&mut self) {
+        self.votes.drain(..self.votes.len() - 1);
+    }
+
     /// What a full segment made durable on the way is durable too.
     fn known(&mut self, log: &Log<Lossy>) -> Index {
         assert!(log.durable() >= self.synced && log.durable() <= self.last());
@@ -78,7 +144,11 @@ impl History {
 
     fn append(&mut self, log: &mut Log<Lossy>) -> io::Result<()> {
         let made = self.maker.rng.random_range(1..5);
-        let group: Vec<_> = (0..made).map(|_| self.maker.any()).collect();
+        let mut group = Vec::new();
+        if self.member {
+            group.extend(self.elect());
+        }
+        group.extend((0..made).map(|_| self.maker.any()));
         self.batches.extend_from_slice(&group);
         let appended = append(log, &group);
         if appended.is_err() && !log.is_poisoned() {
@@ -88,15 +158,59 @@ impl History {
         appended
     }
 
+    /// The first batch names the members; others begin an epoch, or name other members.
+    fn elect(&mut self) -> Option<OwnedEntry> {
+        let committed = self.committed;
+        let changes = |other: &OwnedEntry| other.kind == Kind::Members && other.index > committed;
+        let changing = self.batches.iter().any(changes);
+        let bytes = self.maker.rng.random_range(0..6_000);
+        match self.maker.rng.random_range(0..10) {
+            _ if self.maker.next == Index(1) => Some(self.maker.aside(Kind::Members, bytes)),
+            0 if !changing => Some(self.maker.aside(Kind::Members, bytes)),
+            1..3 => Some(self.maker.aside(Kind::Blank, 0)),
+            _ => None,
+        }
+    }
+
+    fn vote(&mut self, log: &mut Log<Lossy>) -> io::Result<()> {
+        let newest = self.votes.last().expect("one at least");
+        let epoch = newest.map_or(0, |vote| vote.epoch) + self.maker.rng.random_range(1..3);
+        let vote = Vote { epoch, node: self.maker.rng.random_range(0..4) };
+        self.votes.push(Some(vote));
+        let voted = log.vote(vote);
+        if voted.is_err() && !log.is_poisoned() {
+            self.votes.pop();
+        }
+        voted
+    }
+
+    fn commit(&mut self, log: &mut Log<Lossy>) {
+        if self.batches.is_empty() {
+            return;
+        }
+        let from = self.committed.max(self.after).0;
+        self.committed = Index(self.maker.rng.random_range(from..=self.last().0));
+        log.commit(self.committed);
+    }
+
     fn cut(&mut self, log: &mut Log<Lossy>) -> io::Result<()> {
-        let index = Index(self.maker.rng.random_range(self.after.0..=self.last().0));
+        if log.members().is_none() {
+            return Ok(());
+        }
+        let from = self.committed.max(self.after).0;
+        let index = Index(self.maker.rng.random_range(from..=self.last().0));
         self.cutting = Some(index);
+        let before = log.durable();
         let cut = log.cut_after(index);
         if cut.is_err() {
             self.cutting = self.cutting.filter(|_| log.is_poisoned());
+            assert!(log.is_poisoned() || log.durable() >= before);
             return cut;
         }
         self.cutting = None;
+        if index < self.last() {
+            self.votes_are_durable();
+        }
         self.batches.truncate((index.0 - self.after.0) as usize);
         self.synced = self.synced.min(index);
         self.go_on();
@@ -105,9 +219,18 @@ impl History {
 
     /// A base is complete: it may cover what the log has not synced.
     fn compact(&mut self, log: &mut Log<Lossy>) -> io::Result<()> {
-        let after = Index(self.maker.rng.random_range(self.after.0..=self.last().0));
-        let covered = self.batches.drain(..(after.0 - self.after.0) as usize).next_back();
-        self.first = covered.map_or(self.first, |last| last.first + u64::from(last.count));
+        let most =
+            if log.members().is_some() { self.committed.max(self.after) } else { self.last() };
+        let after = Index(self.maker.rng.random_range(self.after.0..=most.0));
+        let covered: Vec<_> = self.batches.drain(..(after.0 - self.after.0) as usize).collect();
+        if let Some(OwnedEntry { index, epoch, first, count, .. }) = covered.last() {
+            let first = first + u64::from(*count);
+            self.base.0 = Position { index: *index, epoch: *epoch, first };
+        }
+        if let Some(told) = covered.iter().rev().find(|batch| batch.kind == Kind::Members) {
+            let (epoch, index, body) = (told.epoch, told.index, told.body.clone());
+            self.base.1 = Some(Members { epoch, index, body });
+        }
         self.after = after;
         log.drop_before(after.next())
     }
@@ -126,13 +249,19 @@ impl History {
         assert!(!read.is_empty() && (bytes <= limit || read.len() == 1));
         let more = self.batches[from..=to].get(read.len());
         assert!(more.is_none_or(|next| bytes + next.body.len() > limit), "stopped too early");
+        let OwnedEntry { index, epoch, first, count, .. } = self.batches[from];
+        let first = first + u64::from(count);
+        let position = log.position(index).expect("to be read");
+        assert_eq!(position, Some(Position { index, epoch, first }));
     }
 
     /// The next batch made follows the last one.
     fn go_on(&mut self) {
         match self.batches.last() {
             Some(last) => self.maker.go_on_after(last),
-            None => (self.maker.next, self.maker.first) = (self.after.next(), self.first),
+            None => {
+                (self.maker.next, self.maker.first) = (self.after.next(), self.base.0.first);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A log without faults.
 
-use crate::batches::{Maker, OPTIONS, append, fresh, start};
+use crate::batches::{Maker, OPTIONS, STATE_SPAN, append, fresh, start};
 use crate::seeds::seeds;
 use delayd::ids::Index;
 use delayd::journal::{JournalError, LogReader};
@@ -34,7 +34,7 @@ fn what_was_appended_is_read_again() {
 
 #[test]
 fn batches_of_every_size_around_that_of_a_segment() {
-    let most = OPTIONS.segment_bytes as usize - 4096 - 64;
+    let most = OPTIONS.segment_bytes as usize - 4096 - STATE_SPAN - 88;
     for bytes in [0, 1, 7, 8, 9, 448, 449, most - 1, most, most + 1, most + 8, 3 * most, 700_000] {
         for before in [0, 1, 500] {
             let ((storage, mut log), mut maker) = (fresh(), Maker::new(1));

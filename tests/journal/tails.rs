@@ -1,6 +1,6 @@
 //! Torn tails: what was left of them does not come back after the log went on.
 
-use crate::batches::{Maker, OPTIONS, append, fresh, start};
+use crate::batches::{Maker, OPTIONS, STATE_SPAN, append, fresh, start};
 use crate::seeds::{Telltale, seeds};
 use delayd::ids::Index;
 use delayd::journal::HEADER_BYTES;
@@ -25,7 +25,10 @@ fn batches_behind_a_torn_one_do_not_come_back() {
         let (mut log, opened, read) = start(&storage, Index(0)).unwrap();
         assert!(read == batches[..2]);
         let (span, cut) = (delayd::journal::record::span(size), opened.cut.unwrap());
-        assert_eq!((cut.index, cut.offset), (Index(3), HEADER_BYTES + 2 * span));
+        assert_eq!(
+            (cut.index, cut.offset),
+            (Index(3), HEADER_BYTES + STATE_SPAN as u64 + 2 * span)
+        );
         assert_eq!(cut.bytes, 4 * span);
         let text = cut.to_string();
         assert!(text.starts_with("segment-0000000001.log: "), "{text}");
@@ -48,7 +51,7 @@ fn a_torn_batch_is_not_made_whole_by_one_that_ends_alike() {
     let ((storage, mut log), mut maker) = (fresh(), Maker::new(1));
     // A client sends a job, the power fails twice while its facts are written, it sends it again:
     // first the first sector reaches the disk, then all others do.
-    let (job, sector) = (vec![7; 1_400], 4_608);
+    let (job, sector) = (vec![7; 1_400], 5_120);
     let before = maker.sized(300);
     append(&mut log, std::slice::from_ref(&before)).unwrap();
     log.sync().unwrap();
@@ -85,7 +88,10 @@ fn what_an_earlier_use_left_never_passes() {
             (log, opened, read) = start(&storage, after).unwrap();
             assert!(read == batches[21..], "{} batches", read.len());
             assert_eq!(opened.cut, None);
-            let bytes = storage.segments().into_values().filter(|f| f[4096 + 2 * 8_064 + 4] == 1);
+            let bytes = storage
+                .segments()
+                .into_values()
+                .filter(|f| f[4096 + STATE_SPAN + 2 * 8_088 + 4] == 2);
             stale += bytes.count();
         }
         assert!(stale > 10, "there are stale batches");

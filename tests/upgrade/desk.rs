@@ -1,10 +1,13 @@
 //! An engine with a journal, without a server: the same calls give the same facts.
 
+use delayd::engine::model::fact::Fact;
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::{Add, QueueName, Request, Reserve, Wait, When};
 use delayd::engine::{Engine, Facts, Settings, Turn};
 use delayd::ids::{ClientId, Db, Index, Token};
 use delayd::journal::base::{BaseHead, BaseWriter};
+use delayd::journal::record::Kind;
+use delayd::journal::recovery::{Progress, Recovered, recover};
 use delayd::journal::{Disk, Entry, Log, LogOptions};
 use delayd::time::{Micros, Millis};
 use std::path::Path;
@@ -40,6 +43,9 @@ pub struct Desk {
     /// The newest batch, and the sequence of the next fact.
     pub index: Index,
     first: u64,
+    /// Of the leader, and its id; 0 for a node alone.
+    epoch: u64,
+    node: u64,
     leases: Leases,
 }
 
@@ -76,8 +82,57 @@ impl Desk {
             log,
             index: Index(0),
             first: 1,
+            epoch: 1,
+            node: 0,
             leases: Leases::default(),
         }
+    }
+
+    /// Goes on with a journal that is there, a second after its last instant.
+    pub fn resume(folder: &Path) -> Desk {
+        let settings = Settings { token_floor: 1 << 61, ..Settings::default() };
+        let storage = Arc::new(Disk::open(folder).unwrap());
+        let recovered = recover(&storage, OPTIONS, settings, &Progress::default()).unwrap();
+        let Recovered { engine, log, index, first, now, .. } = recovered;
+        let (now, leases) = (Micros(now.0 + 1_000_000), Leases::default());
+        Desk { engine, now, storage, log, index, first, epoch: 1, node: 0, leases }
+    }
+
+    /// What it is at, from here on, as a member of a cluster: this node leads in this epoch.
+    pub fn lead(&mut self, epoch: u64, node: u64) {
+        (self.epoch, self.node) = (epoch, node);
+    }
+
+    /// A batch without facts; durable and committed.
+    pub fn aside(&mut self, kind: Kind, body: &[u8]) {
+        self.append(kind, 0, body);
+        self.log.sync().unwrap();
+        self.log.commit(self.index);
+    }
+
+    /// A batch with one fact that no engine has applied, and nothing says that it is committed.
+    pub fn propose(&mut self, fact: &Fact<'_>) {
+        let mut facts = Facts::default();
+        facts.push(fact);
+        self.append(Kind::Facts, 1, &facts.bytes);
+    }
+
+    /// Makes void what was proposed.
+    pub fn cut(&mut self, batches: u64) {
+        (self.index, self.first) = (Index(self.index.0 - batches), self.first - batches);
+        self.log.cut_after(self.index).unwrap();
+    }
+
+    /// The log.
+    pub fn log(&mut self) -> &mut Log<Disk> {
+        &mut self.log
+    }
+
+    fn append(&mut self, kind: Kind, count: u32, body: &[u8]) {
+        let Desk { epoch, node, first, now, .. } = *self;
+        let index = self.index.next();
+        self.log.append(&[Entry { kind, index, epoch, node, first, now, count, body }]).unwrap();
+        (self.index, self.first) = (index, first + u64::from(count));
     }
 
     /// Does something and writes its facts as a batch, durably.
@@ -93,18 +148,16 @@ impl Desk {
         if facts.count == 0 {
             return;
         }
-        let (index, count) = (self.index.next(), facts.count as u32);
-        let (epoch, first, now) = (1, self.first, self.now);
-        self.log.append(&[Entry { index, epoch, first, now, count, body: &facts.bytes }]).unwrap();
+        self.append(Kind::Facts, facts.count as u32, &facts.bytes);
         self.log.sync().unwrap();
-        (self.index, self.first) = (index, first + facts.count);
+        if self.log.members().is_some() {
+            self.log.commit(self.index);
+        }
     }
 
-    /// Goes on in a new segment: a batch that nobody needs is cut off the end.
+    /// Goes on in a new segment.
     pub fn roll(&mut self) {
-        let (index, epoch, first, now) = (self.index.next(), 1, self.first, self.now);
-        self.log.append(&[Entry { index, epoch, first, now, count: 0, body: b"" }]).unwrap();
-        self.log.cut_after(self.index).unwrap();
+        self.log.begin_segment().unwrap();
     }
 
     /// Asks for something as a client.
@@ -146,9 +199,10 @@ impl Desk {
         while !self.engine.base_slice(100, 1_000) {}
         let images = std::mem::take(self.engine.base_output());
         let (index, first, now) = (self.index, self.first, self.now);
-        let head = BaseHead { index, first, now, epoch: 1, shard: 0 };
+        let head = BaseHead { index, first, now, epoch: self.epoch, shard: 0 };
         let mut writer = BaseWriter::begin(&self.storage, head).unwrap();
         writer.write(&images).unwrap();
+        self.log.members().into_iter().for_each(|members| writer.set_members(members.clone()));
         writer.finish().unwrap();
     }
 }

@@ -8,7 +8,9 @@ use delayd::engine::model::queue_settings::{QueueSettings, Side};
 use delayd::engine::model::request::{
     Add, Direction, Nack, Only, QueueName, Request, Reserve, Wait, When,
 };
-use delayd::ids::{ClientId, Db, PolicyNo};
+use delayd::ids::{ClientId, Db, PolicyNo, QueueNo};
+use delayd::journal::record::Kind;
+use delayd::journal::state::{Identity, Vote};
 
 const DAY_MS: u64 = 86_400_000;
 /// No UTF-8.
@@ -30,6 +32,55 @@ pub fn write(desk: &mut Desk) {
     setting(desk);
     desk.base();
     behind_the_base(desk);
+}
+
+/// What a node alone wrote after its upgrade, behind a log of version 1.
+pub fn after_upgrade(desk: &mut Desk) {
+    for (id, in_ms) in [(&b"now"[..], 0), (b"soon", 50), (b"later", 9_000_000)] {
+        desk.add(add(name(5, b"upgraded"), id, in_ms));
+    }
+    desk.pass(100);
+    desk.base();
+    desk.add(add(name(5, b"upgraded"), b"behind-the-base", 0));
+    desk.served(1, &Request::Reserve(reserve(5, &[b"upgraded"])));
+    desk.log().note_state().unwrap();
+    desk.log().sync().unwrap();
+}
+
+/// What a member of a cluster wrote: votes, other members, two leaders of which one proposed what never was,
+/// two cuts, and an end that is not known to be committed.
+pub fn of_a_member(desk: &mut Desk) {
+    let gone = |id| Fact::Deleted { queue: QueueNo(0), id };
+    let identity = Identity { cluster: 0xfeed << 100, node: 2, name: b"n2"[..].into() };
+    desk.log().identify(identity).unwrap();
+    desk.lead(1, 1);
+    desk.aside(Kind::Members, b"of 1");
+    desk.add(add(mail(), b"first", 0));
+    desk.log().vote(Vote { epoch: 2, node: 0 }).unwrap();
+    desk.log().vote(Vote { epoch: 2, node: 2 }).unwrap();
+    desk.lead(2, 2);
+    desk.aside(Kind::Blank, b"");
+    desk.add(add(mail(), b"second", 0));
+    desk.aside(Kind::Members, b"of 1, 2 and 3");
+    // Nobody else had these.
+    desk.propose(&gone(b"first"));
+    desk.propose(&gone(b"second"));
+    desk.log().vote(Vote { epoch: 3, node: 3 }).unwrap();
+    desk.cut(2);
+    desk.lead(3, 3);
+    desk.aside(Kind::Blank, b"");
+    desk.roll();
+    desk.add(add(mail(), b"third", 0));
+    desk.base();
+    desk.add(add(mail(), b"fourth", 0));
+    desk.propose(&gone(b"third"));
+    desk.cut(1);
+    desk.lead(5, 1);
+    desk.aside(Kind::Blank, b"");
+    desk.propose(&gone(b"fourth"));
+    desk.log().vote(Vote { epoch: 6, node: 0 }).unwrap();
+    desk.log().note_state().unwrap();
+    desk.log().sync().unwrap();
 }
 
 fn adding(desk: &mut Desk) {

@@ -7,9 +7,10 @@ pub mod history;
 use crate::program::Folder;
 use delayd::engine::Settings;
 use delayd::ids::Index;
+use delayd::journal::Disk;
 use delayd::journal::dump::{Dump, Names};
-use delayd::journal::recovery::{Progress, recover};
-use delayd::journal::{Disk, FILE_VERSION};
+use delayd::journal::recovery::{Progress, Recovered, recover};
+use delayd::journal::state::Vote;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,8 @@ const FACTS: [&str; 23] = [
     "configured",
     "paused",
 ];
+/// ... and of a record that is no batch of facts.
+const RECORDS: [&str; 5] = ["blank", "cut", "members", "state", "vote"];
 const IMAGES: [&str; 7] = ["begin", "policy", "queue", "queue_more", "job", "window", "end"];
 
 fn kept() -> PathBuf {
@@ -132,10 +135,15 @@ fn a_dump_tells_what_earlier_versions_wrote() {
     }
 }
 
+/// What is kept of all folders in this file.
+fn all(file: &str) -> String {
+    versions().iter().map(|version| fs::read_to_string(version.join(file)).unwrap()).collect()
+}
+
 #[test]
-fn every_fact_and_image_of_this_version_is_kept() {
+fn every_fact_image_and_record_is_kept() {
     let words = |file: &str, field: &str| -> BTreeSet<String> {
-        let text = fs::read_to_string(kept().join(FILE_VERSION.to_string()).join(file)).unwrap();
+        let text = all(file);
         let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
         let words =
             lines.filter_map(|line: serde_json::Value| Some(line[field].as_str()?.to_owned()));
@@ -143,8 +151,8 @@ fn every_fact_and_image_of_this_version_is_kept() {
     };
     assert_eq!(words("facts.jsonl", "fact"), FACTS.map(str::to_owned).into());
     assert_eq!(words("base.jsonl", "image"), IMAGES.map(str::to_owned).into());
-    let facts =
-        fs::read_to_string(kept().join(FILE_VERSION.to_string()).join("facts.jsonl")).unwrap();
+    assert_eq!(words("facts.jsonl", "record"), RECORDS.map(str::to_owned).into());
+    let facts = all("facts.jsonl");
     for kind in [
         r#""made":true"#,
         r#""made":false"#,
@@ -179,11 +187,12 @@ fn the_documentation_names_every_fact_image_and_field() {
     let docs = fs::read_to_string(docs).unwrap();
     let mut missing = BTreeSet::new();
     for file in ["facts.jsonl", "base.jsonl"] {
-        let text = fs::read_to_string(kept().join(FILE_VERSION.to_string()).join(file)).unwrap();
+        let text = all(file);
         for line in text.lines() {
             let line: serde_json::Map<String, serde_json::Value> =
                 serde_json::from_str(line).unwrap();
-            let words = ["fact", "image"].map(|field| line.get(field)).into_iter().flatten();
+            let words =
+                ["fact", "image", "record"].map(|field| line.get(field)).into_iter().flatten();
             let words = words.map(|word| word.as_str().unwrap().to_owned());
             let all = words.chain(line.keys().cloned());
             missing.extend(all.filter(|word| !docs.contains(&format!("`{word}`"))));
@@ -192,18 +201,45 @@ fn the_documentation_names_every_fact_image_and_field() {
     assert!(missing.is_empty(), "docs/journal.md lacks {missing:?}");
 }
 
-/// Run by hand, once for each version of the format: `tests/upgrade/README.md`.
 #[test]
-#[ignore = "writes tests/upgrade; run by hand for a new version of the format"]
-fn write_the_journal_of_this_version() {
-    let version = kept().join(FILE_VERSION.to_string());
-    assert!(!version.exists(), "{} is kept for ever", version.display());
-    let scratch = Folder::new("journal");
-    let mut desk = desk::Desk::new(&scratch.journal());
-    history::write(&mut desk);
-    let state = text_of(&mut desk.engine, desk.index);
+fn what_a_member_knew_is_known_after_a_start() {
+    for with_base in [true, false] {
+        let scratch = unpacked(&kept().join("3"), with_base);
+        let disk = Arc::new(Disk::open(&scratch.journal()).unwrap());
+        let recovered = recover(&disk, desk::OPTIONS, Settings::default(), &Progress::default());
+        let Recovered { log, index, opened, .. } = recovered.unwrap();
+        assert_eq!(log.voted(), Some(Vote { epoch: 6, node: 0 }));
+        assert_eq!(log.members().unwrap().body, b"of 1, 2 and 3");
+        assert_eq!(log.state().identity.name[..], b"n2"[..]);
+        let [proposed] = &opened.uncommitted[..] else { panic!("{:?}", opened.uncommitted) };
+        assert_eq!((proposed.index, proposed.epoch), (index.next(), 5));
+        assert_eq!((log.committed(), log.bounds().1), (index, index.next()));
+        let records = opened.records;
+        // Behind the base the first segment is not needed.
+        let want = if with_base { (1, 1, 1) } else { (2, 3, 4) };
+        assert_eq!((records.cuts, records.void, records.votes), want);
+    }
+}
+
+/// Run by hand, when there is one to be added: `tests/upgrade/README.md`.
+#[test]
+#[ignore = "writes what is missing in tests/upgrade; run by hand"]
+fn write_the_journals_that_are_missing() {
+    // With its base a start would use the first segment again.
+    write("2", unpacked(&kept().join("1"), false), history::after_upgrade);
+    write("3", Folder::new("journal"), history::of_a_member);
+}
+
+/// Writes a journal in this folder, behind what is there, and keeps it.
+fn write(name: &str, scratch: Folder, history: impl FnOnce(&mut desk::Desk)) {
+    let kept = kept().join(name);
+    if kept.exists() {
+        return;
+    }
+    let mut desk = desk::Desk::resume(&scratch.journal());
+    history(&mut desk);
     drop(desk);
-    fs::create_dir_all(version.join("journal")).unwrap();
+    fs::create_dir_all(kept.join("journal")).unwrap();
     for entry in fs::read_dir(scratch.journal()).unwrap() {
         let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
         let mut bytes = fs::read(path).unwrap();
@@ -211,10 +247,10 @@ fn write_the_journal_of_this_version() {
             bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
         }
         if !bytes.is_empty() {
-            fs::write(version.join("journal").join(name), bytes).unwrap();
+            fs::write(kept.join("journal").join(name), bytes).unwrap();
         }
     }
-    fs::write(version.join("state.jsonl"), state).unwrap();
-    fs::write(version.join("facts.jsonl"), dumped(&scratch, &["--from", "1"])).unwrap();
-    fs::write(version.join("base.jsonl"), dumped(&scratch, &["--base"])).unwrap();
+    fs::write(kept.join("facts.jsonl"), dumped(&scratch, &["--from", "1"])).unwrap();
+    fs::write(kept.join("base.jsonl"), dumped(&scratch, &["--base"])).unwrap();
+    fs::write(kept.join("state.jsonl"), state(&scratch)).unwrap();
 }

@@ -9,6 +9,7 @@ use crate::engine::model::request::State;
 use crate::engine::model::token;
 use crate::engine::record::{Image, JobImage, QueueImage, totals};
 use crate::ids::{PolicyNo, QueueNo};
+use crate::journal::state::Vote;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -46,6 +47,12 @@ impl<'a> Fields<'a> {
     pub fn write(self, out: &mut impl Write) -> io::Result<()> {
         serde_json::to_writer(&mut *out, &Value::Fields(self.fields))?;
         out.write_all(b"\n")
+    }
+
+    /// Puts what a node voted for; nulls if it never did.
+    pub fn vote(&mut self, vote: Option<Vote>) -> &mut Self {
+        self.put("vote_epoch", vote.map_or(Value::Null, |vote| Value::Count(vote.epoch)));
+        self.put("vote_for", vote.map_or(Value::Null, |vote| Value::digits(vote.node)))
     }
 
     /// Puts what a fact tells.

@@ -27,6 +27,7 @@ pub(super) enum Value<'a> {
     At(Millis),
     /// To the microsecond.
     Instant(Micros),
+    Counts(Vec<u64>),
     /// Pairs of numbers.
     Pairs(Vec<(u8, u32)>),
     /// An object.
@@ -56,6 +57,7 @@ impl Serialize for Value<'_> {
             Value::Null => to.serialize_none(),
             Value::Flag(flag) => to.serialize_bool(*flag),
             Value::Count(count) => to.serialize_u64(*count),
+            Value::Counts(counts) => to.collect_seq(counts),
             Value::Place(place) => to.serialize_i64(*place),
             Value::Text(text) => to.serialize_str(text),
             Value::Bytes(bytes) => serialize_bytes(bytes, to),

@@ -1,15 +1,15 @@
 //! How the log writes: what it prepares, in what order it becomes durable, what an error leaves.
 
 use super::{Log, Parts};
-use crate::ids::Index;
-use crate::journal::chain::Chain;
 use crate::journal::entry::Entry;
 use crate::journal::error::is_no_room;
 use crate::journal::header::HEADER_BYTES;
 use crate::journal::newest;
 use crate::journal::record::{self, Head, Kind};
 use crate::journal::segment::{Segment, Spare, SpareMaker, segment_name};
+use crate::journal::state::{State, Vote};
 use crate::journal::storage::{File, Storage};
+use crate::limits::LOG_BUFFER_BYTES;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use std::sync::Arc;
 impl<S: Storage> Log<S> {
     /// Puts together what an opening found. All of it is durable.
     pub(in crate::journal) fn assemble(parts: Parts<S>) -> Log<S> {
-        let Parts { storage, options, numbers_from, segments, generation, chain } = parts;
+        let Parts { storage, options, numbers_from, segments, generation, chain, standing, places } =
+            parts;
         let maker = SpareMaker::new(Arc::clone(&storage), numbers_from, options.segment_bytes);
         Log {
             storage,
@@ -27,6 +28,9 @@ impl<S: Storage> Log<S> {
             spares: Vec::new(),
             generation,
             chain,
+            standing,
+            places,
+            durable_lsn: chain.lsn - 1,
             durable: chain.last(),
             dirty: false,
             buffer: Vec::new(),
@@ -34,16 +38,6 @@ impl<S: Storage> Log<S> {
             newest: None,
             unnoted: false,
         }
-    }
-
-    /// Goes on in a new segment, which is durable when this returns.
-    pub(in crate::journal) fn begin_segment(&mut self) -> io::Result<()> {
-        let spare = match self.take_spare() {
-            Some(spare) => spare,
-            None => self.maker.make()?,
-        };
-        self.roll(spare, self.chain.next)?;
-        self.sync_current()
     }
 
     /// How many segments hold batches, or will hold the next.
@@ -87,24 +81,70 @@ impl<S: Storage> Log<S> {
         if removed { self.storage.sync_dir() } else { Ok(()) }
     }
 
+    /// Writes these records: see [`append`](Log::append).
+    pub(super) fn write(&mut self, entries: &[Entry<'_>]) -> io::Result<()> {
+        self.check()?;
+        let state = self.state_span(entries);
+        let mut large = self.provide(entries, state)?;
+        let mut written = Ok(());
+        self.buffer.clear();
+        for entry in entries {
+            let span = record::span(entry.body.len());
+            if self.current_room() < span {
+                let next = match self.is_large(state, span) {
+                    true => large.pop_front(),
+                    false => self.take_spare(),
+                };
+                let spare = next.expect("was provided");
+                written = self.flush().and_then(|()| self.roll(spare));
+                if written.is_err() {
+                    break;
+                }
+            }
+            self.push(entry);
+            if self.buffer.len() >= LOG_BUFFER_BYTES {
+                written = self.flush();
+                if written.is_err() {
+                    break;
+                }
+            }
+        }
+        let written = written.and_then(|()| self.flush());
+        self.buffer.clear();
+        // Of a batch that was larger.
+        self.buffer.shrink_to(2 * LOG_BUFFER_BYTES);
+        self.poisoning(written)
+    }
+
+    /// The most that the state of a segment begun within these entries takes.
+    pub(super) fn state_span(&self, entries: &[Entry<'_>]) -> u64 {
+        let members = entries.iter().filter(|entry| entry.kind == Kind::Members);
+        let more = members.map(|entry| State::members_bytes(entry.body.len()));
+        record::span(self.standing.state_bytes() + more.sum::<usize>())
+    }
+
     /// Makes what spares these entries will need and are not there; those of batches that are larger
-    /// than a segment are returned, in order. An error leaves the log as it was.
-    pub(super) fn provide(&mut self, entries: &[Entry<'_>]) -> io::Result<VecDeque<Spare<S>>> {
+    /// than a segment are returned, in order. An error leaves the log as it was. `state` is the most that
+    /// a segment's own state takes: with less, what is provided is enough.
+    fn provide(&mut self, entries: &[Entry<'_>], state: u64) -> io::Result<VecDeque<Spare<S>>> {
         let mut chain = self.chain;
         let (mut room, mut spares, mut large) = (self.current_room(), 0, Vec::new());
         for entry in entries {
-            let Entry { index, epoch, first, count, .. } = *entry;
-            assert!(chain.fits(index, epoch, first), "batch {index} does not follow {chain:?}");
-            (chain.next, chain.epoch) = (index.next(), epoch);
-            chain.first = Some(first + u64::from(count));
+            let Entry { kind, index, epoch, first, count, .. } = *entry;
+            if kind.is_batch() {
+                assert!(chain.fits(index, epoch, first), "batch {index} does not follow {chain:?}");
+                assert!(kind == Kind::Facts || count == 0, "batch {index} has facts");
+                (chain.next, chain.epoch) = (index.next(), epoch);
+                chain.first = Some(first + u64::from(count));
+            }
             let span = record::span(entry.body.len());
             if room < span {
-                let bytes = (HEADER_BYTES + span).next_multiple_of(HEADER_BYTES);
-                match bytes > self.options.segment_bytes {
+                let bytes = (HEADER_BYTES + state + span).next_multiple_of(HEADER_BYTES);
+                match self.is_large(state, span) {
                     true => large.push(bytes),
                     false => spares += 1,
                 }
-                room = bytes.max(self.options.segment_bytes) - HEADER_BYTES;
+                room = bytes.max(self.options.segment_bytes) - HEADER_BYTES - state;
             }
             room -= span;
         }
@@ -128,22 +168,55 @@ impl<S: Storage> Log<S> {
         Ok(made)
     }
 
+    /// Whether a record needs a file of its own size.
+    fn is_large(&self, state: u64, span: u64) -> bool {
+        HEADER_BYTES + state + span > self.options.segment_bytes
+    }
+
     /// The spare that is there for longest.
     pub(super) fn take_spare(&mut self) -> Option<Spare<S>> {
         if self.spares.is_empty() { None } else { Some(self.spares.remove(0)) }
     }
 
-    /// Adds a batch to what [`flush`](Log::flush) writes. There must be room.
-    pub(super) fn push(&mut self, entry: &Entry<'_>) {
-        let Entry { index, epoch, first, now, count, body } = *entry;
-        let (shard, durable) = (self.options.shard, self.durable);
+    /// Adds a record to what [`flush`](Log::flush) writes. There must be room.
+    fn push(&mut self, entry: &Entry<'_>) {
+        let Entry { kind, index, epoch, node, first, now, count, body } = *entry;
+        let (version, shard) = (record::RECORD_VERSION, self.options.shard);
+        let (lsn, durable) = (self.chain.lsn, self.durable_lsn);
+        // What a node alone writes is committed, up to the batch that names the first members.
+        let committed = match self.standing.is_alone() && kind != Kind::Members {
+            true if kind.is_batch() => index,
+            true => self.chain.last(),
+            false => self.chain.committed,
+        };
         // Length and checksum of the body are set where it is copied.
-        let (length, body_crc, kind) = (0, 0, Kind::Facts);
-        let head = Head { kind, shard, index, epoch, first, durable, now, count, length, body_crc };
+        let (length, body_crc) = (0, 0);
+        #[rustfmt::skip]
+        let head = Head {
+            version, kind, shard, lsn, durable, index, epoch, node, first, now, committed, count, length,
+            body_crc,
+        };
         let segment = self.segments.back_mut().expect("there is room");
+        let at = segment.end;
         let head = record::push(&mut self.buffer, head, body, segment.seed);
         segment.push(head.span());
         self.chain.advance(&head);
+        match kind {
+            Kind::Cut => {
+                self.standing.cut(index);
+                self.places.cut(index);
+                self.durable = self.durable.min(index);
+            }
+            Kind::Vote => self.standing.vote = Vote::decode(body),
+            _ if !kind.is_batch() => {}
+            _ => {
+                self.places.push(index, segment.first(), at);
+                if kind == Kind::Members {
+                    let added = self.standing.add(epoch, index, body);
+                    assert!(added, "the members of batch {index} are too many or too large");
+                }
+            }
+        }
     }
 
     /// Writes what was pushed: it stands right before the end of the last segment.
@@ -158,18 +231,24 @@ impl<S: Storage> Log<S> {
         Ok(())
     }
 
-    /// Goes on in `spare` with batch `first`. All before is synced first: that a header is there
-    /// proves that every batch before it was durable, whichever unsynced writes a crash kept.
-    pub(super) fn roll(&mut self, spare: Spare<S>, first: Index) -> io::Result<()> {
+    /// Goes on in `spare`, beginning with a state that [`flush`](Log::flush) writes. All before is synced
+    /// first: that a header is there proves that every record before it was durable, whichever unsynced
+    /// writes a crash kept.
+    pub(super) fn roll(&mut self, spare: Spare<S>) -> io::Result<()> {
         self.sync_current()?;
         self.generation += 1;
-        let segment = spare.begin(self.options.shard, self.generation, first)?;
+        let mut segment = spare.begin(self.options.shard, self.generation, self.chain.lsn)?;
+        segment.before = Some(self.chain.position());
         (self.dirty, self.unnoted) = (true, true);
-        // One without a batch begins where the new one does: it is void.
+        // One without a record begins where the new one does: it is void.
         let is_empty = self.segments.back().is_some_and(|last| last.next == last.first());
         let empty = if is_empty { self.segments.pop_back() } else { None };
         self.segments.push_back(segment);
-        self.recycle(empty.into_iter().collect())
+        self.recycle(empty.into_iter().collect())?;
+        let body = self.state().encode();
+        let state = self.aside(Kind::State, &body);
+        self.push(&state);
+        Ok(())
     }
 
     /// Syncs the last segment if something was written to it.
@@ -178,7 +257,7 @@ impl<S: Storage> Log<S> {
             segment.file.sync()?;
             self.dirty = false;
         }
-        self.durable = self.chain.last();
+        (self.durable_lsn, self.durable) = (self.chain.lsn - 1, self.chain.last());
         if self.unnoted { self.note_newest() } else { Ok(()) }
     }
 
@@ -192,25 +271,6 @@ impl<S: Storage> Log<S> {
             Err(error) if is_no_room(&error) => Ok(()),
             noted => noted,
         }
-    }
-
-    /// After a cut: the batches up to `index`, which end at `end` of their segment, are left, and the
-    /// segment begun by the cut. The others hold nothing any more.
-    pub(super) fn leave(&mut self, index: Index, end: u64, chain: Chain) -> io::Result<()> {
-        let current = self.segments.pop_back().expect("the cut began one");
-        let kept = self.segments.partition_point(|segment| segment.first() <= index);
-        let gone = self.segments.split_off(kept);
-        if let Some(last) = self.segments.back_mut() {
-            last.cut(index, end);
-        }
-        self.segments.push_back(current);
-        (self.chain, self.durable) = (chain, index);
-        self.recycle(gone.into())
-    }
-
-    /// Which segment holds the batch.
-    pub(super) fn segment_of(&self, index: Index) -> usize {
-        self.segments.partition_point(|segment| segment.first() <= index) - 1
     }
 
     /// Bytes left in the last segment.

@@ -1,10 +1,9 @@
 //! Where the log ends: nothing, a torn tail, or damage.
 
 use super::Cut;
-use crate::ids::Index;
 use crate::journal::chain::Chain;
 use crate::journal::error::JournalError;
-use crate::journal::record::{ALIGN, HEAD_BYTES, Head};
+use crate::journal::record::{ALIGN, Head};
 use crate::journal::segment::Segment;
 use crate::journal::storage::File;
 use crate::journal::stream::Stream;
@@ -35,7 +34,7 @@ impl Tail {
         chain: &Chain,
         why: &str,
     ) -> Result<Tail, JournalError> {
-        let (name, at) = (segment.name(), segment.end);
+        let (name, at, head_bytes) = (segment.name(), segment.end, segment.seed.head_bytes());
         let io = || JournalError::io(&name, "read");
         let bytes = segment.file.bytes().map_err(io())?;
         if bytes < segment.header.bytes {
@@ -45,18 +44,18 @@ impl Tail {
             );
             return Err(JournalError::Damaged { file: name, offset: at, what });
         }
-        let first = stream.view(&segment.file, at, HEAD_BYTES).map_err(io())?;
+        let first = stream.view(&segment.file, at, head_bytes).map_err(io())?;
         let mut end = torn_head(first, segment, chain).map_or(at, |head| at + head.span());
         let mut position = at + ALIGN;
-        while position + HEAD_BYTES as u64 <= bytes {
+        while position + head_bytes as u64 <= bytes {
             let window = stream.view(&segment.file, position, FILE_PIECE_BYTES).map_err(io())?;
-            let heads = window.len().saturating_sub(HEAD_BYTES - ALIGN as usize) / ALIGN as usize;
+            let heads = window.len().saturating_sub(head_bytes - ALIGN as usize) / ALIGN as usize;
             for found in (0..heads).map(|i| i * ALIGN as usize) {
-                let Some(head) = later_head(&window[found..], segment, chain.next) else {
+                let Some(head) = later_head(&window[found..], segment, chain.lsn) else {
                     continue;
                 };
                 let found = position + found as u64;
-                if head.durable >= chain.next {
+                if head.durable >= chain.lsn {
                     let what = format!(
                         "batch {}: {why}; batch {}, found at offset {found}, knew it to be durable",
                         chain.next, head.index
@@ -77,19 +76,18 @@ impl Tail {
 }
 
 /// The head of the batch that should follow, if it stands there: whole, while the body is not, or
-/// so far that it names the index and the sequence expected.
+/// so far that it names the numbers expected.
 fn torn_head<F>(bytes: &[u8], segment: &Segment<F>, chain: &Chain) -> Option<Head> {
-    let bytes = bytes.try_into().ok()?;
-    let named = |head: &Head| chain.fits(head.index, head.epoch, head.first);
-    Head::decode(bytes, segment.seed).or_else(|| Head::read(bytes).filter(named))
+    let named = |head: &Head| chain.follows(head);
+    Head::decode(bytes, segment.seed).or_else(|| Head::read(bytes, segment.seed).filter(named))
 }
 
-/// A whole head of a batch after `index`. Copies of earlier batches, which a body may hold, do not
+/// A whole head of a record after `lsn`. Copies of earlier ones, which a body may hold, do not
 /// count: that they were written proves nothing.
-fn later_head<F>(bytes: &[u8], segment: &Segment<F>, index: Index) -> Option<Head> {
-    let bytes: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
+fn later_head<F>(bytes: &[u8], segment: &Segment<F>, lsn: u64) -> Option<Head> {
     // Most of what is here is zeros, or facts: told apart without a checksum.
     let named = u64::from_le_bytes(*bytes[8..].first_chunk()?);
-    let near = named.wrapping_sub(index.0).wrapping_sub(1) < segment.bytes / HEAD_BYTES as u64;
+    let near =
+        named.wrapping_sub(lsn).wrapping_sub(1) < segment.bytes / segment.seed.head_bytes() as u64;
     if near { Head::decode(bytes, segment.seed) } else { None }
 }

@@ -3,6 +3,7 @@
 use crate::engine::watch::histogram::CounterHistogram;
 use crate::ids::Index;
 use crate::journal::commit_log::EPOCH;
+use crate::journal::record::Kind;
 use crate::journal::{Disk, Entry, Log, Spare};
 use crate::observe::metrics::SYNC_US;
 use crate::server::clock::timer::mono_us;
@@ -37,7 +38,8 @@ impl Proposal {
     /// As the log takes it.
     pub fn entry(&self) -> Entry<'_> {
         let Proposal { index, first, now, count, ref facts } = *self;
-        Entry { index, epoch: EPOCH, first, now, count, body: facts }
+        let (kind, epoch, node) = (Kind::Facts, EPOCH, 0);
+        Entry { kind, index, epoch, node, first, now, count, body: facts }
     }
 }
 

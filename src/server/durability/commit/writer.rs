@@ -2,7 +2,6 @@
 //! while the one before was out (group commit); the turn never waits for it.
 
 use crate::ids::Index;
-use crate::journal::commit_log::EPOCH;
 use crate::journal::record::span;
 use crate::journal::{Disk, Entry, Log, may_pass};
 use crate::limits::{
@@ -27,7 +26,7 @@ pub fn run(log: Log<Disk>, shared: &Arc<Shared>) {
         kept: Vec::new(),
         retry_at_us: 0,
         drop_before: None,
-        last: None,
+        wrote: false,
     };
     if let Err(error) = writer.work() {
         tracing::error!(%error, "the journal failed; nothing is acknowledged until a restart");
@@ -49,8 +48,8 @@ struct Writer {
     retry_at_us: u64,
     /// Segments all of whose batches are before this are to go.
     drop_before: Option<Index>,
-    /// What an empty batch behind the last one would be.
-    last: Option<Entry<'static>>,
+    /// A batch was written.
+    wrote: bool,
 }
 
 /// What the writer does next.
@@ -96,19 +95,15 @@ impl Writer {
         Ok(())
     }
 
-    /// The last batch is empty: it tells that those before it are durable, so that damage to them is
-    /// not taken for a torn tail.
+    /// The last record is a state: it tells that the batches before it are durable, so that damage to
+    /// them is not taken for a torn tail.
     fn close(&mut self) -> io::Result<()> {
         if !self.kept.is_empty() {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
-        if let Some(last) = self.last {
-            let Entry { index, first, now, .. } = last;
-            let entry = Entry { index, epoch: EPOCH, first, now, count: 0, body: &[] };
-            // Nobody waits for it: without room it is left out.
-            if self.log.append(&[entry]).is_ok() {
-                self.log.sync()?;
-            }
+        // Nobody waits for it: without room it is left out.
+        if self.wrote && self.log.note_state().is_ok() {
+            self.log.sync()?;
         }
         Ok(())
     }
@@ -183,14 +178,8 @@ impl Writer {
         }
         let bytes: u64 = batches.iter().map(|batch| span(batch.facts.len())).sum();
         self.shared.written_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let last = entries[entries.len() - 1];
-        self.last = Some(Entry {
-            index: last.index.next(),
-            first: last.first + u64::from(last.count),
-            body: &[],
-            ..last
-        });
-        self.shared.set_written(last.index);
+        self.wrote = true;
+        self.shared.set_written(entries[entries.len() - 1].index);
         self.written_us = mono_us();
         let since_us = *self.unsynced_since_us.get_or_insert(self.written_us);
         self.shared.unsynced_since_us.store(since_us, Ordering::Relaxed);
