@@ -6,12 +6,14 @@
 mod connection;
 mod journal;
 mod memory;
+mod peers;
 mod turn;
 mod watch;
 
 pub use connection::*;
 pub use journal::*;
 pub use memory::*;
+pub use peers::*;
 pub use turn::*;
 pub use watch::*;
 

@@ -20,6 +20,11 @@ impl Seen {
         *self.0.entry(what).or_default() += count;
     }
 
+    /// Counts all of it in another one.
+    pub fn add_to(self, other: &mut Seen) {
+        self.0.into_iter().for_each(|(what, count)| other.count(what, count));
+    }
+
     /// What the threads have seen together.
     pub fn of_all(threads: Vec<Seen>) -> Seen {
         let mut all = Seen::default();

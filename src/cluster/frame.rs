@@ -1,0 +1,367 @@
+//! Frames: how messages between nodes stand on a connection.
+//!
+//! Each side begins with [`PREFACE`], then frames follow. All numbers are little-endian:
+//!
+//! ```text
+//!  0 u32 CRC-32C of bytes 4 to 15 and of the head
+//!  4 u32 bytes of the head     8 u32 bytes of the piece
+//! 12 u8 kind   13 u8 1: more pieces follow   14 u16 zero
+//! 16 the head, then the piece
+//! ```
+//!
+//! The bodies of a message follow its head raw, in *pieces*: the first in its own frame, the others in frames of
+//! kind piece. What a body is and whether it is whole says the head: it has the checksums that the journal keeps
+//! anyway. A piece ends where a body ends if it can, so that only a body that is larger than a piece is cut, and
+//! only that one is copied to be in one place again.
+//!
+//! An announced length is compared with its limit and allocates nothing. Room for what arrives is taken in steps of a
+//! size of its own.
+
+use crate::error::Shown;
+use crate::limits::{
+    HANDSHAKE_FRAME_BYTES_MAX, PEER_BODY_BYTES_MAX, PEER_HEAD_BYTES_MAX, PEER_PIECE_BYTES,
+    PEER_PIECES_MAX, PEER_ROOM_BYTES, PEER_ROOM_BYTES_SMALL,
+};
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+use thiserror::Error;
+
+/// What each side sends first: whatever else connects is told from a peer by its first bytes.
+pub const PREFACE: &[u8; 12] = b"delayd peer\n";
+
+/// Bytes before the head.
+pub const HEADER_BYTES: usize = 16;
+const MORE: u8 = 1;
+
+/// What a frame is. The numbers stand on the wire and are never given to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Who calls.
+    Hello = 1,
+    /// Who answers, and that it knows the secret.
+    Welcome = 2,
+    /// That who calls knows the secret.
+    Proof = 3,
+    /// Why the connection is closed.
+    Refused = 4,
+    /// A message of Raft.
+    Message = 5,
+    /// The next piece of a message's bodies, or of a base file.
+    Piece = 6,
+}
+
+/// The connections between two nodes: what goes over one of them arrives in order, or not at all.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Lane {
+    /// What must not wait behind entries: heartbeats, votes, answers. There are no bodies.
+    Control = 1,
+    /// Appends, with their bodies.
+    Data = 2,
+    /// A base file in pieces, which are handed out one by one, and the message that it was for.
+    Base = 3,
+}
+
+impl Lane {
+    /// All of them.
+    pub const ALL: [Lane; 3] = [Lane::Control, Lane::Data, Lane::Base];
+}
+
+/// Why a connection ends: what came over it is not what a peer sends.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[allow(missing_docs, reason = "the texts say it")]
+pub enum FrameError {
+    #[error("not a delayd peer: it begins with {0}")]
+    Preface(Shown),
+    #[error("unknown kind of frame {0}")]
+    Kind(u8),
+    #[error("bits or bytes without a meaning are set")]
+    Reserved,
+    #[error("a frame of kind {0:?} does not belong on this connection now")]
+    Place(Kind),
+    #[error("a head of {0} bytes; the most are {1}")]
+    Head(usize, usize),
+    #[error("a piece of {0} bytes; the most are {1}")]
+    Piece(usize, usize),
+    #[error("bodies of more than {PEER_BODY_BYTES_MAX} bytes in one message")]
+    Body,
+    #[error("a message in more than {PEER_PIECES_MAX} pieces")]
+    Pieces,
+    #[error("a frame whose checksum is not that of its head")]
+    Checksum,
+    #[error("bodies of {0} bytes are asked for where there are {1}")]
+    Short(usize, usize),
+}
+
+/// A frame that has arrived, with all of its pieces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
+pub struct Frame {
+    pub kind: Kind,
+    pub head: Bytes,
+    pub body: Body,
+}
+
+/// What follows a head.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Body {
+    pieces: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Body {
+    /// Bytes that were not taken yet.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes the next `bytes` of it; a part of a larger buffer if they are in one piece.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub fn take(&mut self, bytes: usize) -> Result<Bytes, FrameError> {
+        if bytes > self.bytes {
+            return Err(FrameError::Short(bytes, self.bytes));
+        }
+        self.bytes -= bytes;
+        let mut joined = Vec::new();
+        loop {
+            let Some(front) = self.pieces.front_mut() else { return Ok(Bytes::from(joined)) };
+            let part = front.split_to(front.len().min(bytes - joined.len()));
+            if front.is_empty() {
+                self.pieces.pop_front();
+            }
+            if part.len() == bytes {
+                return Ok(part);
+            }
+            // All of these bytes have arrived, so the room for them is not taken on somebody's word.
+            joined.reserve_exact(bytes - joined.len());
+            joined.extend_from_slice(&part);
+            if joined.len() == bytes {
+                return Ok(Bytes::from(joined));
+            }
+        }
+    }
+
+    fn push(&mut self, piece: Bytes) {
+        self.bytes += piece.len();
+        if !piece.is_empty() {
+            self.pieces.push_back(piece);
+        }
+    }
+}
+
+/// The bytes of a message: parts to be written one after the other. Bodies are shared, not copied.
+///
+/// # Panics
+/// If head or bodies are larger than a peer takes: our own mistake.
+pub fn encode(kind: Kind, head: &[u8], bodies: &[Bytes]) -> Vec<Bytes> {
+    let total: usize = bodies.iter().map(Bytes::len).sum();
+    assert!(head.len() <= PEER_HEAD_BYTES_MAX, "a head of {} bytes", head.len());
+    assert!(total <= PEER_BODY_BYTES_MAX, "bodies of {total} bytes");
+    let pieces = pieces(bodies);
+    let mut parts = Vec::with_capacity(2 * pieces.len() + bodies.len());
+    for (at, piece) in pieces.iter().enumerate() {
+        let (kind, head) = if at == 0 { (kind, head) } else { (Kind::Piece, &[][..]) };
+        let length = piece.iter().map(Bytes::len).sum();
+        parts.push(header(kind, head, length, at + 1 < pieces.len()));
+        parts.extend(piece.iter().cloned());
+    }
+    parts
+}
+
+/// Bodies in pieces, at least one, which may be empty.
+fn pieces(bodies: &[Bytes]) -> Vec<Vec<Bytes>> {
+    let (mut pieces, mut room) = (vec![Vec::new()], PEER_PIECE_BYTES);
+    for body in bodies.iter().filter(|body| !body.is_empty()) {
+        let mut rest = body.clone();
+        while !rest.is_empty() {
+            // One that is to be cut anyway fills the piece.
+            let fits = rest.len() <= room || rest.len() > PEER_PIECE_BYTES && room > 0;
+            if !fits {
+                pieces.push(Vec::new());
+                room = PEER_PIECE_BYTES;
+            }
+            let part = rest.split_to(rest.len().min(room));
+            room -= part.len();
+            pieces.last_mut().expect("there is always one").push(part);
+        }
+    }
+    pieces
+}
+
+fn header(kind: Kind, head: &[u8], piece_bytes: usize, more: bool) -> Bytes {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + head.len());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&(head.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&(piece_bytes as u32).to_le_bytes());
+    bytes.extend_from_slice(&[kind as u8, u8::from(more) * MORE, 0, 0]);
+    bytes.extend_from_slice(head);
+    let crc = crc32c::crc32c(&bytes[4..]);
+    bytes[..4].copy_from_slice(&crc.to_le_bytes());
+    Bytes::from(bytes)
+}
+
+/// What has arrived over a connection and was not taken yet.
+#[derive(Debug)]
+pub struct Inbox {
+    buffer: BytesMut,
+    stage: Stage,
+    /// A message whose pieces have not all arrived, and how many have.
+    partial: Option<(Frame, usize)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Preface,
+    Handshake,
+    Open(Lane),
+}
+
+/// What stands before a head, once its numbers are within their limits.
+struct Header {
+    kind: Kind,
+    more: bool,
+    head_bytes: usize,
+    piece_bytes: usize,
+}
+
+impl Inbox {
+    /// Of a connection over which nothing has come.
+    pub fn new() -> Inbox {
+        Inbox { buffer: BytesMut::new(), stage: Stage::Preface, partial: None }
+    }
+
+    /// The handshake is over: from here on messages come, as the lane has them.
+    pub fn open(&mut self, lane: Lane) {
+        self.stage = Stage::Open(lane);
+    }
+
+    /// Takes in what was read from the connection. All frames are to be taken before more is read: then no more is
+    /// held than a frame, and what one read brings.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        let room = match self.stage {
+            Stage::Open(Lane::Data | Lane::Base) => PEER_ROOM_BYTES,
+            Stage::Open(Lane::Control) | Stage::Preface | Stage::Handshake => PEER_ROOM_BYTES_SMALL,
+        };
+        if self.buffer.capacity() - self.buffer.len() < bytes.len() {
+            self.buffer.reserve(bytes.len().max(room));
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Bytes that are held here.
+    pub fn bytes(&self) -> usize {
+        self.buffer.capacity() + self.partial.as_ref().map_or(0, |(frame, _)| frame.body.bytes)
+    }
+
+    /// The next frame; nothing until all of it is there.
+    ///
+    /// # Errors
+    /// What makes the connection useless. It stays so.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        if self.stage == Stage::Preface && !self.take_preface()? {
+            return Ok(None);
+        }
+        loop {
+            let Some((bytes, _)) = self.buffer.split_first_chunk::<HEADER_BYTES>() else {
+                return Ok(None);
+            };
+            let header = self.check(bytes)?;
+            let whole = HEADER_BYTES + header.head_bytes + header.piece_bytes;
+            let Some(frame) = self.buffer.get(..HEADER_BYTES + header.head_bytes) else {
+                return Ok(None);
+            };
+            if crc32c::crc32c(&frame[4..]).to_le_bytes() != frame[..4] {
+                return Err(FrameError::Checksum);
+            }
+            if self.buffer.len() < whole {
+                return Ok(None);
+            }
+            let mut bytes = self.buffer.split_to(whole).freeze();
+            let head = bytes.split_to(HEADER_BYTES + header.head_bytes).slice(HEADER_BYTES..);
+            let (mut frame, count) = self
+                .partial
+                .take()
+                .unwrap_or_else(|| (Frame { kind: header.kind, head, body: Body::default() }, 0));
+            frame.body.push(bytes);
+            if !header.more {
+                return Ok(Some(frame));
+            }
+            self.partial = Some((frame, count + 1));
+        }
+    }
+
+    /// Whether it was there.
+    fn take_preface(&mut self) -> Result<bool, FrameError> {
+        let length = self.buffer.len().min(PREFACE.len());
+        let begun = &self.buffer[..length];
+        if *begun != PREFACE[..length] {
+            return Err(FrameError::Preface(Shown::new(&self.buffer)));
+        }
+        if length == PREFACE.len() {
+            let _ = self.buffer.split_to(length);
+            self.stage = Stage::Handshake;
+        }
+        Ok(self.stage != Stage::Preface)
+    }
+
+    /// Whether a frame may come with this header, here and now.
+    fn check(&self, bytes: &[u8; HEADER_BYTES]) -> Result<Header, FrameError> {
+        let int = |at: usize| {
+            let int = bytes[at..].first_chunk().expect("16 bytes");
+            usize::try_from(u32::from_le_bytes(*int)).expect("at least 32 bits")
+        };
+        let (head_bytes, piece_bytes) = (int(4), int(8));
+        let kind = match bytes[12] {
+            1 => Kind::Hello,
+            2 => Kind::Welcome,
+            3 => Kind::Proof,
+            4 => Kind::Refused,
+            5 => Kind::Message,
+            6 => Kind::Piece,
+            other => return Err(FrameError::Kind(other)),
+        };
+        let more = bytes[13] == MORE;
+        if bytes[13] > MORE || bytes[14..] != [0, 0] {
+            return Err(FrameError::Reserved);
+        }
+        let is_greeting = matches!(kind, Kind::Hello | Kind::Welcome | Kind::Proof | Kind::Refused);
+        let (fits, head_max, piece_max) = match self.stage {
+            Stage::Preface | Stage::Handshake => {
+                (is_greeting && !more, HANDSHAKE_FRAME_BYTES_MAX - HEADER_BYTES, 0)
+            }
+            Stage::Open(Lane::Control) => (kind == Kind::Message && !more, PEER_HEAD_BYTES_MAX, 0),
+            Stage::Open(Lane::Base) => {
+                (!is_greeting && !more, PEER_HEAD_BYTES_MAX, PEER_PIECE_BYTES)
+            }
+            Stage::Open(Lane::Data) => {
+                let expected = if self.partial.is_some() { Kind::Piece } else { Kind::Message };
+                (kind == expected, PEER_HEAD_BYTES_MAX, PEER_PIECE_BYTES)
+            }
+        };
+        let head_max = if kind == Kind::Piece { 0 } else { head_max };
+        if !fits {
+            return Err(FrameError::Place(kind));
+        }
+        if head_bytes > head_max {
+            return Err(FrameError::Head(head_bytes, head_max));
+        }
+        if piece_bytes > piece_max {
+            return Err(FrameError::Piece(piece_bytes, piece_max));
+        }
+        let (held, count) = self.partial.as_ref().map_or((0, 0), |(f, n)| (f.body.bytes, *n));
+        if held + piece_bytes > PEER_BODY_BYTES_MAX {
+            return Err(FrameError::Body);
+        }
+        if count >= PEER_PIECES_MAX {
+            return Err(FrameError::Pieces);
+        }
+        Ok(Header { kind, more, head_bytes, piece_bytes })
+    }
+}
+
+impl Default for Inbox {
+    fn default() -> Inbox {
+        Inbox::new()
+    }
+}

@@ -1,0 +1,353 @@
+//! The handshake of two nodes: that each is the one it should be, of the same cluster, and knows its secret.
+//!
+//! ```text
+//! caller                                     door
+//! HELLO    u16 newest protocol, u16 oldest, u8 lane, nonce, text whom it calls, claims
+//!                                            WELCOME  u16 protocol, nonce, claims, code "door"
+//! PROOF    code "caller"
+//!          or, from either side and last:    REFUSED  why, for the log of the other one
+//! ```
+//!
+//! A *nonce* is 32 bytes drawn for this connection. A *code* is the HMAC-SHA256 of the word in quotes, the HELLO and
+//! the WELCOME before its code, under the secret: so it proves everything that was claimed, on this connection alone.
+//! The secret itself never crosses the wire. What comes after the handshake is neither encrypted nor signed; that is
+//! what `tls-cluster` is for.
+//!
+//! Who is refused has changed nothing, and was not believed before: a door tells its names to whoever asks, and
+//! takes nothing from a caller without a proof.
+
+use super::claims::{Claims, ClusterId, NodeId};
+use super::frame::{self, FrameError, Inbox, Kind, Lane, PREFACE};
+use super::names::Name;
+use super::wire::{Reader, put_text};
+use crate::limits::{NODE_NAME_BYTES_MAX, REFUSAL_BYTES_MAX};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::fmt;
+use thiserror::Error;
+
+/// The newest protocol this build speaks. Two nodes speak the lower one of theirs.
+pub const PROTOCOL: u16 = 1;
+/// The oldest.
+pub const PROTOCOL_MIN: u16 = 1;
+const _: () = assert!(PROTOCOL_MIN <= PROTOCOL);
+
+/// Drawn for one connection.
+pub type Nonce = [u8; 32];
+const CODE_BYTES: usize = 32;
+
+/// `cluster-secret`; empty if none is needed.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Secret(Box<[u8]>);
+
+impl Secret {
+    /// Takes the text of the option.
+    pub fn new(text: &str) -> Secret {
+        Secret(text.as_bytes().into())
+    }
+
+    fn code(&self, word: &str, hello: &[u8], welcome: &[u8]) -> Hmac<Sha256> {
+        let mut code = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key may be of any length");
+        for part in [word.as_bytes(), hello, welcome] {
+            // With the lengths, so that no byte can move from one part to the next.
+            code.update(&(part.len() as u64).to_le_bytes());
+            code.update(part);
+        }
+        code
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// Who is called.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Called {
+    /// By its name,
+    pub name: Name,
+    /// and if it is a member that is known, by its id: what Raft says is for that one.
+    pub node: Option<NodeId>,
+}
+
+/// Who is at the other end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// What it says of itself, proved by the secret.
+    pub claims: Claims,
+    /// What the connection is for.
+    pub lane: Lane,
+    /// Which protocol is spoken.
+    pub protocol: u16,
+}
+
+/// Why a connection is closed before anything was taken from it.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[allow(missing_docs, reason = "the texts say it")]
+pub enum Refusal {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("a {0:?} that cannot be read")]
+    Malformed(Kind),
+    #[error("a {0:?} where another message has to come")]
+    Order(Kind),
+    #[error(
+        "{own} speaks protocols {own_min} to {own_max}, the other node {min} to {max}: one of them is too old"
+    )]
+    Protocol { own: Name, own_min: u16, own_max: u16, min: u16, max: u16 },
+    #[error("{called} was called, {is} answers at this address")]
+    NotCalled { called: Name, is: Name },
+    #[error("two nodes are called {name}: {one} and {other}; cluster-node has to differ")]
+    NameTwice { name: Name, one: NodeId, other: NodeId },
+    #[error("{one} and {other} both have the id {node}: one folder is a copy of the other")]
+    SameNode { one: Name, other: Name, node: NodeId },
+    #[error(
+        "{called} has the id {is}, the member of that name has {expected}: its folder is another one"
+    )]
+    OtherNode { called: Name, expected: NodeId, is: NodeId },
+    #[error("{own} is a member of cluster {cluster}, {other} of cluster {other_cluster}")]
+    OtherCluster { own: Name, cluster: ClusterId, other: Name, other_cluster: ClusterId },
+    #[error("the cluster-secret of {other} is not that of {own}")]
+    Secret { own: Name, other: Name },
+    #[error("the other node refuses: {0}")]
+    Told(String),
+}
+
+/// One side of a handshake.
+#[derive(Debug)]
+pub struct Handshake {
+    own: Claims,
+    secret: Secret,
+    nonce: Nonce,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Calling { called: Called, lane: Lane, hello: Vec<u8> },
+    AtDoor,
+    Proving { peer: Peer, hello: Vec<u8>, welcome: Vec<u8> },
+    Ended,
+}
+
+impl Handshake {
+    /// Of the side that opened the connection; `out` is to be sent.
+    pub fn call(
+        own: Claims,
+        secret: Secret,
+        nonce: Nonce,
+        called: Called,
+        lane: Lane,
+        out: &mut Vec<u8>,
+    ) -> Handshake {
+        let mut hello = Vec::new();
+        hello.extend_from_slice(&PROTOCOL.to_le_bytes());
+        hello.extend_from_slice(&PROTOCOL_MIN.to_le_bytes());
+        hello.push(lane as u8);
+        hello.extend_from_slice(&nonce);
+        put_text(&mut hello, called.name.as_str());
+        own.encode(&mut hello);
+        out.extend_from_slice(PREFACE);
+        put_frame(out, Kind::Hello, &hello);
+        Handshake { own, secret, nonce, state: State::Calling { called, lane, hello } }
+    }
+
+    /// Of the side that took the connection.
+    pub fn door(own: Claims, secret: Secret, nonce: Nonce) -> Handshake {
+        Handshake { own, secret, nonce, state: State::AtDoor }
+    }
+
+    /// Goes on with what has arrived. What is appended to `out` is to be sent, after an error too, before the
+    /// connection is closed. Once the peer is known, `inbox` is open for its messages.
+    ///
+    /// # Errors
+    /// Why the connection is of no use.
+    pub fn advance(
+        &mut self,
+        inbox: &mut Inbox,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Peer>, Refusal> {
+        loop {
+            let taken = match inbox.next_frame() {
+                Ok(None) => return Ok(None),
+                Ok(Some(frame)) => self.take(frame.kind, &frame.head, out),
+                Err(error) => Err(error.into()),
+            };
+            match taken {
+                Ok(None) => {}
+                Ok(Some(peer)) => {
+                    inbox.open(peer.lane);
+                    return Ok(Some(peer));
+                }
+                Err(refusal) => {
+                    self.refuse(&refusal, out);
+                    return Err(refusal);
+                }
+            }
+        }
+    }
+
+    /// Tells a peer why, if it is one and not the one who refused.
+    fn refuse(&mut self, refusal: &Refusal, out: &mut Vec<u8>) {
+        if matches!(refusal, Refusal::Told(_) | Refusal::Frame(FrameError::Preface(_))) {
+            return;
+        }
+        if matches!(self.state, State::AtDoor) {
+            out.extend_from_slice(PREFACE);
+        }
+        let text = refusal.to_string();
+        put_frame(out, Kind::Refused, &text.as_bytes()[..text.len().min(REFUSAL_BYTES_MAX)]);
+        self.state = State::Ended;
+    }
+
+    fn take(
+        &mut self,
+        kind: Kind,
+        head: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Peer>, Refusal> {
+        if kind == Kind::Refused {
+            // It goes into our log.
+            let text = String::from_utf8_lossy(&head[..head.len().min(REFUSAL_BYTES_MAX)]);
+            return Err(Refusal::Told(text.chars().filter(|c| !c.is_control()).collect()));
+        }
+        let expected = match self.state {
+            State::Calling { .. } => Some(Kind::Welcome),
+            State::AtDoor => Some(Kind::Hello),
+            State::Proving { .. } => Some(Kind::Proof),
+            State::Ended => None,
+        };
+        if expected != Some(kind) {
+            return Err(Refusal::Order(kind));
+        }
+        match &self.state {
+            State::AtDoor => self.hello(head, out).map(|()| None),
+            State::Calling { called, lane, hello } => {
+                let (peer, proof) = self.welcome(called, *lane, hello, head)?;
+                put_frame(out, Kind::Proof, &proof);
+                self.state = State::Ended;
+                Ok(Some(peer))
+            }
+            State::Proving { peer, hello, welcome } => {
+                let code = self.secret.code("caller", hello, welcome);
+                if code.verify_slice(head).is_err() {
+                    return Err(self.wrong_secret(&peer.claims));
+                }
+                let peer = peer.clone();
+                self.state = State::Ended;
+                Ok(Some(peer))
+            }
+            State::Ended => unreachable!("nothing is expected then"),
+        }
+    }
+
+    /// At the door: answers who is called.
+    fn hello(&mut self, hello: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+        let malformed = || Refusal::Malformed(Kind::Hello);
+        let read = &mut Reader(hello);
+        // Every protocol begins with these two; the rest is that of the newest.
+        let versions = read.u16().zip(read.u16()).filter(|(max, min)| min <= max);
+        let (max, min) = versions.ok_or_else(malformed)?;
+        let protocol = self.agree(min, max)?;
+        let (lane, called, claims) = read_hello(read).ok_or_else(malformed)?;
+        if called != self.own.name {
+            return Err(Refusal::NotCalled { called, is: self.own.name.clone() });
+        }
+        self.check(&claims)?;
+        let mut welcome = protocol.to_le_bytes().to_vec();
+        welcome.extend_from_slice(&self.nonce);
+        self.own.encode(&mut welcome);
+        let code = self.secret.code("door", hello, &welcome).finalize().into_bytes();
+        out.extend_from_slice(PREFACE);
+        put_frame(out, Kind::Welcome, &[&welcome[..], &code[..]].concat());
+        let peer = Peer { claims, lane, protocol };
+        self.state = State::Proving { peer, hello: hello.to_vec(), welcome };
+        Ok(())
+    }
+
+    /// At the caller: who answered, and the proof for it.
+    fn welcome(
+        &self,
+        called: &Called,
+        lane: Lane,
+        hello: &[u8],
+        head: &[u8],
+    ) -> Result<(Peer, [u8; CODE_BYTES]), Refusal> {
+        let malformed = || Refusal::Malformed(Kind::Welcome);
+        let (welcome, code) = head.split_last_chunk::<CODE_BYTES>().ok_or_else(malformed)?;
+        let read = &mut Reader(welcome);
+        let protocol = read.u16().ok_or_else(malformed)?;
+        self.agree(protocol, protocol)?;
+        read.array::<{ size_of::<Nonce>() }>().ok_or_else(malformed)?;
+        let claims = Claims::read(read).filter(|_| read.is_done()).ok_or_else(malformed)?;
+        if self.secret.code("door", hello, welcome).verify_slice(code).is_err() {
+            return Err(self.wrong_secret(&claims));
+        }
+        if claims.name != called.name {
+            return Err(Refusal::NotCalled { called: called.name.clone(), is: claims.name });
+        }
+        self.check(&claims)?;
+        if let Some(expected) = called.node.filter(|node| *node != claims.node) {
+            return Err(Refusal::OtherNode { called: claims.name, expected, is: claims.node });
+        }
+        let proof = self.secret.code("caller", hello, welcome).finalize().into_bytes().into();
+        Ok((Peer { claims, lane, protocol }, proof))
+    }
+
+    /// The protocol of two nodes of which the other one speaks `min` to `max`.
+    fn agree(&self, min: u16, max: u16) -> Result<u16, Refusal> {
+        let (own_min, own_max) = (PROTOCOL_MIN, PROTOCOL);
+        if max < own_min || min > own_max {
+            return Err(Refusal::Protocol {
+                own: self.own.name.clone(),
+                own_min,
+                own_max,
+                min,
+                max,
+            });
+        }
+        Ok(max.min(own_max))
+    }
+
+    /// Whether there can be two such nodes.
+    fn check(&self, other: &Claims) -> Result<(), Refusal> {
+        let own = &self.own;
+        if own.name == other.name {
+            let (name, one, other) = (own.name.clone(), own.node, other.node);
+            return Err(Refusal::NameTwice { name, one, other });
+        }
+        if own.node == other.node {
+            let (one, other, node) = (own.name.clone(), other.name.clone(), own.node);
+            return Err(Refusal::SameNode { one, other, node });
+        }
+        match (own.cluster(), other.cluster()) {
+            (Some(cluster), Some(other_cluster)) if cluster != other_cluster => {
+                let (own, other) = (own.name.clone(), other.name.clone());
+                Err(Refusal::OtherCluster { own, cluster, other, other_cluster })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn wrong_secret(&self, other: &Claims) -> Refusal {
+        Refusal::Secret { own: self.own.name.clone(), other: other.name.clone() }
+    }
+}
+
+/// Behind the protocols.
+fn read_hello(read: &mut Reader<'_>) -> Option<(Lane, Name, Claims)> {
+    let lane = read.u8()?;
+    let lane = Lane::ALL.into_iter().find(|known| *known as u8 == lane)?;
+    read.array::<{ size_of::<Nonce>() }>()?;
+    let called = Name::new(read.text(NODE_NAME_BYTES_MAX)?).ok()?;
+    let claims = Claims::read(read)?;
+    read.is_done().then_some((lane, called, claims))
+}
+
+fn put_frame(out: &mut Vec<u8>, kind: Kind, head: &[u8]) {
+    for part in frame::encode(kind, head, &[]) {
+        out.extend_from_slice(&part);
+    }
+}

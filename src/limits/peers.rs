@@ -1,0 +1,73 @@
+//! The nodes of a cluster: how many there are, how they are called, what they say to each other.
+
+use super::{MEMBERS_BYTES_MAX, NODE_NAME_BYTES_MAX};
+
+/// Nodes of a cluster, those that leave among them: five are what one runs, and all but one of them could be
+/// replaced at once. Everything about the members fits into one record of the journal for that.
+pub const NODES_MAX: usize = 9;
+/// The host of an address, bytes, as DNS has it.
+pub const HOST_BYTES_MAX: usize = 253;
+/// An address as text: the host, brackets or not, a colon and five digits.
+pub const ADDRESS_BYTES_MAX: usize = HOST_BYTES_MAX + 6;
+/// What stands of a node among the members, bytes: its id, its name, and four addresses of a length, a host and
+/// a port each.
+pub const NODE_BYTES_MAX: usize = 8 + 2 + NODE_NAME_BYTES_MAX + 1 + 4 * (2 + HOST_BYTES_MAX + 2);
+/// The names and addresses of all members, bytes.
+pub const NODES_BYTES_MAX: usize = 32 + NODES_MAX * NODE_BYTES_MAX;
+const _: () =
+    assert!(NODE_BYTES_MAX <= 4 << 10 && NODES_BYTES_MAX + (1 << 10) <= MEMBERS_BYTES_MAX);
+/// The list of `cluster-nodes`, bytes: of each node its name, its address and two signs.
+pub const NODE_LIST_BYTES_MAX: usize = NODES_MAX * (NODE_NAME_BYTES_MAX + ADDRESS_BYTES_MAX + 2);
+
+/// The version that a node tells of itself, bytes.
+pub const VERSION_BYTES_MAX: usize = 64;
+/// Why a peer was refused, bytes: two lists of nodes fit, which is the longest that is told.
+pub const REFUSAL_BYTES_MAX: usize = 2 * NODE_LIST_BYTES_MAX + 512;
+/// A frame of the handshake, bytes: what a node tells of itself, or why the other one is refused.
+pub const HANDSHAKE_FRAME_BYTES_MAX: usize = 8 << 10;
+const _: () = assert!(NODE_LIST_BYTES_MAX + 512 <= HANDSHAKE_FRAME_BYTES_MAX);
+const _: () = assert!(REFUSAL_BYTES_MAX <= HANDSHAKE_FRAME_BYTES_MAX);
+/// What a peer can send before it is accepted, bytes: no more than a request line of a client.
+pub const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
+// A caller sends two frames before it is accepted.
+const _: () = assert!(3 * HANDSHAKE_FRAME_BYTES_MAX <= HANDSHAKE_BYTES_MAX);
+
+/// The head of a message between peers, bytes.
+pub const PEER_HEAD_BYTES_MAX: usize = 64 << 10;
+/// Bodies travel in pieces of so many bytes: 2 ms at 1 Gbit/s, so that no frame takes long.
+pub const PEER_PIECE_BYTES: usize = 256 << 10;
+/// All bodies of one message, bytes: a MiB of batches, and one more as large as a transaction can make it.
+pub const PEER_BODY_BYTES_MAX: usize = (1 << 20) + 2 * super::TRANSACTION_BYTES_MAX;
+const _: () = assert!(PEER_BODY_BYTES_MAX as u64 > MAX_BODY_BYTES_CLUSTERED);
+/// Pieces of one message: of two that follow one another at least one is more than half full.
+pub const PEER_PIECES_MAX: usize = 2 * (PEER_BODY_BYTES_MAX / PEER_PIECE_BYTES) + 2;
+/// Room for what peers send is taken so many bytes at a time: what had arrived of a piece when the room ended is
+/// copied into the next, one piece in four.
+pub const PEER_ROOM_BYTES: usize = 1 << 20;
+const _: () = assert!(PEER_ROOM_BYTES >= 4 * PEER_PIECE_BYTES);
+/// The same for peers that are not accepted yet, and for messages without bodies.
+pub const PEER_ROOM_BYTES_SMALL: usize = 4 << 10;
+
+// Options of a cluster.
+
+/// The peers' port is the clients' port and so much more, as in Redis Cluster.
+pub const PEER_PORT_OFFSET: u16 = 10_000;
+/// `cluster-election-timeout`, E, ms: below 100ms a pause of the machine costs the leader, ...
+pub const ELECTION_MS_MIN: u64 = 100;
+/// ... and above a minute nobody waits for the next one.
+pub const ELECTION_MS_MAX: u64 = 60_000;
+/// Its default, ms: the next leader is there after 0.4 s at the median.
+pub const ELECTION_MS_DEFAULT: u64 = 300;
+/// `cluster-lease-grace`: how long after an election no job's lease ends, ms. A client finds the new leader and says
+/// ACK in it.
+pub const LEASE_GRACE_MS_DEFAULT: u64 = 2_000;
+/// Its most, ms: no longer than a lease by default, after which the holder is taken for dead anyway.
+pub const LEASE_GRACE_MS_MAX: u64 = super::LEASE_MS_DEFAULT;
+const _: () = assert!(LEASE_GRACE_MS_DEFAULT <= LEASE_GRACE_MS_MAX);
+/// The most that `max-body-size` can be in a cluster, bytes: half a second at 1 Gbit/s, during which nothing
+/// else is committed.
+pub const MAX_BODY_BYTES_CLUSTERED: u64 = 64 << 20;
+
+/// Parts of E that the leader's lease lasts after what was heard, in hundredths: nobody else is elected before E is
+/// over on the clocks of those who heard the leader. The rest is for clocks that run at different speeds.
+pub const LEASE_PERCENT: u64 = 75;

@@ -1,0 +1,300 @@
+//! Two nodes that meet: whom they take for whom, and all that is refused.
+
+use crate::seeds::{Seen, for_each_seed};
+use delayd::cluster::claims::{Claims, ClusterId, Holds, NodeId};
+use delayd::cluster::frame::{Inbox, Kind, Lane, PREFACE, encode};
+use delayd::cluster::hello::{Called, Handshake, Peer, Refusal, Secret};
+use delayd::cluster::names::Name;
+use delayd::limits::{HANDSHAKE_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn claims(text: &str, id: u64) -> Claims {
+    Claims {
+        name: name(text),
+        node: NodeId(id),
+        holds: Holds::Nothing,
+        version: "0.1.0".to_owned(),
+        level: 3,
+        list: "n1=127.0.0.1:19248,n2=127.0.0.1:19249".to_owned(),
+    }
+}
+
+/// One side, and what has come to it.
+struct Side {
+    handshake: Handshake,
+    inbox: Inbox,
+    out: Vec<u8>,
+    end: Option<Result<Peer, Refusal>>,
+}
+
+/// Two sides before their handshake.
+struct Meeting {
+    caller: Claims,
+    door: Claims,
+    called: Called,
+    secrets: [&'static str; 2],
+    lane: Lane,
+}
+
+impl Meeting {
+    fn new() -> Meeting {
+        let (caller, door) = (claims("n1", 11), claims("n2", 12));
+        let called = Called { name: name("n2"), node: None };
+        Meeting { caller, door, called, secrets: ["secret"; 2], lane: Lane::Data }
+    }
+
+    fn sides(&self) -> [Side; 2] {
+        let Meeting { caller, door, called, secrets, lane } = self;
+        let mut out = Vec::new();
+        let secret = |at: usize| Secret::new(secrets[at]);
+        let calls =
+            Handshake::call(caller.clone(), secret(0), [7; 32], called.clone(), *lane, &mut out);
+        let answers = Handshake::door(door.clone(), secret(1), [9; 32]);
+        [(calls, out), (answers, Vec::new())].map(|(handshake, out)| Side {
+            handshake,
+            inbox: Inbox::new(),
+            out,
+            end: None,
+        })
+    }
+
+    /// Runs it with reads of at most `step` bytes; `change` sees what is on its way, from the caller or from the door.
+    fn run(
+        &self,
+        step: usize,
+        mut change: impl FnMut(usize, &mut Vec<u8>),
+    ) -> [Option<Result<Peer, Refusal>>; 2] {
+        let mut sides = self.sides();
+        for turn in 0..12 {
+            let (from, to) = (turn % 2, 1 - turn % 2);
+            let mut bytes = std::mem::take(&mut sides[from].out);
+            change(from, &mut bytes);
+            sides[to].read(&bytes, step);
+        }
+        sides.map(|side| side.end)
+    }
+
+    fn met(&self) -> [Option<Result<Peer, Refusal>>; 2] {
+        self.run(usize::MAX, |_, _| {})
+    }
+
+    /// What the two sides say when they refuse.
+    fn refused(&self) -> [String; 2] {
+        self.met().map(|end| end.expect("ended").expect_err("refused").to_string())
+    }
+}
+
+impl Side {
+    fn read(&mut self, bytes: &[u8], step: usize) {
+        for part in bytes.chunks(step.min(bytes.len()).max(1)) {
+            if self.end.is_some() {
+                return;
+            }
+            self.inbox.receive(part);
+            let end = self.handshake.advance(&mut self.inbox, &mut self.out);
+            self.end = end.transpose();
+        }
+    }
+}
+
+#[test]
+fn two_nodes_meet_wherever_their_bytes_are_cut() {
+    for lane in Lane::ALL {
+        let meeting = Meeting { lane, ..Meeting::new() };
+        for step in (1..80).chain([usize::MAX]) {
+            let [caller, door] = meeting.run(step, |_, _| {}).map(|end| end.unwrap().unwrap());
+            assert_eq!(caller, Peer { claims: meeting.door.clone(), lane, protocol: 1 });
+            assert_eq!(door, Peer { claims: meeting.caller.clone(), lane, protocol: 1 });
+        }
+    }
+}
+
+/// What follows the proof at once is the first message.
+#[test]
+fn the_first_message_may_come_with_the_proof() {
+    let message = encode(Kind::Message, b"head", &[]).concat();
+    let [mut caller, mut door] = Meeting::new().sides();
+    door.read(&caller.out, usize::MAX);
+    caller.out.clear();
+    caller.read(&door.out, usize::MAX);
+    caller.out.extend_from_slice(&message);
+    door.read(&caller.out, usize::MAX);
+    assert!(door.end.unwrap().is_ok());
+    assert_eq!(door.inbox.next_frame().unwrap().unwrap().head, b"head"[..]);
+}
+
+#[test]
+fn a_member_meets_one_that_joins() {
+    let mut meeting = Meeting::new();
+    meeting.door.holds = Holds::Member(ClusterId(0xc1));
+    meeting.called.node = Some(NodeId(12));
+    assert!(meeting.met().into_iter().all(|end| end.unwrap().is_ok()));
+    meeting.caller.holds = Holds::Member(ClusterId(0xc1));
+    assert!(meeting.met().into_iter().all(|end| end.unwrap().is_ok()));
+}
+
+#[test]
+fn each_refusal_names_both_sides_on_both_sides() {
+    let told = |text: &str| format!("the other node refuses: {text}");
+    let at_caller = |meeting: &Meeting, text: &str| {
+        assert_eq!(meeting.refused(), [text.to_owned(), told(text)]);
+    };
+    let at_door = |meeting: &Meeting, text: &str| {
+        assert_eq!(meeting.refused(), [told(text), text.to_owned()]);
+    };
+    let mut meeting = Meeting { secrets: ["one", "other"], ..Meeting::new() };
+    at_caller(&meeting, "the cluster-secret of n2 is not that of n1");
+    meeting.secrets = ["", "other"];
+    at_caller(&meeting, "the cluster-secret of n2 is not that of n1");
+    meeting.secrets = [""; 2];
+    assert!(meeting.met()[1].as_ref().unwrap().is_ok(), "none is needed on loopback");
+
+    let meeting = Meeting { door: claims("n3", 13), ..Meeting::new() };
+    at_door(&meeting, "n2 was called, n3 answers at this address");
+
+    let meeting = Meeting { caller: claims("n2", 11), ..Meeting::new() };
+    at_door(
+        &meeting,
+        "two nodes are called n2: 000000000000000c and 000000000000000b; cluster-node has to differ",
+    );
+    let meeting = Meeting { caller: claims("n1", 12), ..Meeting::new() };
+    at_door(
+        &meeting,
+        "n2 and n1 both have the id 000000000000000c: one folder is a copy of the other",
+    );
+
+    let mut meeting = Meeting::new();
+    meeting.caller.holds = Holds::Member(ClusterId(1));
+    meeting.door.holds = Holds::Member(ClusterId(2));
+    at_door(
+        &meeting,
+        "n2 is a member of cluster 00000000000000000000000000000002, n1 of cluster \
+         00000000000000000000000000000001",
+    );
+    let mut meeting = Meeting::new();
+    meeting.called.node = Some(NodeId(99));
+    at_caller(
+        &meeting,
+        "n2 has the id 000000000000000c, the member of that name has 0000000000000063: its folder is another one",
+    );
+}
+
+/// The two numbers with which every HELLO begins, at 12 bytes of preface and 16 of a frame.
+#[test]
+fn other_protocols_are_refused_by_their_numbers_alone() {
+    let speak = |newest: u16, oldest: u16, rest: &[u8]| {
+        let head = [&newest.to_le_bytes()[..], &oldest.to_le_bytes(), rest].concat();
+        let [_, mut door] = Meeting::new().sides();
+        door.read(&[&PREFACE[..], &encode(Kind::Hello, &head, &[]).concat()].concat(), 9);
+        let out = String::from_utf8_lossy(&door.out).into_owned();
+        (door.end.unwrap().unwrap_err().to_string(), out)
+    };
+    let (text, out) = speak(9, 5, b"what this one means is not known");
+    assert_eq!(text, "n2 speaks protocols 1 to 1, the other node 5 to 9: one of them is too old");
+    assert!(out.contains(&text), "the caller is told");
+    assert!(speak(0, 0, b"").0.contains("the other node 0 to 0"));
+    assert_eq!(speak(1, 1, b"").0, "a Hello that cannot be read");
+    assert_eq!(speak(1, 2, b"").0, "a Hello that cannot be read");
+}
+
+/// Whoever does not know the secret is not believed, whatever it has heard before.
+#[test]
+fn a_proof_is_good_for_one_connection() {
+    let mut heard = Vec::new();
+    Meeting::new().run(usize::MAX, |from, bytes| {
+        if from == 0 {
+            heard.push(bytes.clone());
+        }
+    });
+    let mut door = Meeting::new().sides().into_iter().nth(1).unwrap();
+    door.handshake = Handshake::door(claims("n2", 12), Secret::new("secret"), [10; 32]);
+    heard.iter().for_each(|bytes| door.read(bytes, usize::MAX));
+    let own = name("n2");
+    assert_eq!(door.end, Some(Err(Refusal::Secret { own, other: name("n1") })));
+}
+
+/// What does not belong there, as the first message, twice, or from the wrong side.
+#[test]
+fn messages_out_of_order_are_refused() {
+    let [mut caller, mut door] = Meeting::new().sides();
+    door.read(&caller.out, usize::MAX);
+    door.read(&caller.out[PREFACE.len()..], usize::MAX);
+    assert_eq!(door.end, Some(Err(Refusal::Order(Kind::Hello))));
+    let proof = [&PREFACE[..], &encode(Kind::Proof, &[0; 32], &[]).concat()].concat();
+    caller.read(&proof, usize::MAX);
+    assert_eq!(caller.end, Some(Err(Refusal::Order(Kind::Proof))));
+}
+
+/// Any bytes that are changed on the way end in a refusal, or in nothing: never in a peer that is believed to be
+/// something else than it said.
+#[test]
+fn changed_bytes_never_make_another_peer() {
+    let meeting = Meeting::new();
+    let seen = for_each_seed(20_000, |seed, seen: &mut Seen| {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let (victim, turns) = (rng.random_range(0..2), rng.random_range(0..2));
+        let (mut turn, mut changed) = (0, false);
+        let step = rng.random_range(1..300);
+        let ends = meeting.run(step, |from, bytes| {
+            if from == victim && !bytes.is_empty() {
+                if turn == turns {
+                    let at = rng.random_range(0..bytes.len());
+                    let old = std::mem::replace(&mut bytes[at], rng.random());
+                    changed = bytes[at] != old;
+                    // The checksum is mended, so that more than it is tested.
+                    let begins = if turn == 0 { PREFACE.len() } else { 0 };
+                    if at >= begins + 4 && bytes.len() >= begins + 16 {
+                        let crc = crc32c::crc32c(&bytes[begins + 4..]);
+                        bytes[begins..begins + 4].copy_from_slice(&crc.to_le_bytes());
+                    }
+                }
+                turn += 1;
+            }
+        });
+        let expected = [&meeting.door, &meeting.caller];
+        for (end, expected) in ends.iter().zip(expected) {
+            match end {
+                Some(Ok(peer)) => assert_eq!(peer.claims, *expected),
+                Some(Err(_)) => seen.note("refused"),
+                None => seen.note("waits"),
+            }
+        }
+        if changed {
+            // The proof is the last word: whoever read what was changed before it believes nobody.
+            assert!(ends.iter().any(|end| !matches!(end, Some(Ok(_)))), "seed {seed}: {ends:?}");
+        }
+    });
+    seen.check(&["refused", "waits"]);
+}
+
+/// A caller that never gets to its proof is held to what one frame takes.
+#[test]
+fn a_stranger_is_held_to_little() {
+    let [_, mut door] = Meeting::new().sides();
+    let mut header = encode(Kind::Hello, &[0; 5_000], &[])[0][..16].to_vec();
+    header[4..8].copy_from_slice(&(HANDSHAKE_FRAME_BYTES_MAX as u32).to_le_bytes());
+    door.read(&[&PREFACE[..], &header].concat(), usize::MAX);
+    let refused = door.end.unwrap().unwrap_err().to_string();
+    assert_eq!(refused, "a head of 8192 bytes; the most are 8176");
+
+    let [_, mut door] = Meeting::new().sides();
+    let longest = encode(Kind::Hello, &[1; HANDSHAKE_FRAME_BYTES_MAX - 16], &[]).concat();
+    let wire = [&PREFACE[..], &longest[..longest.len() - 1]].concat();
+    door.read(&wire, 64 << 10);
+    assert!(door.end.is_none() && door.inbox.bytes() <= HANDSHAKE_BYTES_MAX);
+}
+
+/// A text of a stranger comes into the log on one line.
+#[test]
+fn what_the_other_side_tells_is_shown_on_one_line() {
+    let [mut caller, _] = Meeting::new().sides();
+    let refused = encode(Kind::Refused, b"no\n\x1b[2Jroot: \xff", &[]).concat();
+    caller.read(&[&PREFACE[..], &refused].concat(), usize::MAX);
+    let text = caller.end.unwrap().unwrap_err().to_string();
+    assert_eq!(text, "the other node refuses: no[2Jroot: \u{fffd}");
+}
