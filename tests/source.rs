@@ -9,10 +9,10 @@ use support::{code, source};
 /// by all.
 const LEAVES: [&str; 8] = ["error", "glob", "ids", "limits", "nearest", "pool", "time", "words"];
 const MAY_USE: [(&str, &[&str]); 11] = [
-    ("cluster", &["cluster"]),
     ("wheel", &["wheel"]),
     ("engine", &["engine", "wheel"]),
     ("resp", &["resp"]),
+    ("cluster", &["cluster"]),
     ("pubsub", &["pubsub", "resp"]),
     ("command", &["command", "engine", "pubsub", "resp"]),
     ("session", &["session", "command", "engine", "pubsub", "resp"]),
@@ -46,6 +46,16 @@ const NEVER_IN_CORE: [&str; 11] = [
     "tokio",
     "rand::",
     "RandomState::new",
+];
+
+/// Who may name Raft and what comes with it: its types stay there, and no bytes of a peer are ever decoded
+/// as protobuf.
+const RAFT: [&str; 6] = ["raft::", "raft_proto", "protobuf", "slog", "merge_from", "parse_from"];
+const MAY_NAME_RAFT: [(&str, &[&str]); 4] = [
+    ("src/cluster/codec.rs", &["raft::"]),
+    ("src/cluster/logger.rs", &["slog"]),
+    ("src/cluster/node.rs", &["raft::"]),
+    ("src/cluster/storage.rs", &["raft::"]),
 ];
 
 /// The rooms of a module, lowest first: what stands in one names no room above it, and nothing of the
@@ -156,6 +166,31 @@ fn rooms_name_no_room_above_them() {
 }
 
 #[test]
+fn raft_is_named_in_three_places_and_protobuf_in_none() {
+    let mut wrong = Vec::new();
+    for (file, text) in source("src") {
+        let allowed = MAY_NAME_RAFT.iter().find(|(name, _)| *name == file);
+        let allowed = allowed.map_or(&[][..], |(_, allowed)| allowed);
+        let code = code(&text);
+        let named = RAFT.iter().filter(|name| is_named(&code, name) && !allowed.contains(*name));
+        wrong.extend(named.map(|name| format!("{file} names {name}")));
+        // It runs up to 2 E after the last answer, and others elect a leader after one.
+        if code.contains("LeaseBased") {
+            wrong.push(format!("{file} trusts the library's lease"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whether a path begins so: `crate::server::raft::x` is a module of ours.
+fn is_named(code: &str, name: &str) -> bool {
+    let is_apart = |before: &str| {
+        !before.ends_with(|c: char| c.is_alphanumeric() || c == '_') && !before.ends_with("::")
+    };
+    code.match_indices(name).any(|(at, _)| is_apart(&code[..at]) || name.contains("from"))
+}
+
+#[test]
 fn the_core_knows_no_clock_file_socket_thread_or_chance() {
     let mut wrong = Vec::new();
     for folder in ["src/engine", "src/wheel", "src/cluster"] {
@@ -200,6 +235,10 @@ fn nothing_is_left_behind() {
 fn groups_of_names_are_read() {
     let code = "use crate::{time::Millis, wheel::{list::List, Wheel}, ids};\nuse crate::error::E;";
     assert_eq!(named_modules(code), ["time", "wheel", "ids", "error"]);
+    assert!(
+        is_named("use raft::Config;", "raft::") && is_named("m.merge_from_bytes(", "merge_from")
+    );
+    assert!(!is_named("use crate::server::raft::door;", "raft::"));
     let code = "use crate::command::{read::number, spec};\ncrate::command::table::find(name);";
     assert_eq!(named_after(code, "crate::command::"), ["read", "spec", "table"]);
 }

@@ -1,7 +1,8 @@
 //! Several nodes that hold the same jobs: what they are, agree on and say to each other.
 //!
 //! Pure, as the engine is: what arrived and what time it is goes in, what is to be done comes out. No clock, socket,
-//! file or thread; `server` has those.
+//! file or thread; `server` has those. So the same code runs in the server and, thousands of times as fast, in
+//! `tests/cluster.rs`.
 //!
 //! ```text
 //!  options ──> names ──> formation    who founds the cluster, who joins it, who waits
@@ -9,15 +10,31 @@
 //!  what Raft has committed ──> member    what becomes of the engine; who decides
 //!  confirmations of Raft   ──> lease     until when a leader may answer reads by itself
 //!  directory    names and addresses of the members, kept in the log
+//!
+//!  messages of peers ─> codec ─> node ─> writes     to the log, in this order; `Node::persisted` when durable
+//!  ticks ─────────────────────────┤      messages   to peers, each on its lane
+//!  batches ───────────────────────┘      committed  to `member`, in order, once durable here too
+//!                         storage: what Raft reads of the log
 //! ```
+//!
+//! Raft itself is the crate `raft`; `node`, `storage` and `codec` alone name it (`tests/source.rs`). What it needs of
+//! its driver stands in [`node`].
 
 pub mod claims;
+pub mod codec;
 pub mod directory;
+pub mod entry;
 pub mod formation;
 pub mod frame;
 pub mod hello;
 pub mod lease;
+mod logger;
 pub mod member;
+pub mod members;
 pub mod names;
+pub mod node;
 pub mod options;
+pub mod output;
+pub mod start;
+mod storage;
 mod wire;

@@ -3,6 +3,7 @@
 //! Here stands what users meet; in the files, what they do not: shares of a turn, what is kept back, what is
 //! waited for. Limits of which one has to be the greater say so to the compiler.
 
+mod cluster;
 mod connection;
 mod journal;
 mod memory;
@@ -10,6 +11,7 @@ mod peers;
 mod turn;
 mod watch;
 
+pub use cluster::*;
 pub use connection::*;
 pub use journal::*;
 pub use memory::*;

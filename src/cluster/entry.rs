@@ -1,0 +1,73 @@
+//! What stands in the log of a cluster, and what goes to it.
+
+use super::members::Members;
+use bytes::Bytes;
+
+/// One index of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// From 1 on, without gaps.
+    pub index: u64,
+    /// The term of the leader that proposed it. Index and term together name an entry: wherever both are equal
+    /// the payload is, and so is all of the log before it.
+    pub term: u64,
+    /// What it says.
+    pub payload: Payload,
+}
+
+/// What an index of the log says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Nothing: a new leader's first entry, with which all before it is committed.
+    Blank,
+    /// Facts, encoded. Never empty.
+    Batch(Bytes),
+    /// Who is a member from here on.
+    Members(Members),
+}
+
+impl Entry {
+    /// Bytes of its batch.
+    pub fn bytes(&self) -> usize {
+        match &self.payload {
+            Payload::Batch(body) => body.len(),
+            Payload::Blank | Payload::Members(_) => 0,
+        }
+    }
+}
+
+/// The state as of an index, from which the log goes on: what a base file holds, without its images.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Base {
+    /// The last index in it; 0 is an empty node's, which has none.
+    pub index: u64,
+    /// The term of that index.
+    pub term: u64,
+    /// The members as of it.
+    pub members: Members,
+}
+
+/// What a node must never forget of elections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vote {
+    /// The highest term it knows.
+    pub term: u64,
+    /// Whom it gave its vote in that term; 0 nobody.
+    pub voted_for: u64,
+}
+
+/// What is to become durable, whole and in the order of the numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Grows; [`super::node::Node::persisted`] is told it.
+    pub number: u64,
+    /// A base that was received takes the place of the whole log.
+    pub base: Option<Base>,
+    /// Takes the place of what the log has from the first one's index on.
+    pub entries: Vec<Entry>,
+    /// The vote, if it changed.
+    pub vote: Option<Vote>,
+    /// The newest index known committed when this was made: at most the last one of the log. It may be
+    /// kept with what is written anyway; nothing waits for it.
+    pub commit: u64,
+}

@@ -1,0 +1,713 @@
+//! One node: Raft, and what Raft needs of its driver.
+//!
+//! The library decides who leads and what is committed. It trusts whoever drives it, and where a rule is
+//! broken it stops, or waits for ever. The rules, each of which `tests/cluster/rules.rs` holds by a test of that
+//! name:
+//!
+//! 1. *A received base is applied when it is durable.* Else a later election looks for entries that it replaced.
+//! 2. *A base that was sent ends*, well or badly, at the latest when nothing was heard of it for a while. Else its
+//!    receiver is sent nothing any more.
+//! 3. *A base goes only to its members.* Another would ignore it and be sent it for ever; so whoever joins
+//!    needs a base that is newer than its joining, which is asked for.
+//! 4. *Leadership is confirmed by a majority, each time.* The library's own lease runs up to 2 E after the last
+//!    answer; others elect a leader after one.
+//! 5. *No vote for E after a start*, nor for E after a leader was heard: this node may have promised it not to.
+//! 6. *Appends go in order, and nothing else behind them.* An empty one that overtakes entries has them sent twice; a
+//!    heartbeat that waits behind a large one costs the leader its place.
+//! 7. *A leader that is no voter any more steps down*: one that was elected in a joint state, and leaves with it. The
+//!    library goes on, and stops at the next commit.
+//!
+//! And in which order things leave: a leader's appends at once, beside its own sync; what a follower promises when
+//! what it promises is durable. An answer to a heartbeat promises nothing but the term, so that a slow disk
+//! deposes nobody.
+
+use super::codec::{self, Head, Outgoing};
+use super::entry::{Base, Entry, Payload, Vote, Write};
+use super::members::{Members, Step};
+use super::output::{Confirmed, NotChanged, NotProposed, Output, Peer, Refused, Role};
+use super::start::{Start, WrongStart, check};
+use super::storage::{self, LogView};
+use crate::limits::{
+    BASE_SILENT_TICKS, BATCH_BYTES_MAX, CONFIRMATIONS_MAX, ELECTION_TICKS, HEARTBEAT_TICKS,
+    WINDOW_BATCHES_MAX, WINDOW_BYTES_MAX,
+};
+use bytes::Bytes;
+use raft::eraftpb::{
+    ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, Entry as RaftEntry,
+    EntryType, Message, MessageType,
+};
+use raft::{Config, NO_LIMIT, RawNode, ReadOnlyOption, Ready, SnapshotStatus, StateRole};
+use std::collections::{BTreeMap, VecDeque};
+
+/// One node.
+pub struct Node {
+    raw: RawNode<LogView>,
+    out: Output,
+    members: Members,
+    applied: u64,
+    /// Entries given to Raft in this call, by which it has only their sizes.
+    given: Vec<Entry>,
+
+    /// The number of the newest thing Raft wants done; those of writes among them.
+    newest: u64,
+    /// Writes that are not durable.
+    unsynced: VecDeque<u64>,
+    /// What leaves when a number is durable.
+    late: VecDeque<(u64, Outgoing)>,
+    /// The vote as of the newest write, and the newest write with a change of it.
+    vote: Vote,
+    vote_write: u64,
+    /// A received base that is not durable: the number of its write.
+    base_write: Option<(u64, Base)>,
+
+    /// Batches proposed and not committed: index and bytes.
+    window: VecDeque<(u64, usize)>,
+    window_bytes: usize,
+
+    may_lead: bool,
+    /// Ticks until it votes: after a start, and after a leader was heard.
+    start_silence: usize,
+    leader_silence: usize,
+    /// The term in which leadership was to be handed over.
+    transfer_term: u64,
+    /// To whom a base is sent, and the ticks since something was heard of it.
+    bases: BTreeMap<u64, u32>,
+
+    chance: Chance,
+    timeout: usize,
+    drawn_for: (u64, StateRole),
+}
+
+impl Node {
+    /// A node as it was left. It hears, and votes E later.
+    pub fn new(start: Start) -> Result<Node, WrongStart> {
+        let members = check(&start)?;
+        let commit = start.committed();
+        let mut log = LogView::new(start.base, start.vote, commit, start.cache_bytes);
+        log.append(&start.entries);
+        log.trim(start.applied);
+        log.start_with(members.clone());
+        let config = Config {
+            id: start.id,
+            election_tick: ELECTION_TICKS,
+            heartbeat_tick: HEARTBEAT_TICKS,
+            applied: start.applied,
+            // The log bounds by the bytes of the batches.
+            max_size_per_msg: NO_LIMIT,
+            max_inflight_msgs: WINDOW_BATCHES_MAX,
+            check_quorum: true,
+            pre_vote: true,
+            read_only_option: ReadOnlyOption::Safe,
+            ..Config::default()
+        };
+        let logger = super::logger::logger(start.id);
+        let raw = RawNode::new(&config, log, &logger).expect("what was checked can be begun with");
+        let drawn_for = (raw.raft.term, raw.raft.state);
+        let mut node = Node {
+            raw,
+            out: Output::default(),
+            members,
+            applied: start.applied,
+            given: Vec::new(),
+            newest: 0,
+            unsynced: VecDeque::new(),
+            late: VecDeque::new(),
+            vote: start.vote,
+            vote_write: 0,
+            base_write: None,
+            window: VecDeque::new(),
+            window_bytes: 0,
+            may_lead: true,
+            start_silence: ELECTION_TICKS,
+            leader_silence: 0,
+            transfer_term: 0,
+            bases: BTreeMap::new(),
+            chance: Chance(start.seed),
+            timeout: 0,
+            drawn_for,
+        };
+        node.draw_timeout();
+        node.drain();
+        Ok(node)
+    }
+
+    /// A thirtieth of E has passed. Ticks that were missed, because the process stood still, are not made up for.
+    pub fn tick(&mut self) {
+        self.start_silence = self.start_silence.saturating_sub(1);
+        self.leader_silence = self.leader_silence.saturating_sub(1);
+        self.watch_bases();
+        if !self.may_campaign() {
+            // It counts as having waited, and never as having waited long enough.
+            let raft = &mut self.raw.raft;
+            raft.election_elapsed = raft.election_elapsed.min(ELECTION_TICKS);
+        }
+        self.raw.tick();
+        if self.raw.raft.election_elapsed == 0 {
+            self.draw_timeout();
+        }
+        self.drain();
+    }
+
+    /// A whole message has arrived from `peer`, with the bodies that [`Head::bodies`] names.
+    pub fn receive(&mut self, peer: u64, head: Head, bodies: Vec<Bytes>) -> Result<(), Refused> {
+        let (message, entries) = head.into_message(bodies)?;
+        self.check(peer, &message)?;
+        if self.is_ignored(&message) {
+            return Ok(());
+        }
+        let (from, term, kind) = (message.from, message.term, message.get_msg_type());
+        self.given = entries;
+        // What it refuses is what has lost its meaning on the way: from who is no member any more.
+        let _ = self.raw.step(message);
+        if is_from_leader(kind) && (self.leader(), self.term()) == (from, term) {
+            self.leader_silence = ELECTION_TICKS;
+        }
+        self.drain();
+        Ok(())
+    }
+
+    /// The writes up to this number are durable.
+    pub fn persisted(&mut self, number: u64) {
+        while self.unsynced.front().is_some_and(|first| *first <= number) {
+            self.unsynced.pop_front();
+        }
+        self.reach();
+        self.drain();
+    }
+
+    /// Proposes a batch that was decided in `term`; its index.
+    pub fn propose(&mut self, term: u64, body: Bytes) -> Result<u64, NotProposed> {
+        if self.raw.raft.state != StateRole::Leader {
+            return Err(NotProposed::NotLeader);
+        }
+        if term != self.term() {
+            return Err(NotProposed::Stale { decided: term, now: self.term() });
+        }
+        if body.is_empty() || body.len() > BATCH_BYTES_MAX {
+            return Err(NotProposed::Size(body.len()));
+        }
+        if self.is_transferring() {
+            return Err(NotProposed::Transferring);
+        }
+        if !self.has_room(body.len()) {
+            return Err(NotProposed::Full);
+        }
+        let (index, bytes) = (self.raw.raft.raft_log.last_index() + 1, body.len());
+        self.given = vec![Entry { index, term, payload: Payload::Batch(body) }];
+        let data = storage::size_of_batch(bytes).to_vec();
+        // A leader that is no member any more, and has yet to step down.
+        self.raw.propose(Vec::new(), data).map_err(|_| NotProposed::NotLeader)?;
+        self.window.push_back((index, bytes));
+        self.window_bytes += bytes;
+        self.drain();
+        Ok(index)
+    }
+
+    /// Whether a batch of so many bytes may be proposed beside those in flight.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.window.is_empty()
+            || self.window.len() < WINDOW_BATCHES_MAX
+                && self.window_bytes + bytes <= WINDOW_BYTES_MAX
+    }
+
+    /// Begins to change the members to `target`; a change of more than one node passes through a joint state, whose
+    /// end the leader proposes by itself. The index of the entry with which it begins.
+    pub fn change(&mut self, target: &Members) -> Result<u64, NotChanged> {
+        let raft = &self.raw.raft;
+        if raft.state != StateRole::Leader {
+            return Err(NotChanged::NotLeader);
+        }
+        if raft.has_pending_conf() || self.members.is_joint() || self.is_transferring() {
+            return Err(NotChanged::Busy);
+        }
+        if !target.voters.contains(&raft.id) {
+            return Err(NotChanged::Itself);
+        }
+        let next = self.members.toward(target)?;
+        let change = conf_change(&self.members, &next);
+        let (index, term) = (raft.raft_log.last_index() + 1, self.term());
+        self.given = vec![Entry { index, term, payload: Payload::Members(next) }];
+        let proposed = self.raw.propose_conf_change(Vec::new(), change);
+        proposed.map_err(|_| NotChanged::NotLeader)?;
+        self.drain();
+        Ok(index)
+    }
+
+    /// Begins to hand leadership over to a voter, which is brought up to date first. Nothing is proposed
+    /// meanwhile; if it does not lead within E, this node goes on. Its lease is to be ended before.
+    pub fn transfer(&mut self, to: u64) -> bool {
+        let is_possible = self.raw.raft.state == StateRole::Leader
+            && to != self.raw.raft.id
+            && self.members.voters.contains(&to);
+        if is_possible {
+            self.transfer_term = self.term();
+            self.raw.transfer_leader(to);
+            self.drain();
+        }
+        is_possible
+    }
+
+    /// Asks a majority whether this node still leads. `asked` is the time of asking, and grows; it comes back in
+    /// [`Output::confirmed`]. Nothing comes back if this node does not lead, or has not committed
+    /// anything in its term.
+    pub fn confirm(&mut self, asked: u64) {
+        let raft = &self.raw.raft;
+        if raft.state == StateRole::Leader && raft.pending_read_count() < CONFIRMATIONS_MAX {
+            self.raw.read_index(asked.to_le_bytes().to_vec());
+            self.drain();
+        }
+    }
+
+    /// Whether this node may ask for votes: not while its state is not loaded, say. It votes all the same.
+    pub fn set_may_lead(&mut self, may_lead: bool) {
+        self.may_lead = may_lead;
+        self.draw_timeout();
+    }
+
+    /// What a fetch asked for, from its first index on; nothing if the log no longer has it.
+    pub fn fetched(&mut self, number: u64, entries: Vec<Entry>) {
+        for context in self.raw.mut_store().fetched(number, entries) {
+            self.raw.on_entries_fetched(context);
+        }
+        self.drain();
+    }
+
+    /// A base of this node's own is in place, of entries that are applied. Whoever needs one is sent it.
+    pub fn base_made(&mut self, base: Base) {
+        assert!(base.index <= self.applied, "a base of what is not applied");
+        self.raw.mut_store().set_base(base);
+    }
+
+    /// The log no longer has what is before `first`, which is in a base.
+    pub fn log_dropped(&mut self, first: u64) {
+        self.raw.mut_store().drop_before(first);
+    }
+
+    /// A base on its way to `to` goes on.
+    pub fn base_moves(&mut self, to: u64) {
+        if let Some(silent) = self.bases.get_mut(&to) {
+            *silent = 0;
+        }
+    }
+
+    /// A base that was sent to `to` has arrived whole, with its frame; or it never will.
+    pub fn base_ended(&mut self, to: u64, arrived: bool) {
+        if self.bases.remove(&to).is_some() {
+            self.raw.mut_store().base_ended();
+            let status = if arrived { SnapshotStatus::Finish } else { SnapshotStatus::Failure };
+            self.raw.report_snapshot(to, status);
+            self.drain();
+        }
+    }
+
+    /// The connection to `to` is gone, and what was on its way with it.
+    pub fn unreachable(&mut self, to: u64) {
+        self.raw.report_unreachable(to);
+        self.drain();
+    }
+
+    /// What is to be done since the last call.
+    pub fn take_output(&mut self) -> Output {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u64 {
+        self.raw.raft.id
+    }
+
+    /// What it is.
+    pub fn role(&self) -> Role {
+        match self.raw.raft.state {
+            StateRole::Leader => Role::Leader,
+            StateRole::Candidate | StateRole::PreCandidate => Role::Candidate,
+            StateRole::Follower => Role::Follower { leader: self.leader() },
+        }
+    }
+
+    /// Whether it leads, and all that was committed before it did so is applied: it may decide.
+    pub fn is_leading(&self) -> bool {
+        self.raw.raft.state == StateRole::Leader && self.raw.raft.apply_to_current_term()
+    }
+
+    /// Who leads, as far as it knows; 0 nobody.
+    pub fn leader(&self) -> u64 {
+        self.raw.raft.leader_id
+    }
+
+    /// The term.
+    pub fn term(&self) -> u64 {
+        self.raw.raft.term
+    }
+
+    /// The last index known committed, durable here or not.
+    pub fn commit(&self) -> u64 {
+        self.raw.raft.raft_log.committed
+    }
+
+    /// The last index handed out in [`Output::committed`], or in a base.
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// The first index the log still has.
+    pub fn first(&self) -> u64 {
+        self.raw.store().first()
+    }
+
+    /// The last index of the log.
+    pub fn last(&self) -> u64 {
+        self.raw.store().last()
+    }
+
+    /// The term of an index of the log, and of the one before its first.
+    pub fn term_of(&self, index: u64) -> Option<u64> {
+        self.raw.store().term_of(index)
+    }
+
+    /// The newest base.
+    pub fn base(&self) -> &Base {
+        self.raw.store().base()
+    }
+
+    /// The members as of the last applied index.
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// Whether leadership is being handed over.
+    pub fn is_transferring(&self) -> bool {
+        self.raw.raft.lead_transferee.is_some()
+    }
+
+    /// The others, as this leader knows them.
+    pub fn peers(&self) -> Vec<Peer> {
+        let raft = &self.raw.raft;
+        let others = self.members.all().into_iter().filter(|id| *id != raft.id);
+        let peer = |id| {
+            let progress = raft.prs().get(id)?;
+            Some(Peer {
+                id,
+                matched: progress.matched,
+                needs_base: progress.state == raft::ProgressState::Snapshot,
+                is_heard: progress.recent_active,
+            })
+        };
+        others.filter_map(peer).collect()
+    }
+
+    /// The log's own checks are Raft's; these are of what it takes for granted.
+    fn check(&self, peer: u64, message: &Message) -> Result<(), Refused> {
+        let (from, to) = (message.from, message.to);
+        if from != peer || to != self.id() {
+            return Err(Refused::Nodes { peer, from, to });
+        }
+        let last = self.last();
+        let counted_on = match message.get_msg_type() {
+            MessageType::MsgHeartbeat if message.term >= self.term() => message.commit,
+            // Who led and was restarted may be told of what it forgot unsynced.
+            MessageType::MsgAppendResponse
+                if !message.reject && self.led_term() == Some(message.term) =>
+            {
+                message.index
+            }
+            _ => 0,
+        };
+        if counted_on > last {
+            Err(Refused::Ahead { peer, index: counted_on, last })
+        } else {
+            Ok(())
+        }
+    }
+
+    fn led_term(&self) -> Option<u64> {
+        (self.raw.raft.state == StateRole::Leader).then_some(self.raw.raft.term)
+    }
+
+    /// What is not to be heard, for now.
+    fn is_ignored(&self, message: &Message) -> bool {
+        match message.get_msg_type() {
+            MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
+                // A leader that hands over has given up what it was promised.
+                let is_promised = self.leader_silence > 0 && message.context.is_empty();
+                self.start_silence > 0 || is_promised
+            }
+            MessageType::MsgRequestVoteResponse | MessageType::MsgRequestPreVoteResponse => {
+                !self.may_lead && !message.reject
+            }
+            MessageType::MsgTimeoutNow => {
+                !self.may_lead || (message.from, message.term) != (self.leader(), self.term())
+            }
+            _ => false,
+        }
+    }
+
+    /// A lone voter becomes leader as soon as it asks: what it has must be durable by then.
+    fn may_campaign(&self) -> bool {
+        let is_alone = self.members.all() == [self.id()];
+        self.may_lead && (!is_alone || self.unsynced.is_empty())
+    }
+
+    fn watch_bases(&mut self) {
+        if self.raw.raft.state != StateRole::Leader && !self.bases.is_empty() {
+            self.bases.clear();
+            self.raw.mut_store().base_ended();
+        }
+        let mut silent = Vec::new();
+        for (to, ticks) in &mut self.bases {
+            *ticks += 1;
+            if *ticks > BASE_SILENT_TICKS {
+                silent.push(*to);
+            }
+        }
+        silent.into_iter().for_each(|to| self.base_ended(to, false));
+    }
+
+    /// Everything Raft wants done, until it wants nothing more.
+    fn drain(&mut self) {
+        self.redraw_timeout();
+        while self.raw.has_ready() {
+            let ready = self.raw.ready();
+            self.handle(ready);
+            self.redraw_timeout();
+        }
+        self.given.clear();
+        if self.raw.raft.state != StateRole::Leader {
+            self.window.clear();
+            self.window_bytes = 0;
+        }
+        let log = self.raw.mut_store();
+        self.out.fetches.extend(log.take_fetches());
+        self.out.wants_base |= log.take_wants_base();
+        log.trim(self.applied);
+    }
+
+    fn handle(&mut self, mut ready: Ready) {
+        self.newest = ready.number();
+        self.write(&ready);
+        for message in ready.take_messages() {
+            self.send(&message);
+        }
+        for message in ready.take_persisted_messages() {
+            self.send_late(&message);
+        }
+        let states = ready.take_read_states().into_iter();
+        let asked = states.filter_map(|state| state.request_ctx.try_into().ok());
+        let is_promise = self.transfer_term != self.term();
+        let confirmed =
+            asked.map(|asked| Confirmed { asked: u64::from_le_bytes(asked), is_promise });
+        self.out.confirmed.extend(confirmed);
+        let committed = ready.take_committed_entries();
+        self.raw.advance_append_async(ready);
+        self.deliver(&committed);
+        if self.unsynced.is_empty() {
+            self.reach();
+        }
+    }
+
+    /// What is to become durable. Raft reads it from the log at once.
+    fn write(&mut self, ready: &Ready) {
+        let base = (!ready.snapshot().is_empty()).then(|| storage::base(ready.snapshot()));
+        if let Some(base) = &base {
+            self.raw.mut_store().restore(base.clone());
+            self.members = base.members.clone();
+            self.base_write = Some((ready.number(), base.clone()));
+        }
+        let entries: Vec<Entry> = ready.entries().iter().map(|entry| self.given(entry)).collect();
+        self.raw.mut_store().append(&entries);
+        let hard = ready.hs().map(|hard| Vote { term: hard.term, voted_for: hard.vote });
+        let vote = hard.filter(|vote| *vote != self.vote);
+        if let Some(vote) = vote {
+            (self.vote, self.vote_write) = (vote, ready.number());
+        }
+        if base.is_some() || !entries.is_empty() || vote.is_some() {
+            let (number, commit) = (ready.number(), self.commit());
+            self.unsynced.push_back(number);
+            self.out.writes.push(Write { number, base, entries, vote, commit });
+        }
+    }
+
+    /// An entry that Raft was given in this call, or made by itself.
+    fn given(&self, entry: &RaftEntry) -> Entry {
+        let (index, term) = (entry.index, entry.term);
+        let given = self.given.iter().find(|given| (given.index, given.term) == (index, term));
+        if let Some(given) = given {
+            return given.clone();
+        }
+        let payload = match entry.get_entry_type() {
+            EntryType::EntryConfChangeV2 => Payload::Members(self.members.left()),
+            _ => Payload::Blank,
+        };
+        assert!(entry.data.is_empty(), "entry {index} has a batch that nobody gave");
+        Entry { index, term, payload }
+    }
+
+    fn send(&mut self, message: &Message) {
+        let frame = self.frame(message);
+        self.out.messages.extend(frame);
+    }
+
+    /// What promises something waits until that is durable. An answer to a heartbeat promises the term alone.
+    fn send_late(&mut self, message: &Message) {
+        let is_vote_synced = self.unsynced.front().is_none_or(|first| *first > self.vote_write);
+        let is_early =
+            message.get_msg_type() == MessageType::MsgHeartbeatResponse && is_vote_synced;
+        let Some(frame) = self.frame(message) else { return };
+        if is_early {
+            self.out.messages.push(frame);
+        } else {
+            self.late.push_back((self.newest, frame));
+        }
+    }
+
+    fn frame(&mut self, message: &Message) -> Option<Outgoing> {
+        if message.get_msg_type() == MessageType::MsgSnapshot {
+            self.bases.insert(message.to, 0);
+        }
+        let log = self.raw.store();
+        let entry = |entry: &RaftEntry| log.get(entry.index, entry.term).expect("it was just read");
+        let entries: Vec<Entry> = message.entries.iter().map(entry).collect();
+        codec::frame(message, &entries)
+    }
+
+    fn deliver(&mut self, committed: &[RaftEntry]) {
+        for raft in committed {
+            let entry = self.raw.store().get(raft.index, raft.term);
+            let entry = entry.expect("what is not applied is in memory");
+            if let Payload::Members(next) = &entry.payload {
+                self.apply_members(next.clone());
+            }
+            self.applied = entry.index;
+            while self.window.front().is_some_and(|(index, _)| *index <= entry.index) {
+                let (_, bytes) = self.window.pop_front().expect("it was looked at");
+                self.window_bytes -= bytes;
+            }
+            self.out.committed.push(entry);
+        }
+        if let Some(last) = committed.last() {
+            self.raw.advance_apply_to(last.index);
+        }
+    }
+
+    fn apply_members(&mut self, next: Members) {
+        let change = conf_change(&self.members, &next);
+        let state = self.raw.apply_conf_change(&change).expect("it was checked when proposed");
+        let is_same = are_equal(&state, &storage::conf_state(&next));
+        assert!(is_same, "Raft made {state:?} of the change to {next:?}");
+        self.members = next;
+        let voters = [&self.members.voters, &self.members.outgoing];
+        let is_voter = voters.iter().any(|list| list.contains(&self.id()));
+        if !is_voter && self.raw.raft.state != StateRole::Follower {
+            let term = self.term();
+            self.raw.raft.become_follower(term, raft::INVALID_ID);
+        }
+        let gone: Vec<u64> =
+            self.bases.keys().copied().filter(|id| !self.members.contains(*id)).collect();
+        for id in gone {
+            self.bases.remove(&id);
+            self.raw.mut_store().base_ended();
+        }
+    }
+
+    /// Tells Raft how far all is durable, and lets go what waited for that.
+    fn reach(&mut self) {
+        let reach = self.unsynced.front().map_or(self.newest, |first| first - 1);
+        self.raw.on_persist_ready(reach);
+        if let Some((_, base)) = self.base_write.take_if(|(number, _)| *number <= reach) {
+            self.raw.advance_apply_to(base.index);
+            self.applied = base.index;
+            self.out.committed.retain(|entry| entry.index > base.index);
+            self.out.restored = Some(base);
+        }
+        while self.late.front().is_some_and(|(number, _)| *number <= reach) {
+            let (_, frame) = self.late.pop_front().expect("it was looked at");
+            self.out.messages.push(frame);
+        }
+    }
+
+    /// The library draws from the system's chance whenever role or term changes; what it drew is replaced.
+    fn redraw_timeout(&mut self) {
+        let now = (self.raw.raft.term, self.raw.raft.state);
+        if self.drawn_for == now {
+            self.raw.raft.set_randomized_election_timeout(self.timeout);
+        } else {
+            self.drawn_for = now;
+            self.draw_timeout();
+        }
+    }
+
+    fn draw_timeout(&mut self) {
+        let drawn = ELECTION_TICKS + self.chance.below(ELECTION_TICKS);
+        // One that may not lead waits as long as there is.
+        self.timeout = if self.may_lead { drawn } else { 2 * ELECTION_TICKS - 1 };
+        self.raw.raft.set_randomized_election_timeout(self.timeout);
+    }
+}
+
+fn is_from_leader(kind: MessageType) -> bool {
+    use MessageType::{MsgAppend, MsgHeartbeat, MsgSnapshot};
+    matches!(kind, MsgAppend | MsgHeartbeat | MsgSnapshot)
+}
+
+/// What Raft is told of a change. The bytes of it that the library reads are those that it wrote itself: what goes
+/// to the log and to peers are the members.
+fn conf_change(before: &Members, next: &Members) -> ConfChangeV2 {
+    let mut change = ConfChangeV2::default();
+    if before.is_joint() {
+        assert_eq!(*next, before.left(), "a joint state is left before anything else");
+        return change;
+    }
+    let single = |kind, id| {
+        let mut single = ConfChangeSingle { node_id: id, ..ConfChangeSingle::default() };
+        single.set_change_type(kind);
+        single
+    };
+    for (step, id) in before.changes_to(next) {
+        let kind = match step {
+            Step::Voter => ConfChangeType::AddNode,
+            Step::Learner => ConfChangeType::AddLearnerNode,
+            Step::Gone => ConfChangeType::RemoveNode,
+        };
+        change.mut_changes().push(single(kind, id));
+    }
+    if change.changes.is_empty() {
+        // Names or addresses alone: nothing for Raft, which takes no change without a node in it.
+        change.mut_changes().push(single(ConfChangeType::AddNode, next.voters[0]));
+        return change;
+    }
+    if next.is_joint() {
+        change.set_transition(ConfChangeTransition::Implicit);
+    }
+    change
+}
+
+fn are_equal(one: &raft::eraftpb::ConfState, other: &raft::eraftpb::ConfState) -> bool {
+    let sorted = |list: &[u64]| {
+        let mut list = list.to_vec();
+        list.sort_unstable();
+        list
+    };
+    let lists = |state: &raft::eraftpb::ConfState| {
+        let lists = [
+            state.get_voters(),
+            state.get_voters_outgoing(),
+            state.get_learners(),
+            state.get_learners_next(),
+        ];
+        (lists.map(sorted), state.auto_leave)
+    };
+    lists(one) == lists(other)
+}
+
+/// SplitMix64: enough for timeouts that should differ between nodes.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+    }
+}

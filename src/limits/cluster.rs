@@ -1,0 +1,39 @@
+//! The cluster: what is in flight between its nodes.
+
+/// Ticks in an election timeout E: what is heard of a leader holds for so long, and a node that hears
+/// nothing asks for votes after one to two of it.
+pub const ELECTION_TICKS: usize = 30;
+/// Ticks from one heartbeat to the next: E/6.
+pub const HEARTBEAT_TICKS: usize = 5;
+const _: () = assert!(HEARTBEAT_TICKS * 6 == ELECTION_TICKS);
+/// A base that is being sent and of which nothing was heard for so many ticks has failed, 10 E: its receiver
+/// is sent nothing else meanwhile.
+pub const BASE_SILENT_TICKS: u32 = 10 * ELECTION_TICKS as u32;
+
+/// Batches a leader has proposed and not seen committed. Beyond it the open batch grows instead: eight cover
+/// a round trip of several syncs, and more would only queue behind one another.
+pub const WINDOW_BATCHES_MAX: usize = 8;
+/// ... and their bytes; one batch may be larger.
+pub const WINDOW_BYTES_MAX: usize = 4 << 20;
+/// Confirmations of leadership that a leader waits for, one each heartbeat: those of 2 E, when it steps
+/// down for want of answers, and as many again.
+pub const CONFIRMATIONS_MAX: usize = 24;
+const _: () = assert!(CONFIRMATIONS_MAX > 2 * ELECTION_TICKS / HEARTBEAT_TICKS);
+
+/// Bytes of the batches in one append; the last may go beyond it.
+pub const APPEND_BYTES_MAX: usize = 1 << 20;
+const _: () = assert!(APPEND_BYTES_MAX <= WINDOW_BYTES_MAX);
+/// Entries in one append, 16 bytes of its head each.
+pub const APPEND_ENTRIES_MAX: usize = 512;
+/// Largest batch, bytes: the largest transaction, and as much again for what its facts add.
+pub const BATCH_BYTES_MAX: usize = 2 * super::TRANSACTION_BYTES_MAX;
+const _: () = assert!(BATCH_BYTES_MAX <= u32::MAX as usize);
+
+/// Bytes of batches kept in memory behind those that are applied, for followers that are a little behind: what a
+/// second at 64 MB/s brings.
+pub const LOG_CACHE_BYTES: usize = 64 << 20;
+/// Runs of entries that were read from the disk for followers further behind and wait to be sent.
+pub const FETCHED_RUNS_MAX: usize = 4;
+
+// What one message may have, as the connections count it.
+const _: () = assert!(APPEND_BYTES_MAX + BATCH_BYTES_MAX <= super::PEER_BODY_BYTES_MAX);
