@@ -1,0 +1,171 @@
+//! A machine: a node, the disk it writes to, and its clock.
+
+use super::world::E;
+use delayd::cluster::entry::{Base, Entry, Payload, Vote, Write};
+use delayd::cluster::lease::Lease;
+use delayd::cluster::node::Node;
+use delayd::cluster::start::Start;
+use std::collections::{BTreeMap, VecDeque};
+
+pub struct Machine {
+    pub id: u64,
+    /// None while it is down.
+    pub node: Option<Node>,
+    /// Grows with each start and each kill.
+    pub life: u64,
+    pub disk: Disk,
+    /// Of its clock, millionths: what passes on it in a second.
+    pub rate: u64,
+    /// It stands still until then; what comes meanwhile waits.
+    pub paused_until: u64,
+    pub inbox: VecDeque<super::world::Event>,
+    /// While it runs nobody else leads.
+    pub lease: Lease,
+    /// Who and what it was when last looked at.
+    pub led: Option<u64>,
+    pub ticks: u64,
+    pub applied: u64,
+    /// Proposed here and not answered, by index.
+    pub proposed: BTreeMap<u64, (u64, Payload)>,
+    pub wants_base: bool,
+}
+
+/// What survives a kill, and what may.
+pub struct Disk {
+    pub base: Base,
+    pub entries: Vec<Entry>,
+    pub vote: Vote,
+    pub commit: u64,
+    /// Written and not synced, in order.
+    pub queue: VecDeque<Write>,
+    /// How many of them the sync that runs will make durable; 0 if none runs.
+    pub syncing: usize,
+    /// How long a sync takes, µs.
+    pub sync_us: u64,
+}
+
+impl Disk {
+    pub fn of(base: Base, sync_us: u64) -> Disk {
+        Disk {
+            vote: Vote { term: base.term, voted_for: 0 },
+            commit: base.index,
+            base,
+            entries: Vec::new(),
+            queue: VecDeque::new(),
+            syncing: 0,
+            sync_us,
+        }
+    }
+
+    /// The first writes of the queue become durable; the number of the last of them.
+    pub fn make_durable(&mut self, count: usize) -> Option<u64> {
+        let mut last = None;
+        for _ in 0..count {
+            let write = self.queue.pop_front().expect("it was written");
+            last = Some(write.number);
+            if let Some(base) = write.base {
+                self.entries.clear();
+                self.base = base;
+            }
+            if let Some(first) = write.entries.first() {
+                self.entries.retain(|entry| entry.index < first.index);
+            }
+            self.entries.extend(write.entries);
+            self.vote = write.vote.unwrap_or(self.vote);
+            self.commit = write.commit;
+        }
+        last
+    }
+
+    /// A base of what is durable takes its place; the log keeps what is from `first` on.
+    pub fn put_base(&mut self, base: Base, first: u64) {
+        self.entries.retain(|entry| entry.index >= first);
+        self.base = base;
+    }
+
+    /// Entries from `low` to before `high`, at most so many bytes of them but one.
+    pub fn read(&self, low: u64, high: u64, bytes_max: usize) -> Vec<Entry> {
+        let from = self.entries.partition_point(|entry| entry.index < low);
+        let mut bytes = 0;
+        let found = self.entries[from..].iter().take_while(|entry| {
+            let is_first = bytes == 0;
+            bytes += entry.bytes().max(1);
+            entry.index < high && (is_first || bytes <= bytes_max)
+        });
+        found.cloned().collect()
+    }
+}
+
+impl Machine {
+    pub fn new(id: u64, disk: Disk, rate: u64) -> Machine {
+        Machine {
+            id,
+            node: None,
+            life: 0,
+            disk,
+            rate,
+            paused_until: 0,
+            inbox: VecDeque::new(),
+            lease: Lease::new(E),
+            led: None,
+            ticks: 0,
+            applied: 0,
+            proposed: BTreeMap::new(),
+            wants_base: false,
+        }
+    }
+
+    /// Starts with what the disk has. `replay` says whether what is known committed was applied before, as a
+    /// recovery does, or the state begins as of the base.
+    pub fn start(&mut self, seed: u64, cache_bytes: usize, replay: bool) -> Vec<Entry> {
+        let disk = &self.disk;
+        let base = disk.base.clone();
+        let entries: Vec<Entry> =
+            disk.entries.iter().filter(|entry| entry.index > base.index).cloned().collect();
+        let commit = disk.commit.max(base.index);
+        let applied = if replay { commit } else { base.index };
+        let replayed = entries.iter().filter(|entry| entry.index <= applied).cloned().collect();
+        self.applied = base.index;
+        let (id, vote) = (self.id, disk.vote);
+        let start = Start { id, vote, commit, base, entries, applied, seed, cache_bytes };
+        self.node = Some(Node::new(start).expect("its disk is right"));
+        self.life += 1;
+        self.led = None;
+        self.lease.lose();
+        self.ticks = 0;
+        replayed
+    }
+
+    /// Stops at once; of what was not synced the first `kept` writes are there all the same.
+    pub fn kill(&mut self, kept: usize) {
+        self.disk.make_durable(kept.min(self.disk.queue.len()));
+        self.disk.queue.clear();
+        self.disk.syncing = 0;
+        self.node = None;
+        self.life += 1;
+        self.led = None;
+        self.lease.lose();
+        self.paused_until = 0;
+        self.inbox.clear();
+        self.proposed.clear();
+        self.wants_base = false;
+    }
+
+    pub fn node(&mut self) -> &mut Node {
+        self.node.as_mut().expect("it runs")
+    }
+
+    /// What its clock shows, µs.
+    pub fn clock(&self, now: u64) -> u64 {
+        now * self.rate / 1_000_000
+    }
+
+    /// When its lease runs out, by the world's time; 0 without one.
+    pub fn lease_until(&self) -> u64 {
+        self.lease.until().map_or(0, |clock| clock.0 * 1_000_000 / self.rate)
+    }
+
+    pub fn leads(&self) -> bool {
+        self.node.as_ref().is_some_and(Node::is_leading)
+    }
+}
