@@ -9,14 +9,17 @@ pub const BUFFER_KEPT_BYTES_MAX: usize = 4 * BUFFER_BYTES;
 /// Most buffers kept: 64 × 64 KiB at the most.
 pub const BUFFERS_KEPT_MAX: usize = 64;
 const _: () = assert!(BUFFER_KEPT_BYTES_MAX <= READ_BYTES_PER_TURN);
-/// A tail of a request that is kept in a buffer of its own, so that the large one is free for
-/// others.
-pub const INPUT_TAIL_BYTES_MAX: usize = 1024;
+/// A tail of a request, or replies that wait among many others, are kept in a buffer of their own, so that
+/// the large one is free for others.
+pub const TAIL_BYTES_MAX: usize = 1024;
+/// Where clients hold more than this share of `max-clients-memory`, replies are. Worked: 5,000 clients that wait
+/// for the disk with 16 KiB for `:1` each would hold 80 MB, and with `32mb` a fifth of them would be closed.
+pub const CROWD_SHARE: usize = 8;
 /// A buffer of more than so many bytes is exchanged when little of it is in use: a long request, or many, have run.
 pub const INPUT_SPARSE_BYTES: usize = 64 << 10;
 /// The longest piece that one read adds: a TLS record.
 pub const INPUT_PIECE_BYTES_MAX: usize = 16 << 10;
-const _: () = assert!(INPUT_TAIL_BYTES_MAX < INPUT_PIECE_BYTES_MAX);
+const _: () = assert!(TAIL_BYTES_MAX < INPUT_PIECE_BYTES_MAX);
 const _: () = assert!(INPUT_PIECE_BYTES_MAX <= BUFFER_BYTES && BUFFER_BYTES < INPUT_SPARSE_BYTES);
 /// What a piece of a backlog of replies has room for.
 pub const OUTPUT_PIECE_BYTES: usize = 64 << 10;

@@ -1,8 +1,8 @@
 //! What a client has sent and what has not run yet.
 
 use crate::limits::{
-    BUFFER_BYTES, INPUT_HOLD_BYTES, INPUT_PIECE_BYTES_MAX, INPUT_SPARSE_BYTES,
-    INPUT_TAIL_BYTES_MAX, OUTPUT_PIECE_BYTES, READ_BYTES_PER_TURN,
+    BUFFER_BYTES, INPUT_HOLD_BYTES, INPUT_PIECE_BYTES_MAX, INPUT_SPARSE_BYTES, OUTPUT_PIECE_BYTES,
+    READ_BYTES_PER_TURN, TAIL_BYTES_MAX,
 };
 use crate::resp::Framer;
 use crate::server::connection::buffers::Buffers;
@@ -97,8 +97,7 @@ impl Input {
             }
             return;
         }
-        let short =
-            self.bytes.len() <= INPUT_TAIL_BYTES_MAX && self.room > 2 * INPUT_TAIL_BYTES_MAX;
+        let short = self.bytes.len() <= TAIL_BYTES_MAX && self.room > 2 * TAIL_BYTES_MAX;
         let sparse = self.room > INPUT_SPARSE_BYTES && self.bytes.len() < self.room / 4;
         if short || sparse {
             let tail = BytesMut::from(&self.bytes[..]);
@@ -141,7 +140,7 @@ impl Input {
             return;
         }
         let room = self.bytes.len() + bytes.max(spare);
-        let mut larger = match room <= BUFFER_BYTES + INPUT_TAIL_BYTES_MAX {
+        let mut larger = match room <= BUFFER_BYTES + TAIL_BYTES_MAX {
             // The tail of a request, most often: a little less than asked for will do.
             true => buffers.take(),
             false => BytesMut::with_capacity(room),

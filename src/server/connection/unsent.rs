@@ -1,7 +1,7 @@
 //! Bytes that a client is still to be sent, in pieces: however many there are, adding some moves none of
 //! those before them, and each piece's memory is given back once it has left.
 
-use crate::limits::{OUTPUT_PIECE_BYTES, OUTPUT_PIECE_SLACK_BYTES};
+use crate::limits::{OUTPUT_PIECE_BYTES, OUTPUT_PIECE_SLACK_BYTES, TAIL_BYTES_MAX};
 use crate::server::connection::buffers::Buffers;
 use bytes::BytesMut;
 use std::collections::VecDeque;
@@ -92,6 +92,20 @@ impl Unsent {
             self.last = BytesMut::with_capacity(room);
         }
         parts.iter().for_each(|part| self.last.extend_from_slice(part));
+    }
+
+    /// Gives back what buffer a few bytes do not need: they have to wait among many others.
+    pub fn trim(&mut self, buffers: &mut Buffers) {
+        let bytes = self.last_bytes();
+        if bytes == 0 || bytes > TAIL_BYTES_MAX || self.last.capacity() <= 2 * TAIL_BYTES_MAX {
+            return;
+        }
+        let sent = self.last.len() - bytes;
+        let tail = BytesMut::from(&self.last[sent..]);
+        buffers.put(std::mem::replace(&mut self.last, tail));
+        if self.full.is_empty() {
+            self.sent_bytes = 0;
+        }
     }
 
     /// The oldest bytes that stand together, at most so many.
@@ -205,7 +219,8 @@ mod tests {
                         }
                         model.extend_from_slice(&bytes);
                     }
-                    6..9 => {
+                    6 => unsent.trim(&mut buffers),
+                    7..9 => {
                         let most = random.random_range(0..150_000);
                         let first = unsent.first(most);
                         assert!(model.starts_with(first), "{context}");

@@ -110,7 +110,20 @@ impl Running {
             && !self.is_dropping()
             && room.has_base(live_bytes, compaction.written_bytes())
             && room.has_next(live_bytes, log_bytes, live_bytes)
-            && (due() || self.is_short_of_room(live_bytes) || self.is_short_of_disk(live_bytes))
+            && (due()
+                || self.is_beyond_promise(live_bytes)
+                || self.is_short_of_room(live_bytes)
+                || self.is_short_of_disk(live_bytes))
+    }
+
+    /// Whether a base is to give segments back that were promised when there was more live data. Worked, with
+    /// segments of 4 MiB: a PURGE of 1 MB of jobs is a fact of a few bytes, so with 1 MB of log behind the
+    /// newest base none would be due for another MiB, and until then the segment of the base, the one that is
+    /// written and a spare would stay: three where two are promised.
+    fn is_beyond_promise(&self, live_bytes: u64) -> bool {
+        let kept = self.journal.disk_bytes() + self.compaction.base_bytes;
+        self.journal.shared().segments.load(Ordering::Acquire) > 1
+            && kept > live_bytes * 7 / 2 + 2 * self.segment_bytes
     }
 
     /// Sees to it that there is room for what comes.
@@ -253,5 +266,29 @@ impl Running {
         if self.full.take().is_some() {
             tracing::info!("the journal has room again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::server::connection::wake::Notifier;
+
+    /// Three segments, of which the log fills two.
+    #[test]
+    fn what_removed_jobs_had_been_promised_is_given_back() {
+        let notifier = Arc::new(Notifier::default());
+        let (mut running, _disk) = Running::by_hand((0, 0), 0, &Config::default(), notifier);
+        let (segment, shared) = (running.segment_bytes, Arc::clone(running.journal.shared()));
+        shared.disk_bytes.store(3 * segment, Ordering::Relaxed);
+        shared.segments.store(2, Ordering::Relaxed);
+        running.compaction.base_bytes = segment / 4;
+        let enough = segment / 2;
+        assert!(!running.is_base_due(enough, 0), "3.25 segments are promised");
+        assert!(running.is_base_due(0, 0));
+        // It has done what a base can do.
+        shared.segments.store(1, Ordering::Relaxed);
+        assert!(!running.is_base_due(0, 0));
     }
 }

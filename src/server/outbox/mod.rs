@@ -10,6 +10,7 @@ mod schedule;
 use crate::command::show::render::render;
 use crate::engine::model::reply::{self, Reply};
 use crate::ids::ClientId;
+use crate::limits::BUFFERS_KEPT_MAX;
 use crate::observe::errors::ErrorCounts;
 use crate::pubsub::outbox::{Message, Subject};
 use crate::resp::{Encoder, Protocol};
@@ -115,6 +116,11 @@ impl Outputs {
     /// What has not left a slot.
     pub fn unsent(&self, slot: u32) -> &Unsent {
         &self.by_slot[slot as usize].unsent
+    }
+
+    /// The output of a slot gives back what buffer it does not need for the few bytes it holds.
+    pub fn trim(&mut self, slot: u32) {
+        self.by_slot[slot as usize].unsent.trim(&mut self.buffers);
     }
 
     /// Bytes held for the output of a slot.
@@ -329,6 +335,10 @@ impl Outputs {
         if !output.muted {
             output.unsent.reserve(reply.large_bytes());
             render(reply, &mut self.encoder_at(slot));
+            // A herd: the buffers that are kept do not do for all.
+            if self.schedule.len() > BUFFERS_KEPT_MAX {
+                self.trim(slot);
+            }
         }
     }
 

@@ -42,6 +42,11 @@ impl Schedule {
         self.late.append(&mut self.fresh);
     }
 
+    /// How many slots wait to be written to.
+    pub fn len(&self) -> usize {
+        self.late.len() + self.fresh.len()
+    }
+
     /// Whether slots wait to be written to.
     pub fn is_behind(&self) -> bool {
         !self.late.is_empty() || !self.fresh.is_empty()

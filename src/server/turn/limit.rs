@@ -1,6 +1,6 @@
 //! What clients may hold and for how long, and who is closed when it is too much.
 
-use crate::limits::{CLOSING_MS_MAX, REPLY_SPARED_BYTES};
+use crate::limits::{CLOSING_MS_MAX, CROWD_SHARE, REPLY_SPARED_BYTES};
 use crate::server::turn::Turns;
 
 impl Turns {
@@ -8,6 +8,9 @@ impl Turns {
     /// closed; so is one with more unread replies than its class may have.
     pub(in crate::server) fn account(&mut self, slot: u32) {
         let unsent_bytes = self.core.outputs.unsent_bytes(slot) as u64;
+        if self.core.common.bytes > self.core.options.limits.clients_bytes_max / CROWD_SHARE {
+            self.core.outputs.trim(slot);
+        }
         let output_bytes = self.core.outputs.held_bytes(slot);
         let has_jobs = self.core.outputs.at(slot).has_unsent_jobs();
         let Some(client) = self.clients.get_mut(slot) else { return };
