@@ -61,6 +61,8 @@ struct World {
     nodes: Vec<Node>,
     delay_us_max: u64,
     trouble_us: u64,
+    /// How often each kind of trouble comes.
+    character: [u32; 6],
     overlaps: u64,
     seen: Seen,
 }
@@ -103,7 +105,11 @@ impl World {
         let nodes: Vec<Node> = (0..count).map(|_| node(&mut rng)).collect();
         // Messages take 0.1 ms, or the time of an election and more.
         let delay_us_max = [100, 5_000, 200_000, 1_000_000][rng.random_range(0..4)];
-        let trouble_us = rng.random_range(100_000..800_000);
+        let trouble_us = rng.random_range(20_000..800_000);
+        let mut character = [3, 2, 2, 1, 2, 1];
+        // Some seeds know nothing of some of them.
+        character.iter_mut().for_each(|weight| *weight *= rng.random_range(0..4));
+        character[2] += 1;
         let mut world = World {
             rng,
             now: 0,
@@ -112,6 +118,7 @@ impl World {
             nodes,
             delay_us_max,
             trouble_us,
+            character,
             overlaps: 0,
             seen: Seen::default(),
         };
@@ -272,8 +279,17 @@ impl World {
         let at = self.rng.random_range(0..self.nodes.len());
         let other = self.rng.random_range(0..self.nodes.len());
         let leader = self.nodes.iter().position(|node| node.leads);
-        match self.rng.random_range(0..10) {
-            0..3 => {
+        let all: u32 = self.character.iter().sum();
+        let mut drawn = self.rng.random_range(0..all);
+        let kind = self.character.iter().position(|weight| match drawn.checked_sub(*weight) {
+            Some(rest) => {
+                drawn = rest;
+                false
+            }
+            None => true,
+        });
+        match kind.expect("one of them") {
+            0 => {
                 // The leader is cut off, both ways or one way.
                 let at = leader.unwrap_or(at);
                 let (inward, outward) = (self.rng.random_bool(0.7), self.rng.random_bool(0.7));
@@ -282,13 +298,14 @@ impl World {
                     self.nodes[node].cut[at] |= outward;
                 }
             }
-            3 => self.nodes[at].cut[other] = true,
-            4..6 => self.nodes.iter_mut().for_each(|node| node.cut.fill(false)),
-            6 => {
+            // One node does not hear the leader: it asks for votes again and again.
+            1 => self.nodes[at].cut[leader.unwrap_or(other)] = true,
+            2 => self.nodes.iter_mut().for_each(|node| node.cut.fill(false)),
+            3 => {
                 let pause = self.rng.random_range(0..3 * ELECTION_US);
                 self.nodes[at].asleep_until = self.now + pause;
             }
-            7 | 8 => self.restart(at),
+            4 => self.restart(at),
             _ => {
                 let Some(at) = leader.filter(|at| *at != other) else { return };
                 self.nodes[at].lease.end();
