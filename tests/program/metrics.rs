@@ -337,3 +337,36 @@ fn info_tells_how_late_jobs_are_and_what_is_oldest() {
     wire.wait_for("oldest_ready_age_ms", |age| age.parse::<u64>().unwrap() > 0);
     program.stop();
 }
+
+/// 13 MB of text for each who asks, and nobody reads: 64 of them held 766 MiB for half a minute.
+#[test]
+fn scrapers_that_do_not_read_hold_one_text_together() {
+    let folder = Folder::new("unread");
+    let (program, port) = watched(&folder, &["--appendonly", "no"]);
+    let mut wire = program.connect_loaded();
+    for number in 0..1_000 {
+        wire.push_line(&format!("DELAY.ADD {number:0>512} 1h x"));
+    }
+    wire.flush().unwrap();
+    (0..1_000).for_each(|_| assert!(matches!(wire.read().unwrap(), Reply::Bulk(_))));
+    let before = wire.number("used_memory_rss");
+    let mut unread = Vec::new();
+    for _ in 0..4 {
+        for _ in 0..15 {
+            let mut stream = crate::http::connect(port);
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            unread.push(stream);
+        }
+        assert_eq!(get(port, "/healthz").status, 200);
+        // The next ones do not share the text of these.
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let held = wire.number("used_memory_rss").saturating_sub(before);
+    assert!(held <= 80 << 20, "{held} bytes are held for scrapers");
+    drop(unread);
+    let began = Instant::now();
+    while get(port, "/metrics").status != 200 {
+        assert!(began.elapsed() < LIMIT, "nobody gets metrics any more");
+    }
+    program.stop();
+}

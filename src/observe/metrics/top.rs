@@ -3,6 +3,7 @@
 
 use crate::engine::model::stats::StatsView;
 use crate::engine::watch::survey::QueueView;
+use crate::limits::{QUEUE_LINE_BYTES, QUEUE_LINES, SCRAPE_BYTES_MAX};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -14,6 +15,20 @@ pub struct Row {
     pub name: Vec<u8>,
     pub stats: StatsView,
     pub returned: u64,
+}
+
+impl Row {
+    fn jobs(&self) -> u64 {
+        self.stats.delayed + self.stats.ready + self.stats.leased + self.stats.dead
+    }
+
+    /// About what its lines have, bytes. A byte that is no text takes five.
+    fn lines_bytes(&self) -> usize {
+        let plain = |byte: &&u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+        let plain_bytes = self.name.iter().filter(plain).count();
+        let name_bytes = plain_bytes + 5 * (self.name.len() - plain_bytes);
+        QUEUE_LINES * (name_bytes + QUEUE_LINE_BYTES)
+    }
 }
 
 /// The other queues, together. Not their totals: whichever queues those are changes, and a counter
@@ -82,8 +97,17 @@ impl Top {
         }
     }
 
-    /// The largest, by database and name, and what all others have.
+    /// The largest, by database and name, and what all others have. Long names are fewer: their lines have
+    /// [`SCRAPE_BYTES_MAX`].
     pub fn finish(mut self) -> (Vec<Row>, Rest) {
+        self.rows.sort_by_key(|row| Reverse(row.jobs()));
+        let mut bytes = 0;
+        let fitting = self.rows.iter().take_while(|row| {
+            bytes += row.lines_bytes();
+            bytes <= SCRAPE_BYTES_MAX
+        });
+        let fitting = fitting.count();
+        self.rows.drain(fitting..).for_each(|row| self.rest.add(&row.stats));
         self.rows.sort_unstable_by(|a, b| (a.db, &a.name).cmp(&(b.db, &b.name)));
         (self.rows, self.rest)
     }

@@ -1,6 +1,6 @@
 //! What is answered under which path.
 
-use crate::limits::{SCRAPE_TIME, SCRAPES_MAX};
+use crate::limits::{SCRAPE_BYTES_MAX, SCRAPE_FRESH, SCRAPE_TIME, SCRAPES_MAX};
 use crate::observe::metrics::{Format, render};
 use crate::server::clock::timer::mono_us;
 use crate::server::watch::status::{Standing, StatusBoard};
@@ -9,8 +9,9 @@ use hyper::body::Bytes;
 use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use std::convert::Infallible;
-use std::sync::Arc;
-use tokio::sync::Semaphore;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const PATHS: &str = "delayd\n\
@@ -18,18 +19,48 @@ const PATHS: &str = "delayd\n\
     /healthz  200 while the server works, 503 when it hangs\n\
     /readyz   200 while it takes requests, 503 when it does not, with the reason\n";
 
+const LATE: &str = "the server did not tell its metrics within 8 s; see /healthz";
+const UNREAD: &str =
+    "the texts of earlier scrapes have not been read and take all the room there is";
+
 /// The pages, and what they are made of.
 #[derive(Debug)]
 pub struct Site {
     status_board: Arc<StatusBoard>,
     scrapes: Semaphore,
-    rendering: Semaphore,
+    /// KiB that texts of metrics may have in all, until they have been read.
+    room: Arc<Semaphore>,
+    /// The newest text, while somebody reads it. Who holds this makes the next.
+    newest: Mutex<Option<Newest>>,
+}
+
+#[derive(Debug)]
+struct Newest {
+    text: Weak<Text>,
+    format: Format,
+    made_at: Instant,
+}
+
+/// All metrics, and the room they take for as long as somebody has not read them to the end.
+#[derive(Debug)]
+struct Text {
+    text: String,
+    _room: OwnedSemaphorePermit,
+}
+
+/// What hyper sends, and drops with the connection.
+struct Shared(Arc<Text>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.text.as_bytes()
+    }
 }
 
 type Answer = Response<Full<Bytes>>;
 
-fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(body)));
+fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -45,7 +76,12 @@ fn said(fine: bool, words: &str) -> Answer {
 impl Site {
     /// Tells what stands on `status_board`.
     pub fn new(status_board: Arc<StatusBoard>) -> Site {
-        Site { status_board, scrapes: Semaphore::new(SCRAPES_MAX), rendering: Semaphore::new(1) }
+        Site {
+            status_board,
+            scrapes: Semaphore::new(SCRAPES_MAX),
+            room: Arc::new(Semaphore::new(SCRAPE_BYTES_MAX >> 10)),
+            newest: Mutex::new(None),
+        }
     }
 
     /// The answer to a request; its body is never read.
@@ -91,20 +127,56 @@ impl Site {
         let Ok(_permit) = self.scrapes.try_acquire() else {
             return said(false, "too many scrapes at a time; 8 are answered");
         };
-        match tokio::time::timeout(SCRAPE_TIME, self.status_board.ask()).await {
-            Ok(Ok(scrape)) => {
-                // On a thread of its own, one at a time: some 100,000 lines take longer than a probe waits.
-                let _turn = self.rendering.acquire().await;
-                match tokio::task::spawn_blocking(move || render(&scrape, format)).await {
-                    Ok(text) => answer(StatusCode::OK, format.content_type(), text),
-                    // It panicked, which has been logged, or the runtime ends.
-                    Err(_) => said(false, "the metrics could not be written"),
-                }
-            }
-            // The loop has ended.
-            Ok(Err(_)) => said(false, "the server has stopped"),
-            Err(_) => said(false, "the server did not tell its metrics within 8 s; see /healthz"),
+        // One at a time: some 100,000 lines take longer than a probe waits, and have some MB.
+        let Ok(mut newest) = tokio::time::timeout(SCRAPE_TIME, self.newest.lock()).await else {
+            return said(false, LATE);
+        };
+        let fresh = newest.as_ref().filter(|newest| newest.is_fresh(format));
+        if let Some(text) = fresh.and_then(|newest| newest.text.upgrade()) {
+            return text.answer(format);
         }
+        match self.write(format).await {
+            Ok(text) => {
+                *newest =
+                    Some(Newest { text: Arc::downgrade(&text), format, made_at: Instant::now() });
+                text.answer(format)
+            }
+            Err(why) => said(false, why),
+        }
+    }
+
+    /// All metrics as of now, or why not.
+    async fn write(&self, format: Format) -> Result<Arc<Text>, &'static str> {
+        if self.room.available_permits() == 0 {
+            return Err(UNREAD);
+        }
+        let scrape = match tokio::time::timeout(SCRAPE_TIME, self.status_board.ask()).await {
+            Ok(Ok(scrape)) => scrape,
+            // The loop has ended.
+            Ok(Err(_)) => return Err("the server has stopped"),
+            Err(_) => return Err(LATE),
+        };
+        // On a thread of its own. It panicked, which has been logged, or the runtime ends.
+        let text = tokio::task::spawn_blocking(move || render(&scrape, format)).await;
+        let text = text.map_err(|_| "the metrics could not be written")?;
+        // One that is larger than all the room is alone in it.
+        let kib = (text.len() >> 10) + 1;
+        let kib = u32::try_from(kib.min(SCRAPE_BYTES_MAX >> 10)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).try_acquire_many_owned(kib).map_err(|_| UNREAD)?;
+        Ok(Arc::new(Text { text, _room: room }))
+    }
+}
+
+impl Newest {
+    /// Whether it will do for another who asks now.
+    fn is_fresh(&self, format: Format) -> bool {
+        self.format == format && self.made_at.elapsed() < SCRAPE_FRESH
+    }
+}
+
+impl Text {
+    fn answer(self: Arc<Text>, format: Format) -> Answer {
+        answer(StatusCode::OK, format.content_type(), Bytes::from_owner(Shared(self)))
     }
 }
 
