@@ -21,6 +21,8 @@ mod faults;
 mod history;
 #[path = "journal/lossy.rs"]
 mod lossy;
+#[path = "journal/members.rs"]
+mod members;
 #[path = "journal/plain.rs"]
 mod plain;
 #[path = "support/program.rs"]

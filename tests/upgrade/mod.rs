@@ -51,6 +51,11 @@ fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
 }
 
+/// The folder of this name.
+pub fn folder(name: &str) -> PathBuf {
+    kept().join(name)
+}
+
 /// The folders of all versions.
 fn versions() -> Vec<PathBuf> {
     let entries = fs::read_dir(kept()).unwrap().map(|entry| entry.unwrap().path());
@@ -62,7 +67,7 @@ fn versions() -> Vec<PathBuf> {
 
 /// Copies the journal of a version to where it can be worked with; zeros at the end of segments, which
 /// are left out of what is kept, come back.
-fn unpacked(version: &Path, with_base: bool) -> Folder {
+pub fn unpacked(version: &Path, with_base: bool) -> Folder {
     let scratch = Folder::new("journal");
     fs::create_dir(scratch.journal()).unwrap();
     for entry in fs::read_dir(version.join("journal")).unwrap() {
