@@ -388,7 +388,8 @@ fn list(storage: &impl Storage) -> Result<Vec<Listed>, JournalError> {
                 match Header::decode(&block[..filled], Magic::Segment) {
                     Found::Header(header) => {
                         generation = Some(header.generation);
-                        let mut segment = Segment::new(number.unwrap_or(0), file, header, bytes);
+                        let mut segment =
+                            Segment::new(number.unwrap_or(0), Arc::new(file), header, bytes);
                         segment.learn().map_err(JournalError::io(&name, "read"))?;
                         first = segment.first_batch();
                         Use::Used

@@ -9,11 +9,12 @@ use crate::journal::error::JournalError;
 use crate::journal::places::Places;
 use crate::journal::reader::{LogReader, Opened};
 use crate::journal::record::Kind;
+use crate::journal::run::{Batches, Run};
 use crate::journal::segment::{Segment, Spare, SpareMaker};
 use crate::journal::state::{Identity, Members, Position, State, Vote};
 use crate::journal::storage::Storage;
-use crate::journal::stream::{Place, Stream};
-use crate::limits::{LOG_READ_BYTES, NODE_NAME_BYTES_MAX};
+use crate::journal::view::{Change, LogView, Told};
+use crate::limits::NODE_NAME_BYTES_MAX;
 use crate::time::Micros;
 use std::collections::VecDeque;
 use std::io;
@@ -53,6 +54,9 @@ pub struct Log<S: Storage> {
     chain: Chain,
     standing: Standing,
     places: Places,
+    /// Who reads beside the writer, and what it has not been told yet.
+    view: Option<LogView<S>>,
+    changes: Vec<Change>,
     /// The newest record known durable, and the newest batch.
     durable_lsn: u64,
     durable: Index,
@@ -110,6 +114,7 @@ impl<S: Storage> Log<S> {
         self.check()?;
         let synced = self.sync_current();
         self.poisoning(synced)?;
+        self.tell();
         Ok(self.durable)
     }
 
@@ -134,8 +139,7 @@ impl<S: Storage> Log<S> {
         let (Position { epoch, first, .. }, now) = self.behind(index)?;
         let entry = Entry { index, epoch, first, now, ..self.aside(Kind::Cut, &[]) };
         self.write(&[entry])?;
-        let synced = self.sync_current();
-        self.poisoning(synced)
+        self.sync().map(drop)
     }
 
     /// Remembers a vote, without making it durable: [`sync`](Self::sync) does, and must before it is
@@ -166,6 +170,7 @@ impl<S: Storage> Log<S> {
         if index > self.chain.committed {
             self.chain.committed = index;
             self.standing.commit(index);
+            self.tell();
         }
     }
 
@@ -213,7 +218,9 @@ impl<S: Storage> Log<S> {
             None => self.maker.make()?,
         };
         let begun = self.roll(spare).and_then(|()| self.flush()).and_then(|()| self.sync_current());
-        self.poisoning(begun)
+        self.poisoning(begun)?;
+        self.tell();
+        Ok(())
     }
 
     /// Gives up the segments all of whose batches are before `index`, except the one written to. Up
@@ -234,8 +241,12 @@ impl<S: Storage> Log<S> {
         }
         let oldest = self.segments.pop_front().expect("more than one");
         self.places.drop_before(self.segments[0].first());
+        // Before its file is used again.
+        self.tell();
         let recycled = self.recycle(vec![oldest]);
-        self.poisoning(recycled).map(|()| true)
+        self.poisoning(recycled)?;
+        self.tell();
+        Ok(true)
     }
 
     /// The first and the last batch; of an empty log the last is the first less 1.
@@ -292,39 +303,27 @@ impl<S: Storage> Log<S> {
         to: Index,
         byte_limit: usize,
     ) -> Result<Vec<OwnedEntry>, JournalError> {
-        let ((first, last), mut read, mut bytes) = (self.bounds(), Vec::new(), 0);
-        let mut index = from;
+        let ((first, last), mut index) = (self.bounds(), from);
         if from < first {
             let file = self.segments.front().map_or("the log".to_owned(), Segment::name);
             return Err(JournalError::Gap { file, first, after: Index(from.0.saturating_sub(1)) });
         }
+        let mut batches = Batches::default();
         while index <= to.min(last) {
-            let (segment, at, next) = self.place_of(index);
-            let name = segment.name();
-            let io = || JournalError::io(&name, "read");
-            let (mut at, _) = segment.find(index, at).map_err(io())?;
-            let mut stream = Stream::new(LOG_READ_BYTES);
-            while index <= to.min(last) && next.is_none_or(|next| index < next) {
-                let place = stream.examine(&segment.file, at, segment.seed).map_err(io())?;
-                let head = match place {
-                    Place::Record(head) if !head.kind.is_batch() => {
-                        at += head.span();
-                        continue;
-                    }
-                    Place::Record(head) if head.index == index => head,
-                    Place::Record(_) => return Err(damaged(name, at, index, "it is another one")),
-                    Place::Bad(why) => return Err(damaged(name, at, index, why)),
-                };
-                bytes += head.length as usize;
-                if !read.is_empty() && bytes > byte_limit {
-                    return Ok(read);
-                }
-                let body = stream.buffered(at + head.body_at(), head.length as usize);
-                read.push(Entry::new(&head, body).to_owned());
-                (at, index) = (at + head.span(), index.next());
+            match self.run_of(index).read(index, to.min(last), byte_limit, &mut batches)? {
+                Some(next) => index = next,
+                None => break,
             }
         }
-        Ok(read)
+        Ok(batches.read)
+    }
+
+    /// What reads the log on another thread, from now on.
+    pub fn view(&mut self) -> LogView<S> {
+        if self.view.is_none() {
+            self.view = Some(LogView::new(self.places.clone(), &self.segments, self.told()));
+        }
+        self.view.clone().expect("it is there")
     }
 
     /// How it is kept.
@@ -382,10 +381,7 @@ impl<S: Storage> Log<S> {
     /// Behind batch `index`, which is one of the log's or the one before the first; and its time.
     fn behind(&self, index: Index) -> io::Result<(Position, Micros)> {
         let before = self.before();
-        let head_of = |index: Index| {
-            let (segment, at, _) = self.place_of(index);
-            segment.find(index, at).map(|(_, head)| head)
-        };
+        let head_of = |index: Index| self.run_of(index).find(index).map(|(_, head)| head);
         if index > before.index {
             let head = head_of(index)?;
             let first = head.first + u64::from(head.count);
@@ -399,16 +395,26 @@ impl<S: Storage> Log<S> {
         Ok((Position { first, ..before }, Micros(0)))
     }
 
-    /// The segment of a batch, where to look for it from, and up to before which batch it goes on so.
-    fn place_of(&self, index: Index) -> (&Segment<S::File>, u64, Option<Index>) {
-        let (mark, next) = self.places.find(index).expect("one of the log's batches");
+    /// Where a batch stands.
+    fn run_of(&self, index: Index) -> Run<'_, S::File> {
+        let (mark, end) = self.places.find(index).expect("one of the log's batches");
         let at = self.segments.partition_point(|segment| segment.first() <= mark.segment) - 1;
-        (&self.segments[at], mark.at, next)
+        let Segment { number, ref file, seed, .. } = self.segments[at];
+        Run { number, file: &**file, seed, at: mark.at, end }
     }
-}
 
-fn damaged(file: String, offset: u64, index: Index, why: &str) -> JournalError {
-    JournalError::Damaged { file, offset, what: format!("batch {index}: {why}") }
+    fn told(&self) -> Told {
+        let (before, last) = (self.before(), self.chain.last());
+        Told { before, last, committed: self.committed(), durable: self.durable }
+    }
+
+    /// Tells those who read beside the writer what there is now.
+    fn tell(&mut self) {
+        if let Some(view) = &self.view {
+            let told = self.told();
+            view.tell(self.changes.drain(..), &self.segments, told);
+        }
+    }
 }
 
 impl<S: Storage> std::fmt::Debug for Log<S> {

@@ -362,7 +362,7 @@ impl<S: Storage> LogReader<S> {
         if self.files.missing.is_some_and(|(_, first)| first <= self.chain.lsn) {
             return Err(self.missing(segment.name(), self.position));
         }
-        let place = self.stream.examine(&segment.file, self.position, segment.seed);
+        let place = self.stream.examine(&*segment.file, self.position, segment.seed);
         let place = place.map_err(|error| JournalError::io(&segment.name(), "read")(error))?;
         let why = match place {
             Place::Record(head) if self.follows(&head) => match self.take(head) {

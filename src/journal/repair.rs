@@ -84,7 +84,7 @@ pub fn behind<S: Storage>(
         };
         let mut stream = Stream::new(FILE_PIECE_BYTES);
         while at + segment.seed.head_bytes() as u64 <= segment.bytes {
-            let place = stream.examine(&segment.file, at, segment.seed);
+            let place = stream.examine(&*segment.file, at, segment.seed);
             let place = place.map_err(JournalError::io(&segment.name(), "read"))?;
             let wanted = |lsn: u64| lsn >= from && to.is_none_or(|to| lsn < to);
             at += match place {

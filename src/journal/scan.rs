@@ -7,6 +7,7 @@ use crate::journal::newest::{self, NEWEST};
 use crate::journal::segment::{Segment, Spare, segment_name, segment_number};
 use crate::journal::storage::{File, Storage};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The files of a log.
 pub(super) struct Files<S: Storage> {
@@ -54,7 +55,7 @@ pub(super) fn scan<S: Storage>(
             }
             Found::Header(header) => {
                 check_shard(&name, &header, shard)?;
-                let mut segment = Segment::new(number, file, header, bytes);
+                let mut segment = Segment::new(number, Arc::new(file), header, bytes);
                 segment.learn().map_err(io("read"))?;
                 used.push(segment);
             }
@@ -69,7 +70,7 @@ pub(super) fn scan<S: Storage>(
                          so it is taken for one that was never used"
                     ));
                 }
-                files.idle.push(Spare { number, file, bytes });
+                files.idle.push(Spare { number, file: Arc::new(file), bytes });
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::ids::Index;
 use crate::journal::header::{FILE_VERSION, HEADER_BYTES, Header, Magic};
-use crate::journal::record::{HEAD_BYTES, Head, Kind, Seed};
+use crate::journal::record::{HEAD_BYTES, Kind, Seed};
 use crate::journal::state::{Position, State};
 use crate::journal::storage::{File, Storage};
 use crate::journal::stream::{Place, Stream};
@@ -45,7 +45,7 @@ const STATE_READ_BYTES: usize = 1 << 10;
 /// A segment that holds records of the log, or the next ones.
 pub(super) struct Segment<F> {
     pub number: u64,
-    pub file: F,
+    pub file: Arc<F>,
     pub header: Header,
     pub seed: Seed,
     /// The size of the file as it is, which is below that in the header if it was cut short.
@@ -61,7 +61,7 @@ pub(super) struct Segment<F> {
 
 impl<F: File> Segment<F> {
     /// A segment of which no record is known yet.
-    pub fn new(number: u64, file: F, header: Header, bytes: u64) -> Segment<F> {
+    pub fn new(number: u64, file: Arc<F>, header: Header, bytes: u64) -> Segment<F> {
         let (seed, next, end) = (header.seed(), header.first, HEADER_BYTES);
         // In version 1 records were numbered by their index.
         let index = Index(next.saturating_sub(1));
@@ -75,7 +75,7 @@ impl<F: File> Segment<F> {
             return Ok(());
         }
         let mut stream = Stream::new(STATE_READ_BYTES);
-        if let Place::Record(head) = stream.examine(&self.file, HEADER_BYTES, self.seed)?
+        if let Place::Record(head) = stream.examine(&*self.file, HEADER_BYTES, self.seed)?
             && head.kind == Kind::State
             && head.lsn == self.first()
         {
@@ -114,31 +114,12 @@ impl<F: File> Segment<F> {
         }
         self.bytes.saturating_sub(self.end)
     }
-
-    /// Where the batch of this index begins, and its head. It must stand at `at` or behind it, and no
-    /// other one of that index in between.
-    pub fn find(&self, index: Index, mut at: u64) -> io::Result<(u64, Head)> {
-        loop {
-            let mut bytes = [0; HEAD_BYTES];
-            self.file.read_full(&mut bytes, at)?;
-            match Head::decode(&bytes, self.seed) {
-                Some(head) if head.kind.is_batch() && head.index == index => {
-                    return Ok((at, head));
-                }
-                Some(head) if !head.kind.is_batch() || head.index < index => at += head.span(),
-                _ => {
-                    let text = format!("{}: no batch at offset {at}", self.name());
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-                }
-            }
-        }
-    }
 }
 
 /// A file that is ready to become a segment: all its bytes are on the disk, and so is its name.
 pub struct Spare<S: Storage> {
     pub(super) number: u64,
-    pub(super) file: S::File,
+    pub(super) file: Arc<S::File>,
     pub(super) bytes: u64,
 }
 
@@ -201,7 +182,7 @@ impl<S: Storage> SpareMaker<S> {
         let name = segment_name(number);
         let file = self.storage.create(&name)?;
         match fill(&file, bytes).and_then(|()| self.storage.sync_dir()) {
-            Ok(()) => Ok(Spare { number, file, bytes }),
+            Ok(()) => Ok(Spare { number, file: Arc::new(file), bytes }),
             Err(error) => {
                 drop(file);
                 // The first error is the one to tell; what stays is removed by the next opening.

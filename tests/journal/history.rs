@@ -6,7 +6,7 @@ use crate::lossy::Lossy;
 use delayd::ids::Index;
 use delayd::journal::record::Kind;
 use delayd::journal::state::{Members, Position, Vote};
-use delayd::journal::{JournalError, Log, OwnedEntry};
+use delayd::journal::{JournalError, Log, LogView, OwnedEntry};
 use rand::Rng;
 use std::io;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub struct History {
     base: (Position, Option<Members>),
     /// A cut was begun that may or may not have happened.
     cutting: Option<Index>,
+    /// What reads beside the writer, since that was asked for.
+    view: Option<LogView<Lossy>>,
     /// The newest vote that is durable, and those since.
     votes: Vec<Option<Vote>>,
 }
@@ -47,6 +49,7 @@ impl History {
             committed: Index(0),
             base,
             cutting: None,
+            view: None,
             votes: vec![None],
         }
     }
@@ -55,6 +58,7 @@ impl History {
     pub fn open(&mut self) -> Result<Log<Lossy>, JournalError> {
         let short = self.maker.rng.random_range(0..3) * 700;
         self.storage.short_reads(short);
+        self.view = None;
         let (base, members) = self.base.clone();
         let (log, opened, mut read) = start_behind(&self.storage, base, members)?;
         let applied = read.last().map_or(self.after, |entry| entry.index);
@@ -235,15 +239,19 @@ impl History {
         log.drop_before(after.next())
     }
 
-    fn read(&mut self, log: &Log<Lossy>) {
+    fn read(&mut self, log: &mut Log<Lossy>) {
         if self.batches.is_empty() {
             return;
         }
         let from = self.maker.rng.random_range(0..self.batches.len());
         let to = self.maker.rng.random_range(from..self.batches.len());
         let limit = self.maker.rng.random_range(0..100_000);
-        let read =
-            log.read(self.batches[from].index, self.batches[to].index, limit).expect("to be read");
+        let (first, last) = (self.batches[from].index, self.batches[to].index);
+        let read = log.read(first, last, limit).expect("to be read");
+        let view = self.view.get_or_insert_with(|| log.view());
+        assert_eq!(view.read(first, last, limit).expect("to be read"), read, "beside the writer");
+        assert_eq!(view.bounds(), log.bounds());
+        assert_eq!(view.reached(), (log.committed(), log.durable()));
         assert_eq!(read[..], self.batches[from..from + read.len()]);
         let bytes: usize = read.iter().map(|entry| entry.body.len()).sum();
         assert!(!read.is_empty() && (bytes <= limit || read.len() == 1));
@@ -253,6 +261,7 @@ impl History {
         let first = first + u64::from(count);
         let position = log.position(index).expect("to be read");
         assert_eq!(position, Some(Position { index, epoch, first }));
+        assert_eq!(view.position(index).expect("to be read"), position);
     }
 
     /// The next batch made follows the last one.

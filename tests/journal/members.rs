@@ -12,7 +12,9 @@ use delayd::journal::base::{self, BaseHead, BaseReader, BaseWriter};
 use delayd::journal::record::{self, Head, Kind};
 use delayd::journal::recovery::{Progress, recover};
 use delayd::journal::state::{Identity, Members, Position, State, Vote};
-use delayd::journal::{Disk, Found, HEADER_BYTES, Header, JournalError, LogReader, Magic};
+use delayd::journal::{
+    Disk, Found, HEADER_BYTES, Header, JournalError, LogReader, Magic, OwnedEntry,
+};
 use delayd::limits::{MEMBERS_BYTES_MAX, NODE_NAME_BYTES_MAX};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -21,6 +23,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const FIRST: &str = "segment-0000000001.log";
 
@@ -292,4 +295,73 @@ fn a_log_of_version_1_is_as_it_was_until_something_is_written() {
     // The lsn goes on where the index was: two states.
     assert_eq!((opened.last, opened.last_lsn, opened.records.states), (last, last.0 + 2, 2));
     assert_eq!(open().log.read(Index(1), last, usize::MAX).unwrap(), whole);
+}
+
+/// A follower that is behind reads while the leader of another epoch cuts, appends and gives segments up,
+/// which are used again: what it reads is what stood there at one moment.
+#[test]
+fn a_view_is_read_beside_the_writer() {
+    let ((_storage, mut log), mut maker) = (fresh(), Maker::new(4));
+    append(&mut log, &[maker.aside(Kind::Members, 9)]).unwrap();
+    let view = log.view();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let (mut reads, mut gaps) = (0_u64, 0_u64);
+            while !done.load(Ordering::Acquire) || reads < 100 {
+                let from = view.bounds().0;
+                match view.read(from, Index(u64::MAX), 1 << 16) {
+                    Ok(read) => {
+                        let indexes = read.iter().map(|entry| entry.index.0);
+                        assert!(indexes.eq(from.0..from.0 + read.len() as u64), "in order");
+                        assert!(read.is_sorted_by_key(|entry| entry.epoch));
+                        // Its epoch fills it: no batch is of two leaders.
+                        let whole = |entry: &OwnedEntry| {
+                            let byte = entry.epoch as u8;
+                            entry.kind != Kind::Facts || entry.body.iter().all(|at| *at == byte)
+                        };
+                        assert!(read.iter().all(whole));
+                        reads += u64::from(read.len() > 1);
+                    }
+                    Err(JournalError::Gap { first, .. }) => {
+                        assert!(first > from);
+                        gaps += 1;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            (reads, gaps)
+        });
+        let mut rng = SmallRng::seed_from_u64(1);
+        let (mut epoch, mut kept) = (1, Vec::new());
+        for round in 0..600 {
+            for _ in 0..rng.random_range(1..6) {
+                let mut entry = maker.sized(rng.random_range(0..9_000));
+                (entry.epoch, entry.count) = (epoch, 0);
+                maker.first = entry.first;
+                entry.body.fill(epoch as u8);
+                append(&mut log, std::slice::from_ref(&entry)).unwrap();
+                kept.push(entry);
+            }
+            if round % 3 == 0 {
+                let committed = log.committed().0.max(1);
+                let index = Index(rng.random_range(committed..=log.bounds().1.0));
+                log.cut_after(index).unwrap();
+                kept.retain(|entry| entry.index <= index);
+                (maker.next, epoch) = (index.next(), epoch + 1);
+            }
+            if round % 5 == 0 {
+                log.commit(Index(rng.random_range(log.committed().0..=log.bounds().1.0)));
+                log.drop_before(log.committed()).unwrap();
+            }
+        }
+        done.store(true, Ordering::Release);
+        let (reads, _) = reader.join().expect("no read was wrong");
+        assert!(reads >= 100);
+        let (first, last) = log.bounds();
+        let read = view.read(first, last, usize::MAX).unwrap();
+        kept.retain(|entry| entry.index >= first);
+        assert!(read == kept, "all of it in the end");
+        assert!(matches!(view.read(Index(1), last, 0), Err(JournalError::Gap { .. })));
+    });
 }

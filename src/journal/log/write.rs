@@ -9,6 +9,7 @@ use crate::journal::record::{self, Head, Kind};
 use crate::journal::segment::{Segment, Spare, SpareMaker, segment_name};
 use crate::journal::state::{State, Vote};
 use crate::journal::storage::{File, Storage};
+use crate::journal::view::Change;
 use crate::limits::LOG_BUFFER_BYTES;
 use std::collections::VecDeque;
 use std::io;
@@ -30,6 +31,8 @@ impl<S: Storage> Log<S> {
             chain,
             standing,
             places,
+            view: None,
+            changes: Vec::new(),
             durable_lsn: chain.lsn - 1,
             durable: chain.last(),
             dirty: false,
@@ -113,7 +116,9 @@ impl<S: Storage> Log<S> {
         self.buffer.clear();
         // Of a batch that was larger.
         self.buffer.shrink_to(2 * LOG_BUFFER_BYTES);
-        self.poisoning(written)
+        self.poisoning(written)?;
+        self.tell();
+        Ok(())
     }
 
     /// The most that the state of a segment begun within these entries takes.
@@ -205,12 +210,15 @@ impl<S: Storage> Log<S> {
             Kind::Cut => {
                 self.standing.cut(index);
                 self.places.cut(index);
+                self.changes.extend(self.view.is_some().then_some(Change::Cut(index)));
                 self.durable = self.durable.min(index);
             }
             Kind::Vote => self.standing.vote = Vote::decode(body),
             _ if !kind.is_batch() => {}
             _ => {
                 self.places.push(index, segment.first(), at);
+                let change = Change::Batch(index, segment.first(), at);
+                self.changes.extend(self.view.is_some().then_some(change));
                 if kind == Kind::Members {
                     let added = self.standing.add(epoch, index, body);
                     assert!(added, "the members of batch {index} are too many or too large");

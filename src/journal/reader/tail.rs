@@ -44,11 +44,11 @@ impl Tail {
             );
             return Err(JournalError::Damaged { file: name, offset: at, what });
         }
-        let first = stream.view(&segment.file, at, head_bytes).map_err(io())?;
+        let first = stream.view(&*segment.file, at, head_bytes).map_err(io())?;
         let mut end = torn_head(first, segment, chain).map_or(at, |head| at + head.span());
         let mut position = at + ALIGN;
         while position + head_bytes as u64 <= bytes {
-            let window = stream.view(&segment.file, position, FILE_PIECE_BYTES).map_err(io())?;
+            let window = stream.view(&*segment.file, position, FILE_PIECE_BYTES).map_err(io())?;
             let heads = window.len().saturating_sub(head_bytes - ALIGN as usize) / ALIGN as usize;
             for found in (0..heads).map(|i| i * ALIGN as usize) {
                 let Some(head) = later_head(&window[found..], segment, chain.lsn) else {
