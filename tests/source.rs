@@ -51,10 +51,12 @@ const NEVER_IN_CORE: [&str; 11] = [
 /// Who may name Raft and what comes with it: its types stay there, and no bytes of a peer are ever decoded
 /// as protobuf.
 const RAFT: [&str; 6] = ["raft::", "raft_proto", "protobuf", "slog", "merge_from", "parse_from"];
-const MAY_NAME_RAFT: [(&str, &[&str]); 4] = [
+const MAY_NAME_RAFT: [(&str, &[&str]); 6] = [
     ("src/cluster/codec.rs", &["raft::"]),
     ("src/cluster/logger.rs", &["slog"]),
     ("src/cluster/node.rs", &["raft::"]),
+    ("src/cluster/node/change.rs", &["raft::"]),
+    ("src/cluster/node/ready.rs", &["raft::"]),
     ("src/cluster/storage.rs", &["raft::"]),
 ];
 

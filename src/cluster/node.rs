@@ -21,10 +21,13 @@
 //! what it promises is durable. An answer to a heartbeat promises nothing but the term, so that a slow disk
 //! deposes nobody.
 
-use super::codec::{self, Head, Outgoing};
-use super::entry::{Base, Entry, Payload, Vote, Write};
-use super::members::{Members, Step};
-use super::output::{Confirmed, NotChanged, NotProposed, Output, Peer, Refused, Role};
+mod change;
+mod ready;
+
+use super::codec::{Head, Outgoing};
+use super::entry::{Base, Entry, Payload, Vote};
+use super::members::Members;
+use super::output::{NotChanged, NotProposed, Output, Peer, Refused, Role};
 use super::start::{Start, WrongStart, check};
 use super::storage::{self, LogView};
 use crate::limits::{
@@ -32,11 +35,9 @@ use crate::limits::{
     WINDOW_BATCHES_MAX, WINDOW_BYTES_MAX,
 };
 use bytes::Bytes;
-use raft::eraftpb::{
-    ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, Entry as RaftEntry,
-    EntryType, Message, MessageType,
-};
-use raft::{Config, NO_LIMIT, RawNode, ReadOnlyOption, Ready, SnapshotStatus, StateRole};
+use change::conf_change;
+use raft::eraftpb::{Message, MessageType};
+use raft::{Config, NO_LIMIT, RawNode, ReadOnlyOption, SnapshotStatus, StateRole};
 use std::collections::{BTreeMap, VecDeque};
 
 /// One node.
@@ -81,12 +82,9 @@ pub struct Node {
 impl Node {
     /// A node as it was left. It hears, and votes E later.
     pub fn new(start: Start) -> Result<Node, WrongStart> {
-        let members = check(&start)?;
-        let commit = start.committed();
-        let mut log = LogView::new(start.base, start.vote, commit, start.cache_bytes);
+        check(&start)?;
+        let mut log = LogView::new(&start);
         log.append(&start.entries);
-        log.trim(start.applied);
-        log.start_with(members.clone());
         let config = Config {
             id: start.id,
             election_tick: ELECTION_TICKS,
@@ -106,7 +104,7 @@ impl Node {
         let mut node = Node {
             raw,
             out: Output::default(),
-            members,
+            members: start.members,
             applied: start.applied,
             given: Vec::new(),
             newest: 0,
@@ -463,168 +461,6 @@ impl Node {
         silent.into_iter().for_each(|to| self.base_ended(to, false));
     }
 
-    /// Everything Raft wants done, until it wants nothing more.
-    fn drain(&mut self) {
-        self.redraw_timeout();
-        while self.raw.has_ready() {
-            let ready = self.raw.ready();
-            self.handle(ready);
-            self.redraw_timeout();
-        }
-        self.given.clear();
-        if self.raw.raft.state != StateRole::Leader {
-            self.window.clear();
-            self.window_bytes = 0;
-        }
-        let log = self.raw.mut_store();
-        self.out.fetches.extend(log.take_fetches());
-        self.out.wants_base |= log.take_wants_base();
-        log.trim(self.applied);
-    }
-
-    fn handle(&mut self, mut ready: Ready) {
-        self.newest = ready.number();
-        self.write(&ready);
-        for message in ready.take_messages() {
-            self.send(&message);
-        }
-        for message in ready.take_persisted_messages() {
-            self.send_late(&message);
-        }
-        let states = ready.take_read_states().into_iter();
-        let asked = states.filter_map(|state| state.request_ctx.try_into().ok());
-        let is_promise = self.transfer_term != self.term();
-        let confirmed =
-            asked.map(|asked| Confirmed { asked: u64::from_le_bytes(asked), is_promise });
-        self.out.confirmed.extend(confirmed);
-        let committed = ready.take_committed_entries();
-        self.raw.advance_append_async(ready);
-        self.deliver(&committed);
-        if self.unsynced.is_empty() {
-            self.reach();
-        }
-    }
-
-    /// What is to become durable. Raft reads it from the log at once.
-    fn write(&mut self, ready: &Ready) {
-        let base = (!ready.snapshot().is_empty()).then(|| storage::base(ready.snapshot()));
-        if let Some(base) = &base {
-            self.raw.mut_store().restore(base.clone());
-            self.members = base.members.clone();
-            self.base_write = Some((ready.number(), base.clone()));
-        }
-        let entries: Vec<Entry> = ready.entries().iter().map(|entry| self.given(entry)).collect();
-        self.raw.mut_store().append(&entries);
-        let hard = ready.hs().map(|hard| Vote { term: hard.term, voted_for: hard.vote });
-        let vote = hard.filter(|vote| *vote != self.vote);
-        if let Some(vote) = vote {
-            (self.vote, self.vote_write) = (vote, ready.number());
-        }
-        if base.is_some() || !entries.is_empty() || vote.is_some() {
-            let (number, commit) = (ready.number(), self.commit());
-            self.unsynced.push_back(number);
-            self.out.writes.push(Write { number, base, entries, vote, commit });
-        }
-    }
-
-    /// An entry that Raft was given in this call, or made by itself.
-    fn given(&self, entry: &RaftEntry) -> Entry {
-        let (index, term) = (entry.index, entry.term);
-        let given = self.given.iter().find(|given| (given.index, given.term) == (index, term));
-        if let Some(given) = given {
-            return given.clone();
-        }
-        let payload = match entry.get_entry_type() {
-            EntryType::EntryConfChangeV2 => Payload::Members(self.members.left()),
-            _ => Payload::Blank,
-        };
-        assert!(entry.data.is_empty(), "entry {index} has a batch that nobody gave");
-        Entry { index, term, payload }
-    }
-
-    fn send(&mut self, message: &Message) {
-        let frame = self.frame(message);
-        self.out.messages.extend(frame);
-    }
-
-    /// What promises something waits until that is durable. An answer to a heartbeat promises the term alone.
-    fn send_late(&mut self, message: &Message) {
-        let is_vote_synced = self.unsynced.front().is_none_or(|first| *first > self.vote_write);
-        let is_early =
-            message.get_msg_type() == MessageType::MsgHeartbeatResponse && is_vote_synced;
-        let Some(frame) = self.frame(message) else { return };
-        if is_early {
-            self.out.messages.push(frame);
-        } else {
-            self.late.push_back((self.newest, frame));
-        }
-    }
-
-    fn frame(&mut self, message: &Message) -> Option<Outgoing> {
-        if message.get_msg_type() == MessageType::MsgSnapshot {
-            self.bases.insert(message.to, 0);
-        }
-        let log = self.raw.store();
-        let entry = |entry: &RaftEntry| log.get(entry.index, entry.term).expect("it was just read");
-        let entries: Vec<Entry> = message.entries.iter().map(entry).collect();
-        codec::frame(message, &entries)
-    }
-
-    fn deliver(&mut self, committed: &[RaftEntry]) {
-        for raft in committed {
-            let entry = self.raw.store().get(raft.index, raft.term);
-            let entry = entry.expect("what is not applied is in memory");
-            if let Payload::Members(next) = &entry.payload {
-                self.apply_members(next.clone());
-            }
-            self.applied = entry.index;
-            while self.window.front().is_some_and(|(index, _)| *index <= entry.index) {
-                let (_, bytes) = self.window.pop_front().expect("it was looked at");
-                self.window_bytes -= bytes;
-            }
-            self.out.committed.push(entry);
-        }
-        if let Some(last) = committed.last() {
-            self.raw.advance_apply_to(last.index);
-        }
-    }
-
-    fn apply_members(&mut self, next: Members) {
-        let change = conf_change(&self.members, &next);
-        let state = self.raw.apply_conf_change(&change).expect("it was checked when proposed");
-        let is_same = are_equal(&state, &storage::conf_state(&next));
-        assert!(is_same, "Raft made {state:?} of the change to {next:?}");
-        self.members = next;
-        let voters = [&self.members.voters, &self.members.outgoing];
-        let is_voter = voters.iter().any(|list| list.contains(&self.id()));
-        if !is_voter && self.raw.raft.state != StateRole::Follower {
-            let term = self.term();
-            self.raw.raft.become_follower(term, raft::INVALID_ID);
-        }
-        let gone: Vec<u64> =
-            self.bases.keys().copied().filter(|id| !self.members.contains(*id)).collect();
-        for id in gone {
-            self.bases.remove(&id);
-            self.raw.mut_store().base_ended();
-        }
-    }
-
-    /// Tells Raft how far all is durable, and lets go what waited for that.
-    fn reach(&mut self) {
-        let reach = self.unsynced.front().map_or(self.newest, |first| first - 1);
-        self.raw.on_persist_ready(reach);
-        if let Some((_, base)) = self.base_write.take_if(|(number, _)| *number <= reach) {
-            self.raw.advance_apply_to(base.index);
-            self.applied = base.index;
-            self.out.committed.retain(|entry| entry.index > base.index);
-            self.out.restored = Some(base);
-        }
-        while self.late.front().is_some_and(|(number, _)| *number <= reach) {
-            let (_, frame) = self.late.pop_front().expect("it was looked at");
-            self.out.messages.push(frame);
-        }
-    }
-
     /// The library draws from the system's chance whenever role or term changes; what it drew is replaced.
     fn redraw_timeout(&mut self) {
         let now = (self.raw.raft.term, self.raw.raft.state);
@@ -647,56 +483,6 @@ impl Node {
 fn is_from_leader(kind: MessageType) -> bool {
     use MessageType::{MsgAppend, MsgHeartbeat, MsgSnapshot};
     matches!(kind, MsgAppend | MsgHeartbeat | MsgSnapshot)
-}
-
-/// What Raft is told of a change. The bytes of it that the library reads are those that it wrote itself: what goes
-/// to the log and to peers are the members.
-fn conf_change(before: &Members, next: &Members) -> ConfChangeV2 {
-    let mut change = ConfChangeV2::default();
-    if before.is_joint() {
-        assert_eq!(*next, before.left(), "a joint state is left before anything else");
-        return change;
-    }
-    let single = |kind, id| {
-        let mut single = ConfChangeSingle { node_id: id, ..ConfChangeSingle::default() };
-        single.set_change_type(kind);
-        single
-    };
-    for (step, id) in before.changes_to(next) {
-        let kind = match step {
-            Step::Voter => ConfChangeType::AddNode,
-            Step::Learner => ConfChangeType::AddLearnerNode,
-            Step::Gone => ConfChangeType::RemoveNode,
-        };
-        change.mut_changes().push(single(kind, id));
-    }
-    if change.changes.is_empty() {
-        // Names or addresses alone: nothing for Raft, which takes no change without a node in it.
-        change.mut_changes().push(single(ConfChangeType::AddNode, next.voters[0]));
-        return change;
-    }
-    if next.is_joint() {
-        change.set_transition(ConfChangeTransition::Implicit);
-    }
-    change
-}
-
-fn are_equal(one: &raft::eraftpb::ConfState, other: &raft::eraftpb::ConfState) -> bool {
-    let sorted = |list: &[u64]| {
-        let mut list = list.to_vec();
-        list.sort_unstable();
-        list
-    };
-    let lists = |state: &raft::eraftpb::ConfState| {
-        let lists = [
-            state.get_voters(),
-            state.get_voters_outgoing(),
-            state.get_learners(),
-            state.get_learners_next(),
-        ];
-        (lists.map(sorted), state.auto_leave)
-    };
-    lists(one) == lists(other)
 }
 
 /// SplitMix64: enough for timeouts that should differ between nodes.

@@ -1,6 +1,6 @@
 //! What a node begins with.
 
-use super::entry::{Base, Entry, Payload, Vote};
+use super::entry::{Base, Entry, Vote};
 use super::members::Members;
 use crate::limits::LOG_CACHE_BYTES;
 use thiserror::Error;
@@ -16,10 +16,17 @@ pub struct Start {
     pub commit: u64,
     /// The newest base: its index 0 if this node is empty, and waits to be sent one.
     pub base: Base,
-    /// Everything in the log after the base.
-    pub entries: Vec<Entry>,
-    /// The index up to which the entries are applied already, from the base's on, at most `commit`.
+    /// Index and term of what came just before the first entry that the log has: the base's, or older ones where the
+    /// log was kept for nodes that are behind.
+    pub before: (u64, u64),
+    /// Index and term of each entry up to `applied` with which a term begins. Their batches stay on the disk.
+    pub terms: Vec<(u64, u64)>,
+    /// The last index that is applied already, from the base's to `commit`.
     pub applied: u64,
+    /// The members as of it.
+    pub members: Members,
+    /// Everything in the log after it.
+    pub entries: Vec<Entry>,
     /// Chance, which a pure node has none of: whence its election timeouts are drawn.
     pub seed: u64,
     /// Bytes of applied batches kept in memory; [`LOG_CACHE_BYTES`] but in tests.
@@ -34,8 +41,11 @@ impl Start {
             vote: Vote::default(),
             commit: 0,
             base: Base::default(),
-            entries: Vec::new(),
+            before: (0, 0),
+            terms: Vec::new(),
             applied: 0,
+            members: Members::default(),
+            entries: Vec::new(),
             seed,
             cache_bytes: LOG_CACHE_BYTES,
         }
@@ -75,36 +85,51 @@ impl Start {
     }
 }
 
-/// The members as of what is applied, of a disk that does not contradict itself.
-pub(super) fn check(start: &Start) -> Result<Members, WrongStart> {
-    let commit = start.committed();
+/// Whether it could have come to be.
+pub(super) fn check(start: &Start) -> Result<(), WrongStart> {
+    let (base, applied, commit) = (&start.base, start.applied, start.committed());
     if start.id == 0 {
         return Err(WrongStart::Id);
     }
-    let base = &start.base;
-    let is_empty = base.index == 0;
-    let is_right = if is_empty {
-        base.members == Members::default() && base.term == 0
+    let is_right = if base.index == 0 {
+        let none = Members::default();
+        (base.term, &base.members, &start.members) == (0, &none, &none)
     } else {
-        base.members.check().is_ok() && base.term > 0
+        base.term > 0 && base.members.check().is_ok() && start.members.check().is_ok()
     };
     if !is_right {
         return Err(WrongStart::Members(base.index));
     }
-    let mut members = base.members.clone();
-    let mut before = (base.index, base.term);
+    let mut before = start.before;
+    for (index, term) in &start.terms {
+        // The first entry begins a term as far as is known here; later ones have a higher one each.
+        let is_first = before == start.before;
+        let follows = if is_first {
+            *index == before.0 + 1 && *term >= before.1
+        } else {
+            *index > before.0 && *term > before.1
+        };
+        if !follows || *index > applied {
+            return Err(WrongStart::Entry(*index));
+        }
+        before = (*index, *term);
+    }
+    let of_base = start.terms.iter().rev().find(|(index, _)| *index <= base.index);
+    let is_same = of_base.map_or(start.before.1, |(_, term)| *term) == base.term;
+    if !is_same || start.terms.is_empty() && applied > start.before.0 {
+        return Err(WrongStart::Entry(base.index));
+    }
+    before.0 = applied;
     for entry in &start.entries {
         if entry.index != before.0 + 1 || entry.term < before.1 || entry.term == 0 {
             return Err(WrongStart::Entry(entry.index));
         }
         before = (entry.index, entry.term);
-        if let (Payload::Members(next), true) = (&entry.payload, entry.index <= start.applied) {
-            members = next.clone();
-        }
     }
-    let (applied, last) = (start.applied, before.0);
-    if applied < base.index || applied > commit || commit > last {
+    let last = before.0;
+    let are_bounds = start.before.0 <= base.index && base.index <= applied && applied <= commit;
+    if !are_bounds || commit > last {
         return Err(WrongStart::Bounds { base: base.index, applied, commit, last });
     }
-    Ok(members)
+    Ok(())
 }

@@ -8,6 +8,7 @@
 use super::codec;
 use super::entry::{Base, Entry, Payload, Vote};
 use super::members::Members;
+use super::start::Start;
 use crate::limits::{APPEND_BYTES_MAX, APPEND_ENTRIES_MAX, FETCHED_RUNS_MAX};
 use raft::eraftpb::{ConfState, Entry as RaftEntry, EntryType, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Result, Storage, StorageError};
@@ -57,27 +58,21 @@ struct Asked {
 }
 
 impl LogView {
-    /// A log that goes on after `base`, or after `before` if it still has entries from before the base;
-    /// `terms` says where each term begins in it. The entries follow by [`append`](Self::append).
-    pub(super) fn new(base: Base, vote: Vote, commit: u64, cache_bytes_max: usize) -> LogView {
+    /// The log up to what is applied; the entries after it follow by [`append`](Self::append).
+    pub(super) fn new(start: &Start) -> LogView {
         LogView {
-            vote,
-            commit,
-            start_members: base.members.clone(),
-            before: (base.index, base.term),
-            terms: VecDeque::new(),
-            last: base.index,
-            base,
+            vote: start.vote,
+            commit: start.committed(),
+            start_members: start.members.clone(),
+            base: start.base.clone(),
+            before: start.before,
+            terms: start.terms.iter().copied().collect(),
+            last: start.applied,
             cached: VecDeque::new(),
             cached_bytes: 0,
-            cache_bytes_max,
+            cache_bytes_max: start.cache_bytes,
             asked: RefCell::default(),
         }
-    }
-
-    /// The members as of what was applied before the start.
-    pub(super) fn start_with(&mut self, members: Members) {
-        self.start_members = members;
     }
 
     pub(super) fn first(&self) -> u64 {

@@ -33,6 +33,8 @@ pub struct Machine {
 /// What survives a kill, and what may.
 pub struct Disk {
     pub base: Base,
+    /// Index and term before the first entry.
+    pub before: (u64, u64),
     pub entries: Vec<Entry>,
     pub vote: Vote,
     pub commit: u64,
@@ -49,6 +51,7 @@ impl Disk {
         Disk {
             vote: Vote { term: base.term, voted_for: 0 },
             commit: base.index,
+            before: (base.index, base.term),
             base,
             entries: Vec::new(),
             queue: VecDeque::new(),
@@ -65,6 +68,7 @@ impl Disk {
             last = Some(write.number);
             if let Some(base) = write.base {
                 self.entries.clear();
+                self.before = (base.index, base.term);
                 self.base = base;
             }
             if let Some(first) = write.entries.first() {
@@ -79,7 +83,10 @@ impl Disk {
 
     /// A base of what is durable takes its place; the log keeps what is from `first` on.
     pub fn put_base(&mut self, base: Base, first: u64) {
-        self.entries.retain(|entry| entry.index >= first);
+        let gone = self.entries.partition_point(|entry| entry.index < first);
+        if let Some(last) = self.entries.drain(..gone).last() {
+            self.before = (last.index, last.term);
+        }
         self.base = base;
     }
 
@@ -120,14 +127,36 @@ impl Machine {
     pub fn start(&mut self, seed: u64, cache_bytes: usize, replay: bool) -> Vec<Entry> {
         let disk = &self.disk;
         let base = disk.base.clone();
-        let entries: Vec<Entry> =
-            disk.entries.iter().filter(|entry| entry.index > base.index).cloned().collect();
         let commit = disk.commit.max(base.index);
         let applied = if replay { commit } else { base.index };
-        let replayed = entries.iter().filter(|entry| entry.index <= applied).cloned().collect();
+        let (before, entries): (Vec<Entry>, Vec<Entry>) =
+            disk.entries.iter().cloned().partition(|entry| entry.index <= applied);
+        let mut terms: Vec<(u64, u64)> =
+            before.iter().map(|entry| (entry.index, entry.term)).collect();
+        terms.dedup_by_key(|(_, term)| *term);
+        let replayed: Vec<Entry> =
+            before.into_iter().filter(|entry| entry.index > base.index).collect();
+        let mut members = base.members.clone();
+        for entry in &replayed {
+            if let Payload::Members(next) = &entry.payload {
+                members = next.clone();
+            }
+        }
         self.applied = base.index;
-        let (id, vote) = (self.id, disk.vote);
-        let start = Start { id, vote, commit, base, entries, applied, seed, cache_bytes };
+        let (id, vote, before) = (self.id, disk.vote, disk.before);
+        let start = Start {
+            id,
+            vote,
+            commit,
+            base,
+            before,
+            terms,
+            applied,
+            members,
+            entries,
+            seed,
+            cache_bytes,
+        };
         self.node = Some(Node::new(start).expect("its disk is right"));
         self.life += 1;
         self.led = None;

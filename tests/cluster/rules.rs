@@ -410,20 +410,35 @@ fn messages_that_cannot_be_are_refused() {
 fn a_disk_that_contradicts_itself_is_refused() {
     let base = Base { index: 5, term: 2, members: Members::of([1, 2, 3]) };
     let entry = |index, term| Entry { index, term, payload: Payload::Blank };
-    let start = |entries: Vec<Entry>, commit, applied| {
-        let start = Start { base: base.clone(), entries, commit, applied, ..Start::empty(1, 0) };
-        Node::new(start).map(|node| (node.last(), node.commit()))
+    let start = || Start {
+        base: base.clone(),
+        before: (3, 2),
+        terms: vec![(4, 2)],
+        applied: 5,
+        members: base.members.clone(),
+        entries: vec![entry(6, 2), entry(7, 3)],
+        commit: 6,
+        ..Start::empty(1, 0)
     };
-    assert_eq!(start(vec![entry(6, 2), entry(7, 3)], 6, 6), Ok((7, 6)));
-    assert_eq!(start(Vec::new(), 0, 5), Ok((5, 5)), "a base is of what is committed");
-    assert_eq!(start(vec![entry(7, 2)], 6, 5), Err(WrongStart::Entry(7)));
-    assert_eq!(start(vec![entry(6, 1)], 6, 5), Err(WrongStart::Entry(6)));
+    let node = |start: Start| Node::new(start).map(|node| (node.last(), node.commit()));
+    assert_eq!(node(start()), Ok((7, 6)));
+    let terms = |terms: &[(u64, u64)]| node(Start { terms: terms.to_vec(), ..start() });
+    assert_eq!(terms(&[(5, 2)]), Err(WrongStart::Entry(5)), "where is 4?");
+    assert_eq!(terms(&[(4, 1)]), Err(WrongStart::Entry(4)), "a term that falls");
+    assert_eq!(terms(&[(4, 2), (6, 3)]), Err(WrongStart::Entry(6)), "not applied");
+    assert_eq!(terms(&[(4, 3)]), Err(WrongStart::Entry(5)), "the base says otherwise");
+    assert_eq!(terms(&[]), Err(WrongStart::Entry(5)));
+    let entries = |entries| node(Start { entries, ..start() });
+    assert_eq!(entries(vec![entry(7, 2)]), Err(WrongStart::Entry(7)));
+    assert_eq!(entries(vec![entry(6, 1)]), Err(WrongStart::Entry(6)));
     let bounds = |commit, applied, last| Err(WrongStart::Bounds { base: 5, applied, commit, last });
-    assert_eq!(start(vec![entry(6, 2)], 7, 5), bounds(7, 5, 6));
-    assert_eq!(start(vec![entry(6, 2)], 5, 6), bounds(5, 6, 6));
-    assert_eq!(start(vec![entry(6, 2)], 6, 4), bounds(6, 4, 6));
-    let without =
-        Start { base: Base { index: 5, term: 2, ..Base::default() }, ..Start::empty(1, 0) };
-    assert_eq!(Node::new(without).map(|_| ()), Err(WrongStart::Members(5)));
+    assert_eq!(node(Start { commit: 8, ..start() }), bounds(8, 5, 7));
+    let none = Vec::new();
+    assert_eq!(node(Start { commit: 0, entries: none.clone(), ..start() }), Ok((5, 5)));
+    assert_eq!(node(Start { applied: 4, entries: none, ..start() }), bounds(6, 4, 4));
+    let applied = Start { applied: 6, commit: 5, entries: vec![entry(7, 3)], ..start() };
+    assert_eq!(node(applied), bounds(5, 6, 7));
+    let members = Start { members: Members::default(), ..start() };
+    assert_eq!(node(members), Err(WrongStart::Members(5)));
     assert_eq!(Node::new(Start::empty(0, 0)).map(|_| ()), Err(WrongStart::Id));
 }
