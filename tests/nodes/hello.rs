@@ -6,8 +6,10 @@ use delayd::cluster::frame::{Inbox, Kind, Lane, PREFACE, encode};
 use delayd::cluster::hello::{Called, Handshake, Peer, Refusal, Secret};
 use delayd::cluster::names::Name;
 use delayd::limits::{HANDSHAKE_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX};
+use hmac::{Hmac, KeyInit, Mac};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use sha2::Sha256;
 
 fn name(text: &str) -> Name {
     Name::new(text).unwrap()
@@ -297,4 +299,51 @@ fn what_the_other_side_tells_is_shown_on_one_line() {
     caller.read(&[&PREFACE[..], &refused].concat(), usize::MAX);
     let text = caller.end.unwrap().unwrap_err().to_string();
     assert_eq!(text, "the other node refuses: no[2Jroot: \u{fffd}");
+}
+
+/// A WELCOME by somebody who knows the secret, written here byte by byte as the module states it.
+fn welcome(hello: &[u8], name: &str, id: u64, cluster: Option<u128>) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat();
+    let mut welcome = [&1u16.to_le_bytes()[..], &[9; 32], &text(name), &id.to_le_bytes()].concat();
+    match cluster {
+        None => welcome.push(0),
+        Some(cluster) => welcome.extend([&[2][..], &cluster.to_le_bytes()].concat()),
+    }
+    welcome.extend([text("0.1.0"), 3u32.to_le_bytes().to_vec(), text("")].concat());
+    let mut code = Hmac::<Sha256>::new_from_slice(b"secret").unwrap();
+    for part in [b"door", hello, &welcome] {
+        code.update(&(part.len() as u64).to_le_bytes());
+        code.update(part);
+    }
+    let head = [&welcome[..], &code.finalize().into_bytes()].concat();
+    [&PREFACE[..], &encode(Kind::Welcome, &head, &[]).concat()].concat()
+}
+
+/// The caller looks for itself who answered, whatever the door made of the call; and the bytes are those that stand
+/// in the module.
+#[test]
+fn a_caller_believes_only_the_one_it_called() {
+    let answered = |name: &str, id: u64, cluster: Option<u128>| {
+        let mut meeting = Meeting::new();
+        meeting.caller.holds = Holds::Member(ClusterId(1));
+        let [mut caller, _] = meeting.sides();
+        let hello = caller.out[PREFACE.len() + 16..].to_vec();
+        caller.read(&welcome(&hello, name, id, cluster), usize::MAX);
+        caller
+            .end
+            .unwrap()
+            .map(|peer| peer.claims.name.to_string())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(answered("n2", 12, None).as_deref(), Ok("n2"));
+    assert_eq!(answered("n2", 12, Some(1)).as_deref(), Ok("n2"));
+    let refused = |end: Result<String, String>| end.unwrap_err();
+    let text = "n2 was called, n3 answers at this address";
+    assert_eq!(refused(answered("n3", 12, None)), text);
+    let text = refused(answered("n2", 12, Some(2)));
+    assert!(text.starts_with("n1 is a member of cluster 0000") && text.contains(", n2 of cluster"));
+    let text = refused(answered("n2", 11, None));
+    assert!(text.starts_with("n1 and n2 both have the id 000000000000000b"), "{text}");
+    assert_eq!(refused(answered("n 2", 12, None)), "a Welcome that cannot be read");
+    assert_eq!(refused(answered("n2", 0, None)), "a Welcome that cannot be read");
 }
