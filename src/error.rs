@@ -43,8 +43,10 @@ pub enum Error {
         max: u64,
     },
     /// A delay or instant beyond `max-delay`.
-    #[error("ERR when is {asked_ms}ms from now; max-delay is {max_ms}ms ({max}){hint}")]
+    #[error("ERR {argument} is {asked_ms}ms from now; max-delay is {max_ms}ms ({max}){hint}")]
     DelayTooLong {
+        /// `when`, or the option that it stood behind.
+        argument: &'static str,
         asked_ms: u64,
         max_ms: u64,
         max: crate::time::Written,
@@ -52,8 +54,8 @@ pub enum Error {
         hint: &'static str,
     },
     /// A lease beyond `max-lease`.
-    #[error("ERR lease is {asked_ms}ms; max-lease is {max_ms}ms")]
-    LeaseTooLong { asked_ms: u64, max_ms: u64 },
+    #[error("ERR {argument} is {asked_ms}ms; max-lease is {max_ms}ms")]
+    LeaseTooLong { argument: &'static str, asked_ms: u64, max_ms: u64 },
     /// A pause beyond `max-delay`.
     #[error("ERR FOR is {asked_ms}ms; max-delay is {max_ms}ms")]
     PauseTooLong { asked_ms: u64, max_ms: u64 },

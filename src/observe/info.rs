@@ -225,7 +225,7 @@ fn replication(facts: &Facts<'_>, text: &mut Text) {
         ("master_failover_state", &"no-failover"),
         ("master_replid", &facts.about.run_id),
         ("master_replid2", &"0".repeat(40)),
-        ("master_repl_offset", &0),
+        ("master_repl_offset", &facts.all.journal.offset()),
         ("second_repl_offset", &-1),
         ("repl_backlog_active", &0),
         ("repl_backlog_size", &0),

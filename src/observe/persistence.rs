@@ -91,6 +91,11 @@ pub enum Trouble {
 }
 
 impl Persistence {
+    /// What Redis calls the offset of replication: the index of the newest batch of the journal; 0 without one.
+    pub fn offset(&self) -> u64 {
+        if self.enabled { self.proposed } else { 0 }
+    }
+
     /// Whether batch `index` is synced.
     pub fn is_durable(&self, index: u64) -> bool {
         self.enabled && self.durable >= index

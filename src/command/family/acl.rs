@@ -49,7 +49,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             arguments: &[Argument::new("category", Kind::Bytes).optional()],
             complexity: "O(N) where N is the number of commands",
             reply: "Array of bulk strings.",
-            example: &[("ACL CAT transaction", "1) \"multi\"\n2) \"exec\"\n3) \"discard\"\n...")],
+            example: &[(
+                "ACL CAT transaction",
+                "1) \"discard\"\n2) \"exec\"\n3) \"multi\"\n4) \"unwatch\"\n5) \"watch\"",
+            )],
             parse: Some(|args| {
                 let category = if args.left() > 0 { Some(args.word("category")?) } else { None };
                 if args.left() > 0 {

@@ -101,8 +101,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 which they are moved, and its old token is void. It is \
                 atomic for each job, not for all of them: consumers get the first while the last are \
                 still dead, what was moved stays moved when the connection closes in between, and when \
-                the journal runs out of room the reply tells how many were moved until then. What dies \
-                meanwhile is left alone.",
+                the journal runs out of room the reply tells how many were moved until then. A user who loses the \
+                right meanwhile gets `NOPERM`, without the number; what was moved until then stays moved. What \
+                dies meanwhile is left alone.",
         example: &[
             ("DELAY.ADD pay 0 x ID p7", "\"p7\""),
             ("DELAY.REDRIVE pay IN 10m", "(integer) 0"),

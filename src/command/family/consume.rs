@@ -115,7 +115,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             PRIORITY.about("A new priority."),
             Argument::option("ERROR", "error", Kind::Bytes)
                 .shown("text")
-                .about("Kept with the job: the first 1024 bytes. On a full disk, and at `maxmemory`, the job goes back without it."),
+                .about("Kept with the job: the first 1024 bytes, of UTF-8 without a cut character at their end. On a full disk, and at `maxmemory`, the job goes back without it."),
         ],
         flags: &[Flag::Write, Flag::Fast],
         keys: Keys::Range { first: 1, last: 1 },
@@ -134,8 +134,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             QUEUE,
             ID,
             TOKEN,
-            Argument::new("lease", Kind::Duration)
-                .shown("duration")
+            Argument::new("duration", Kind::Duration)
                 .about("From now: 1ms to `max-lease` (24h)."),
         ],
         flags: &[Flag::Write, Flag::Fast],
@@ -209,8 +208,7 @@ fn parse_nack<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             "PRIORITY" => nack.priority = Some(args.priority()?),
             "ERROR" => {
                 // A worker that gives up must not fail for a long stack trace.
-                let text = args.word("error")?;
-                nack.error = Some(&text[..text.len().min(ERROR_TEXT_BYTES_MAX)]);
+                nack.error = Some(cut(args.word("error")?, ERROR_TEXT_BYTES_MAX));
             }
             _ => return Err(args.unknown_option()),
         }
@@ -223,6 +221,40 @@ fn parse_nack<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 
 fn parse_extend<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (queue, id, token) = (args.queue()?, args.id()?, args.token()?);
-    let lease_ms = args.duration("lease", 1)?;
+    let lease_ms = args.duration("duration", 1)?;
     Ok(Action::Engine(Request::Extend { queue, id, token, lease_ms }))
+}
+
+/// The first `bytes_max` bytes of `text`, or up to three less if they would end inside a character of UTF-8. What is
+/// no UTF-8 up to there is cut at the byte.
+fn cut(text: &[u8], bytes_max: usize) -> &[u8] {
+    let Some(kept) = text.get(..bytes_max) else { return text };
+    let whole = |text: &[u8]| std::str::from_utf8(text).map_or_else(|e| e.valid_up_to(), str::len);
+    // A character that begins before the cut ends three bytes behind it at most.
+    let reach = whole(&text[..text.len().min(bytes_max + 3)]);
+    if reach > bytes_max { &kept[..whole(kept)] } else { kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        // 400 of three bytes: 341 of them have 1,023.
+        let euros = "€".repeat(400);
+        assert_eq!(cut(euros.as_bytes(), 1024), "€".repeat(341).as_bytes());
+        assert_eq!(cut(euros.as_bytes(), 1023).len(), 1023);
+        assert_eq!(cut("ab𝄞".as_bytes(), 5), b"ab");
+        assert_eq!(cut("ab𝄞".as_bytes(), 6), "ab𝄞".as_bytes());
+        assert_eq!(cut("ab𝄞c".as_bytes(), 3), b"ab");
+        assert_eq!(cut(b"abc", 3), b"abc");
+        assert_eq!(cut(b"abc", 2), b"ab");
+        // No UTF-8 before the cut, at it, or a character that its text ends in.
+        assert_eq!(cut(b"\xff\xe2\x82\xac", 3), b"\xff\xe2\x82");
+        assert_eq!(cut(b"a\xe2\x82x", 3), b"a\xe2\x82");
+        assert_eq!(cut(b"a\xe2\x82", 2), b"a\xe2");
+        // What is behind the cut does not count.
+        assert_eq!(cut(b"a\xe2\x82\xac\xff", 3), b"a");
+    }
 }

@@ -15,8 +15,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
     reply: "Array of simple strings.",
     example: &[(
         "DELAY.HELP del",
-        "1) DELAY.DEL queue id [id ...]\n2)     Removes jobs that nobody holds.\n3)     Reply: Integer: how \
-         many were removed.",
+        "1) DELAY.DEL queue id [id ...]\n2)     Removes jobs that nobody holds.\n3)     queue: 1 to 512 bytes.\n4)     \
+         Reply: Integer: how many were removed.",
     )],
     parse: Some(|args| {
         let command = match args.left() {

@@ -312,8 +312,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         complexity: "O(N) where N is the number of jobs looked at",
         arguments: &[
             QUEUE,
-            Argument::new("count", Kind::Integer)
-                .about("The most to remove, from the left; negative: from the right; 0: all."),
+            Argument::new("count", Kind::Integer).about(
+                "The most to remove, up to 10000, from the left; negative: from the right; 0: all.",
+            ),
             BODY,
         ],
         flags: &[Flag::Write],
@@ -518,6 +519,11 @@ fn negative(option: &str) -> Error {
 fn parse_remove<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (queue, count, body) = (args.queue()?, args.signed("count")?, args.word("body")?);
     let from = if count < 0 { Side::Right } else { Side::Left };
+    if count.unsigned_abs() > COUNT_MAX {
+        return Err(Error::text(format!(
+            "ERR count '{count}' is not an integer from -{COUNT_MAX} to {COUNT_MAX}"
+        )));
+    }
     let count = count.unsigned_abs();
     Ok(Action::Engine(Request::DeleteEqual { queue, body, from, count }))
 }

@@ -138,7 +138,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 flags: &[],
                 tips: &["nondeterministic_output"],
                 reply: "Map (in RESP2 a flat array) from names to bytes, and `keys.count`.",
-                example: &[("MEMORY STATS", "1) \"total.allocated\"\n2) (integer) 1213 ...")],
+                example: &[("MEMORY STATS", "1) \"peak.allocated\"\n2) (integer) 1213\n...")],
                 parse: Some(|_| Ok(Action::Server(Server::MemoryStats))),
                 ..SERVER
             },

@@ -177,8 +177,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         summary: "Says what the server is in replication: a master without replicas",
         flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast],
         categories: &["admin", "dangerous"],
-        reply: "Array: `master`, the journal's length in bytes, an empty array.",
-        example: &[("ROLE", "1) \"master\"\n2) (integer) 0\n3) (empty array)")],
+        reply: "Array: `master`, the index of the journal's newest batch, which is INFO's `master_repl_offset` too (0 without \
+                a journal), an empty array.",
+        example: &[("ROLE", "1) \"master\"\n2) (integer) 4711\n3) (empty array)")],
         parse: Some(|_| Ok(Action::Server(Server::Role))),
         ..SERVER
     },

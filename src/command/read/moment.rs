@@ -13,12 +13,34 @@ pub enum WhenError {
     Negative,
     /// A date or time of day that no instant follows from.
     TimeOfDay,
+    /// A date-time of a day, an hour or an offset that does not exist.
+    OutOfRange(OutOfRange),
     /// Beyond 2^64 − 1 ms.
     TooLarge,
     /// `@` and what can only be unix seconds; as ms.
     Seconds(u64),
     /// Anything else.
     Malformed,
+}
+
+/// What in a date-time names nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the {field} is {value}; it must be from {least} to {most}{}", self.remark())]
+pub struct OutOfRange {
+    field: &'static str,
+    value: i64,
+    least: i64,
+    most: i64,
+}
+
+impl OutOfRange {
+    fn remark(&self) -> &'static str {
+        match (self.field, self.value) {
+            ("day", _) => " in that month",
+            ("second", 60) => ", as only 23:59:60 UTC can be a leap second",
+            _ => "",
+        }
+    }
 }
 
 /// Reads a `when`. After `@` 0 is long ago, and what else lies before 1973 is refused: whoever writes
@@ -41,8 +63,8 @@ pub fn parse(text: &[u8]) -> Result<When, WhenError> {
     if let Some(duration) = duration::parse(text) {
         return at_or_in(duration, When::In);
     }
-    if let Some(ms) = parse_rfc3339(text) {
-        return Ok(When::At(ms));
+    if let Some(found) = parse_rfc3339(text) {
+        return found.map(When::At).map_err(WhenError::OutOfRange);
     }
     if is_negative(text) {
         return Err(WhenError::Negative);
@@ -59,8 +81,9 @@ fn is_negative(text: &[u8]) -> bool {
 }
 
 /// A date-time of RFC 3339, `2030-01-31T12:30:00.25+02:00`, as unix ms; rounded up, so that nothing
-/// is early, and 0 if it is before 1970. A leap second is the second after it.
-pub fn parse_rfc3339(text: &[u8]) -> Option<u64> {
+/// is early, and 0 if it is before 1970. A leap second, `23:59:60` UTC, is the second after it. None if `text` has
+/// another form.
+pub fn parse_rfc3339(text: &[u8]) -> Option<Result<u64, OutOfRange>> {
     let mut reader = Reader { rest: text };
     let year = reader.number(4)?;
     reader.mark(b"-")?;
@@ -74,30 +97,38 @@ pub fn parse_rfc3339(text: &[u8]) -> Option<u64> {
     reader.mark(b":")?;
     let second = reader.number(2)?;
     let fraction_ms = if reader.mark(b".").is_some() { reader.fraction_ms()? } else { 0 };
-    let offset_minutes = match reader.mark(b"Zz+-")? {
+    let (sign, offset_hours, offset_minutes) = match reader.mark(b"Zz+-")? {
         sign @ (b'+' | b'-') => {
             let hours = reader.number(2)?;
             reader.mark(b":")?;
-            let minutes = reader.number(2)?;
-            if hours > 23 || minutes > 59 {
-                return None;
-            }
-            let offset = hours * 60 + minutes;
-            if sign == b'-' { -offset } else { offset }
+            (if sign == b'-' { -1 } else { 1 }, hours, reader.number(2)?)
         }
-        _ => 0,
+        _ => (1, 0, 0),
     };
-    let in_range = (1..=12).contains(&month)
-        && (1..=days_in_month(year, month)).contains(&day)
-        && hour <= 23
-        && minute <= 59
-        && second <= 60;
-    if !reader.rest.is_empty() || !in_range {
+    if !reader.rest.is_empty() {
         return None;
     }
-    let minutes = (days_from_epoch(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
+    let fields = [
+        ("month", month, 1, 12),
+        ("day", day, 1, days_in_month(year, month)),
+        ("hour", hour, 0, 23),
+        ("minute", minute, 0, 59),
+        ("hour of the offset", offset_hours, 0, 23),
+        ("minute of the offset", offset_minutes, 0, 59),
+    ];
+    for (field, value, least, most) in fields {
+        if !(least..=most).contains(&value) {
+            return Some(Err(OutOfRange { field, value, least, most }));
+        }
+    }
+    let offset = sign * (offset_hours * 60 + offset_minutes);
+    let minutes = (days_from_epoch(year, month, day) * 24 + hour) * 60 + minute - offset;
+    let most = if minutes.rem_euclid(24 * 60) == 24 * 60 - 1 { 60 } else { 59 };
+    if second > most {
+        return Some(Err(OutOfRange { field: "second", value: second, least: 0, most }));
+    }
     let ms = (minutes * 60 + second) * 1000 + fraction_ms;
-    Some(ms.max(0) as u64)
+    Some(Ok(ms.max(0) as u64))
 }
 
 struct Reader<'a> {
@@ -174,30 +205,51 @@ mod tests {
             ("2024-02-29T23:59:59.9990Z", 1_709_251_199_999),
             ("2024-02-29T23:59:59.9991Z", 1_709_251_200_000),
             ("2016-12-31T23:59:60Z", 1_483_228_800_000),
+            ("2017-01-01T00:59:60.5+01:00", 1_483_228_800_500),
             ("2038-01-19T03:14:08Z", 2_147_483_648_000),
             ("9999-12-31T23:59:59Z", 253_402_300_799_000),
             ("1969-12-31T23:59:59Z", 0),
             ("0000-01-01T00:00:00Z", 0),
             ("1970-01-01T00:00:00+23:59", 0),
         ] {
-            assert_eq!(parse_rfc3339(text.as_bytes()), Some(ms), "{text}");
+            assert_eq!(parse_rfc3339(text.as_bytes()), Some(Ok(ms)), "{text}");
+        }
+        for (text, wrong) in [
+            ("2023-02-29T00:00:00Z", "the day is 29; it must be from 1 to 28 in that month"),
+            ("1900-02-29T00:00:00Z", "the day is 29; it must be from 1 to 28 in that month"),
+            ("2024-04-31T00:00:00Z", "the day is 31; it must be from 1 to 30 in that month"),
+            ("2024-01-00T00:00:00Z", "the day is 0; it must be from 1 to 31 in that month"),
+            ("2024-13-01T00:00:00Z", "the month is 13; it must be from 1 to 12"),
+            ("2024-00-01T00:00:00Z", "the month is 0; it must be from 1 to 12"),
+            ("2024-01-01T24:00:00Z", "the hour is 24; it must be from 0 to 23"),
+            ("2024-01-01T00:60:00Z", "the minute is 60; it must be from 0 to 59"),
+            ("2024-01-01T00:00:61Z", "the second is 61; it must be from 0 to 59"),
+            ("2024-01-01T23:59:61Z", "the second is 61; it must be from 0 to 60"),
+            ("2024-01-01T00:00:00+24:00", "the hour of the offset is 24; it must be from 0 to 23"),
+            (
+                "2024-01-01T00:00:00-00:60",
+                "the minute of the offset is 60; it must be from 0 to 59",
+            ),
+            (
+                "2024-01-01T12:30:60Z",
+                "the second is 60; it must be from 0 to 59, as only 23:59:60 UTC can be a leap second",
+            ),
+            (
+                "2016-12-31T23:59:60+01:00",
+                "the second is 60; it must be from 0 to 59, as only 23:59:60 UTC can be a leap second",
+            ),
+        ] {
+            let found = parse_rfc3339(text.as_bytes()).expect(text);
+            assert_eq!(found.expect_err(text).to_string(), wrong, "{text}");
+            assert!(matches!(parse(text.as_bytes()), Err(WhenError::OutOfRange(_))), "{text}");
         }
         for text in [
-            "2023-02-29T00:00:00Z",
-            "1900-02-29T00:00:00Z",
-            "2024-13-01T00:00:00Z",
-            "2024-00-01T00:00:00Z",
-            "2024-04-31T00:00:00Z",
-            "2024-01-00T00:00:00Z",
-            "2024-01-01T24:00:00Z",
-            "2024-01-01T00:60:00Z",
-            "2024-01-01T00:00:61Z",
             "2024-01-01T00:00:00",
             "2024-01-01T00:00:00.Z",
             "2024-01-01T00:00Z",
             "2024-01-01T00:00:00+0200",
-            "2024-01-01T00:00:00+24:00",
             "2024-01-01T00:00:00Zx",
+            "2024-02-30T00:00:00Zx",
             "24-01-01T00:00:00Z",
             "2024-1-1T00:00:00Z",
             "",
@@ -233,9 +285,7 @@ mod tests {
         for text in ["-1", "-5s", "@-1"] {
             assert_eq!(parse(text.as_bytes()), Err(WhenError::Negative), "{text}");
         }
-        for text in
-            ["12:30", "12:30:00", "2026-11-20", "2026-11-20T12:30:00", "2026-02-30T00:00:00Z"]
-        {
+        for text in ["12:30", "12:30:00", "2026-11-20", "2026-11-20T12:30:00"] {
             assert_eq!(parse(text.as_bytes()), Err(WhenError::TimeOfDay), "{text}");
         }
         for text in ["", "@", "@5s", "tomorrow", "a:b", "1.5", "--1", "5 s", "@@1"] {
@@ -254,7 +304,7 @@ mod tests {
             }
             days += (1..month).map(|month| days_in_month(year, month)).sum::<i64>() + day - 1;
             let text = format!("{year:04}-{month:02}-{day:02}T00:00:00Z");
-            prop_assert_eq!(parse_rfc3339(text.as_bytes()), Some(days as u64 * 86_400_000));
+            prop_assert_eq!(parse_rfc3339(text.as_bytes()), Some(Ok(days as u64 * 86_400_000)));
         }
 
         /// Never earlier than asked, and less than a millisecond later.
@@ -263,7 +313,7 @@ mod tests {
             let all = format!("{nanos:09}");
             let text = format!("2001-09-09T01:46:40.{}Z", &all[..digits]);
             let kept: u64 = format!("{:0<9}", &all[..digits]).parse().unwrap();
-            let ms = parse_rfc3339(text.as_bytes()).unwrap() - 1_000_000_000_000;
+            let ms = parse_rfc3339(text.as_bytes()).unwrap().unwrap() - 1_000_000_000_000;
             prop_assert!(ms * 1_000_000 >= kept && ms * 1_000_000 < kept + 1_000_000);
         }
 

@@ -205,24 +205,27 @@ impl<'a> Args<'a> {
     /// When a job is to fall due. `max-delay` is the engine's to check.
     pub fn when(&mut self) -> Result<When, Error> {
         let word = self.word("when")?;
+        // Behind an option, such as IN, that is the word which the user knows.
+        let name = self.option.and_then(|option| option.token).unwrap_or("when");
         moment::parse(word).map_err(|error| {
             let shown = Shown::new(word);
             let most = Written(DELAY_MS_MAX);
             Error::text(match error {
-                WhenError::Negative => format!("ERR when {shown} is negative; the least is 0"),
+                WhenError::Negative => format!("ERR {name} {shown} is negative; the least is 0"),
                 WhenError::TooLarge => {
-                    format!("ERR when {shown} is too far away; the most that max-delay can be is {most}")
+                    format!("ERR {name} {shown} is too far away; the most that max-delay can be is {most}")
                 }
                 WhenError::Seconds(ms) => format!(
-                    "ERR when {shown} is before 1973, so it can only be unix seconds; @ takes unix \
+                    "ERR {name} {shown} is before 1973, so it can only be unix seconds; @ takes unix \
                      milliseconds, which would be @{ms}"
                 ),
                 WhenError::TimeOfDay => format!(
-                    "ERR when {shown} is not a duration; an absolute time needs @ and unix ms, or a \
+                    "ERR {name} {shown} is not a duration; an absolute time needs @ and unix ms, or a \
                      date, time and offset such as 2030-01-31T12:30:00Z"
                 ),
+                WhenError::OutOfRange(wrong) => format!("ERR {name} {shown}: {wrong}"),
                 WhenError::Malformed => format!(
-                    "ERR when {shown} is neither a duration such as 30s or 1h30m nor an absolute \
+                    "ERR {name} {shown} is neither a duration such as 30s or 1h30m nor an absolute \
                      time, @<unix-ms> or 2030-01-31T12:30:00Z"
                 ),
             })

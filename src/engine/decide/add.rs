@@ -28,9 +28,9 @@ impl Step<'_, '_> {
 
     /// The new job; none if NX kept the old one.
     fn decide_add(&mut self, add: &Add<'_>) -> Result<Option<JobIndex>, Error> {
-        let due = self.live.settings.resolve(add.when, self.now)?;
+        let due = self.live.settings.resolve("when", add.when, self.now)?;
         if let Some(lease_ms) = add.lease_ms {
-            self.live.settings.check_lease(lease_ms)?;
+            self.live.settings.check_lease("lease", lease_ms)?;
         }
         let queue = self.queue(add.queue);
         let at = match (queue, add.id) {

@@ -45,7 +45,7 @@ impl Step<'_, '_> {
         when: When,
         only: Only,
     ) -> Outcome {
-        let due = match self.live.settings.resolve(when, self.now) {
+        let due = match self.live.settings.resolve("when", when, self.now) {
             Ok(due) => due,
             Err(error) => return self.refuse(&error),
         };

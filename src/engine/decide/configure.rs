@@ -46,7 +46,7 @@ impl Step<'_, '_> {
         changes: &QueueSettings,
     ) -> Result<bool, Error> {
         if let Some(lease_ms) = changes.lease_ms {
-            self.live.settings.check_lease(lease_ms)?;
+            self.live.settings.check_lease("lease", lease_ms)?;
         }
         let number = self.queue(name);
         let queue = number.map(|number| self.store.queue(number));

@@ -29,11 +29,14 @@ impl Step<'_, '_> {
     }
 
     pub fn nack(&mut self, nack: &Nack<'_>) -> Outcome {
-        let next =
-            match nack.when.map(|when| self.live.settings.resolve(when, self.now)).transpose() {
-                Ok(next) => next,
-                Err(error) => return self.refuse(&error),
-            };
+        let next = match nack
+            .when
+            .map(|when| self.live.settings.resolve("IN", when, self.now))
+            .transpose()
+        {
+            Ok(next) => next,
+            Err(error) => return self.refuse(&error),
+        };
         let Some((queue, at, index)) = self.leased(nack.queue, nack.id, nack.token) else {
             return self.reply(Reply::Integer(0));
         };
@@ -59,7 +62,7 @@ impl Step<'_, '_> {
         token: Token,
         lease_ms: u64,
     ) -> Outcome {
-        if let Err(error) = self.live.settings.check_lease(lease_ms) {
+        if let Err(error) = self.live.settings.check_lease("duration", lease_ms) {
             return self.refuse(&error);
         }
         let Some((queue, at, _)) = self.leased(name, id, token) else {

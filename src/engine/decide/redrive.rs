@@ -25,7 +25,7 @@ impl Step<'_, '_> {
         };
         let due = match begun {
             Some(progress) => progress.due,
-            None => match self.live.settings.resolve(redrive.when, self.now) {
+            None => match self.live.settings.resolve("IN", redrive.when, self.now) {
                 Ok(due) => due,
                 Err(error) => return self.refuse(&error),
             },

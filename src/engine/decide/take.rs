@@ -18,7 +18,7 @@ impl Step<'_, '_> {
 
     pub fn reserve(&mut self, reserve: &Reserve<'_>) -> Outcome {
         if let Some(lease_ms) = reserve.lease_ms
-            && let Err(error) = self.live.settings.check_lease(lease_ms)
+            && let Err(error) = self.live.settings.check_lease("lease", lease_ms)
         {
             return self.refuse(&error);
         }

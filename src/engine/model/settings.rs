@@ -46,8 +46,13 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// When `when` is; in the past is now.
-    pub(in crate::engine) fn resolve(&self, when: When, at: Micros) -> Result<Millis, Error> {
+    /// When `when` is, which users know as `argument`; in the past is now.
+    pub(in crate::engine) fn resolve(
+        &self,
+        argument: &'static str,
+        when: When,
+        at: Micros,
+    ) -> Result<Millis, Error> {
         let (now, max_ms) = (at.floor(), self.delay_ms_max);
         let (due, asked_ms) = match when {
             When::In(0) => (now, 0),
@@ -58,16 +63,26 @@ impl Settings {
             // A span of the size of a unix time in ms of these decades (2001 to 2052) is one.
             let looks_absolute = matches!(when, When::In(ms) if (1_000_000_000_000..2_600_000_000_000).contains(&ms));
             let hint = if looks_absolute { "; an absolute time is written @<unix-ms>" } else { "" };
-            return Err(Error::DelayTooLong { asked_ms, max_ms, max: Written(max_ms), hint });
+            return Err(Error::DelayTooLong {
+                argument,
+                asked_ms,
+                max_ms,
+                max: Written(max_ms),
+                hint,
+            });
         }
         Ok(due)
     }
 
-    /// Whether a lease is not too long.
-    pub(in crate::engine) fn check_lease(&self, asked_ms: u64) -> Result<(), Error> {
+    /// Whether a lease, which users know as `argument`, is not too long.
+    pub(in crate::engine) fn check_lease(
+        &self,
+        argument: &'static str,
+        asked_ms: u64,
+    ) -> Result<(), Error> {
         let max_ms = self.lease_ms_max;
         if asked_ms > max_ms {
-            return Err(Error::LeaseTooLong { asked_ms, max_ms });
+            return Err(Error::LeaseTooLong { argument, asked_ms, max_ms });
         }
         Ok(())
     }

@@ -67,7 +67,7 @@ pub fn serve(core: &mut Core, asker: &Session, what: Server<'_>) -> Result<Serve
         Server::Role => {
             out.array(3);
             out.bulk(b"master");
-            out.integer(0);
+            out.unsigned(durability.shown.offset());
             out.array(0);
         }
         // Of what is listed there is nothing.

@@ -197,8 +197,8 @@ impl<'e, 'r> Plan<'e, 'r> {
     fn add_one(&mut self, add: &Add<'r>) -> Result<(), Error> {
         let (store, settings, name) = (self.store, &self.live.settings, add.queue);
         self.answer(1, add.id.map_or(0, <[u8]>::len) as u64);
-        let lease = add.lease_ms.is_none_or(|ms| settings.check_lease(ms).is_ok());
-        if !lease || settings.resolve(add.when, self.now).is_err() {
+        let lease = add.lease_ms.is_none_or(|ms| settings.check_lease("lease", ms).is_ok());
+        if !lease || settings.resolve("when", add.when, self.now).is_err() {
             return Ok(());
         }
         let mut growth = 1;
@@ -485,7 +485,7 @@ impl<'e, 'r> Plan<'e, 'r> {
     /// How many dead jobs may leave.
     fn configure(&mut self, name: QueueName<'r>, changes: &QueueSettings) -> u64 {
         let settings = &self.live.settings;
-        if changes.lease_ms.is_some_and(|ms| settings.check_lease(ms).is_err()) {
+        if changes.lease_ms.is_some_and(|ms| settings.check_lease("lease", ms).is_err()) {
             self.answer(1, 0);
             return 0;
         }
