@@ -14,7 +14,11 @@ mod man;
 #[path = "docs/sections.rs"]
 mod sections;
 
+use delayd::command::CommandSpec;
+use delayd::command::spec::Keys;
+use delayd::command::table;
 use delayd::config::{Config, file};
+use delayd::session::acl::Acl;
 use std::path::Path;
 use std::process::Command;
 
@@ -128,6 +132,63 @@ fn the_metrics_of_the_reference_are_those_of_the_table() {
         return std::fs::write(&path, &want).expect("docs/metrics.md is written");
     }
     assert!(have == want, "docs/metrics.md is stale; make docs");
+}
+
+/// What each command needs of the queues it names, as the users' rules know it.
+#[test]
+fn what_commands_need_of_queues_is_what_the_table_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/security.md");
+    let have = std::fs::read_to_string(&path).expect("docs/security.md is there");
+    let [begin, end] = MARKS.map(|mark| have.find(mark).expect("both marks stand in it"));
+    let mut table = String::from("\n| a pattern | is enough for |\n|---|---|\n");
+    let needs = ["any that names the queue", "`%R~`", "`%W~`", "`~`"];
+    for (at, pattern) in needs.into_iter().enumerate() {
+        let allowed = table::all_with_subcommands().filter(|spec| {
+            // What is always refused, as GET, needs nothing that anybody would want to give.
+            let names = spec.keys != Keys::None && spec.always.is_none();
+            names && need_of(spec) == (at & 1 != 0, at & 2 != 0)
+        });
+        let mut names: Vec<String> = allowed.map(CommandSpec::written).collect();
+        names.sort_unstable();
+        assert!(names.len() > 3, "{pattern}: {names:?}");
+        table += &format!("| {pattern} | {} |\n", names.join(", "));
+    }
+    let want = [&have[..begin + MARKS[0].len()], &table, "\n", &have[end..]].concat();
+    if std::env::var_os("DELAYD_UPDATE").is_some() {
+        return std::fs::write(&path, &want).expect("docs/security.md is written");
+    }
+    assert!(have == want, "docs/security.md is stale; make docs");
+}
+
+/// Whether a user needs to read and to write a queue for it, the first one where it does different things to two.
+fn need_of(spec: &'static CommandSpec) -> (bool, bool) {
+    let mut args: Vec<&[u8]> = spec.name.split('|').map(str::as_bytes).collect();
+    // A queue called 1, and how many queues there are, wherever the command has either.
+    args.resize(8, b"1");
+    if matches!(spec.keys, Keys::FromTo { .. }) {
+        args[2] = b"2";
+    }
+    let may = |rule: &[u8]| {
+        let user = Acl::default().user_with(b"u", &[b"+@all", rule, b"%W~2"]);
+        user.expect("rules that are known").check(spec, &args).is_ok()
+    };
+    assert!(may(b"~1"), "{}", spec.name);
+    (!may(b"%W~1"), !may(b"%R~1"))
+}
+
+/// What nobody pastes, as it needs no server: the examples whose replies are made from the tables themselves.
+#[test]
+fn examples_of_the_tables_are_what_the_tables_say() {
+    let shown = |name: &str, lines: Vec<String>| {
+        let numbered = lines.iter().enumerate().map(|(at, line)| format!("{}) {line}", at + 1));
+        let spec = table::find(name.as_bytes()).expect("it is in the table");
+        assert_eq!(spec.example[0].1, numbered.collect::<Vec<_>>().join("\n"), "{name}");
+    };
+    shown("delay.help", delayd::command::show::help::usage_of(b"del").expect("DELAY.DEL"));
+    let of_transactions = table::all().filter(|s| s.all_categories().contains(&"transaction"));
+    let mut names: Vec<String> = of_transactions.map(|spec| format!("\"{}\"", spec.name)).collect();
+    names.sort_unstable();
+    shown("acl|cat", names);
 }
 
 /// The configuration file, the manual pages and the completions that `make install` puts in their places.

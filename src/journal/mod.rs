@@ -130,6 +130,8 @@
 //!   did, and what it held is not known.
 //! * a *torn tail* if the head of i is there but the record is not whole, or a whole head of a later
 //!   one stands behind it. The log is cut at i with a notice: a new segment with first lsn i.
+//!   A byte that was changed in a record which was synced, while no later head or state says so, looks the same,
+//!   and is cut though it may have been acknowledged.
 //! * the end otherwise. The log goes on in the same segment.
 //!
 //! # Every crash
