@@ -65,7 +65,9 @@ impl<'c> Check<'c> {
         match *request {
             Request::Add(ref add) => {
                 let job_key = key(add.queue);
-                if let Some(error) = self.when_error(add.when).or(self.lease_error(add.lease_ms)) {
+                if let Some(error) =
+                    self.when_error("when", add.when).or(self.lease_error("lease", add.lease_ms))
+                {
                     return self.refused(&error);
                 }
                 let queue = self.model().queues.get(&job_key);
@@ -99,7 +101,7 @@ impl<'c> Check<'c> {
             }
             Request::Pop { .. } => {}
             Request::Reserve(ref reserve) => {
-                if let Some(error) = self.lease_error(reserve.lease_ms) {
+                if let Some(error) = self.lease_error("lease", reserve.lease_ms) {
                     self.refused(&error);
                 }
             }
@@ -112,7 +114,7 @@ impl<'c> Check<'c> {
             }
             Request::Nack(ref nack) => self.nack(nack),
             Request::Extend { queue, id, token, lease_ms } => {
-                if let Some(error) = self.lease_error(Some(lease_ms)) {
+                if let Some(error) = self.lease_error("duration", Some(lease_ms)) {
                     return self.refused(&error);
                 }
                 self.reply = Some(Said::Nil);
@@ -149,7 +151,7 @@ impl<'c> Check<'c> {
                 self.reschedule(key(queue), id, when, only);
             }
             Request::Redrive(ref redrive) => {
-                if let Some(error) = self.when_error(redrive.when) {
+                if let Some(error) = self.when_error("IN", redrive.when) {
                     return self.refused(&error);
                 }
                 self.begin_redrive(client);
@@ -286,20 +288,21 @@ impl<'c> Check<'c> {
         self.replied_in_full();
     }
 
-    fn when_error(&self, when: When) -> Option<String> {
+    fn when_error(&self, argument: &str, when: When) -> Option<String> {
         let (now, max_ms) = (self.now().0, self.step.settings.delay_ms_max);
         let asked_ms = match when {
             When::In(ms) => ms,
             When::At(at) => at.saturating_sub(now),
         };
-        let text = format!("ERR when is {asked_ms}ms from now; max-delay is {max_ms}ms");
+        let text = format!("ERR {argument} is {asked_ms}ms from now; max-delay is {max_ms}ms");
         (asked_ms > max_ms).then_some(text)
     }
 
-    pub fn lease_error(&self, lease_ms: Option<u64>) -> Option<String> {
+    /// `argument` is the word that the command has for it.
+    pub fn lease_error(&self, argument: &str, lease_ms: Option<u64>) -> Option<String> {
         let max_ms = self.step.settings.lease_ms_max;
         let asked_ms = lease_ms.filter(|asked_ms| *asked_ms > max_ms)?;
-        Some(format!("ERR lease is {asked_ms}ms; max-lease is {max_ms}ms"))
+        Some(format!("ERR {argument} is {asked_ms}ms; max-lease is {max_ms}ms"))
     }
 
     /// Bytes in use, with what leases could take beyond the 16th by which they may exceed the limit.
@@ -404,7 +407,7 @@ impl<'c> Check<'c> {
 
     fn nack(&mut self, nack: &Nack<'static>) {
         let (key, id) = (key(nack.queue), nack.id);
-        if let Some(error) = nack.when.and_then(|when| self.when_error(when)) {
+        if let Some(error) = nack.when.and_then(|when| self.when_error("IN", when)) {
             return self.refused(&error);
         }
         if !self.runs(key, id, nack.token) {
@@ -469,7 +472,7 @@ impl<'c> Check<'c> {
     }
 
     fn reschedule(&mut self, key: QueueKey, id: Kept, when: When, only: Only) {
-        if let Some(error) = self.when_error(when) {
+        if let Some(error) = self.when_error("when", when) {
             return self.refused(&error);
         }
         let (now, ceil) = (self.now().0, self.ceil());

@@ -148,7 +148,7 @@ impl Check<'_> {
                 }
             }
             Request::Configure { queue, ref changes } => {
-                if let Some(error) = self.lease_error(changes.lease_ms) {
+                if let Some(error) = self.lease_error("lease", changes.lease_ms) {
                     return self.refused(&error);
                 }
                 let key = (queue.db.0, queue.name);
