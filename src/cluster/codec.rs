@@ -7,19 +7,24 @@
 //!  0 u8 kind        1 u8 flags          2 u16 entries      4 u32 zero
 //!  8 u64 from      16 u64 to           24 u64 term
 //! 32 u64 index     40 u64 term of it   48 u64 commit       56 u64 extra
-//! 64 for each entry: u64 term, u32 bytes of its body, u8 kind, three zeros
+//! 64 for each entry:
+//!  0 u64 term       8 u64 node         16 u64 first        24 u64 now
+//! 32 u32 count     36 u32 bytes of its body
+//! 40 u8 kind       41 seven zeros
 //! ```
 //!
+//! *first*, *now* and *count* are those of the facts; of another entry, zero.
 //! *extra* is what the kind needs: of an append that is refused where the logs may agree, of votes the term
 //! of the commit, of heartbeats what is to come back with the answer. Everything in a head is checked against the
 //! bounds before Raft sees it: it trusts what it is given, and panics.
 
-use super::entry::{Base, Entry, Payload};
+use super::entry::{Base, Entry, Facts, Payload};
 use super::frame::Lane;
 use super::members::{Members, WrongMembers};
 use crate::limits::{
     APPEND_BYTES_MAX, APPEND_ENTRIES_MAX, BATCH_BYTES_MAX, NODES_BYTES_MAX, PEER_HEAD_BYTES_MAX,
 };
+use crate::time::Micros;
 use bytes::{Buf, BufMut, Bytes};
 use raft::eraftpb::{Message, MessageType, Snapshot};
 use thiserror::Error;
@@ -31,7 +36,7 @@ pub struct Outgoing {
     pub to: u64,
     /// Which connection it has to take.
     pub lane: Lane,
-    /// The head, [`HEAD_BYTES`] and 16 bytes an entry.
+    /// The head, [`HEAD_BYTES`] and 48 bytes an entry.
     pub head: Vec<u8>,
     /// What follows it, unchanged.
     pub bodies: Vec<Bytes>,
@@ -46,7 +51,7 @@ impl Outgoing {
 
 /// Bytes of a head without entries.
 pub const HEAD_BYTES: usize = 64;
-const ENTRY_BYTES: usize = 16;
+const ENTRY_BYTES: usize = 48;
 /// The longest head there is.
 pub const HEAD_BYTES_MAX: usize = HEAD_BYTES + ENTRY_BYTES * ENTRIES_MAX;
 const _: () = assert!(HEAD_BYTES_MAX <= PEER_HEAD_BYTES_MAX);
@@ -115,6 +120,10 @@ pub struct Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EntryHead {
     term: u64,
+    node: u64,
+    first: u64,
+    now: u64,
+    count: u32,
     bytes: u32,
     kind: EntryKind,
 }
@@ -122,7 +131,7 @@ struct EntryHead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryKind {
     Blank = 0,
-    Batch = 1,
+    Facts = 1,
     Members = 2,
 }
 
@@ -175,7 +184,7 @@ impl Kind {
 }
 
 impl Head {
-    /// Reads the whole head of a message; the bodies follow it. Allocates 16 bytes for each 16 that there are.
+    /// Reads the whole head of a message; the bodies follow it. Allocates 48 bytes for each 48 that there are.
     pub fn read(mut bytes: &[u8]) -> Result<Head, HeadError> {
         let length = bytes.len();
         if length < HEAD_BYTES {
@@ -309,13 +318,17 @@ impl Head {
         for (index, head) in (self.index + 1..).zip(&self.entries) {
             let payload = match head.kind {
                 EntryKind::Blank => Payload::Blank,
-                EntryKind::Batch => Payload::Batch(bodies.next().ok_or(HeadError::Bodies)?),
+                EntryKind::Facts => {
+                    let (first, now, count) = (head.first, Micros(head.now), head.count);
+                    let body = bodies.next().ok_or(HeadError::Bodies)?;
+                    Payload::Facts(Facts { first, now, count, body })
+                }
                 EntryKind::Members => {
                     let body = bodies.next().ok_or(HeadError::Bodies)?;
                     Payload::Members(Members::decode(&body)?)
                 }
             };
-            entries.push(Entry { index, term: head.term, payload });
+            entries.push(Entry { index, term: head.term, node: head.node, payload });
         }
         message.set_entries(entries.iter().map(super::storage::as_raft).collect());
         Ok((message, entries))
@@ -324,21 +337,46 @@ impl Head {
 
 impl EntryHead {
     fn read(bytes: &mut &[u8]) -> Result<EntryHead, HeadError> {
-        let (term, size, kind) = (bytes.get_u64_le(), bytes.get_u32_le(), bytes.get_u8());
-        let zeros = [bytes.get_u8(), bytes.get_u8(), bytes.get_u8()];
-        let (kind, sizes) = match kind {
+        let (term, node) = (bytes.get_u64_le(), bytes.get_u64_le());
+        let (first, now) = (bytes.get_u64_le(), bytes.get_u64_le());
+        let (count, size) = (bytes.get_u32_le(), bytes.get_u32_le());
+        let (kind, sizes) = match bytes.get_u64_le() {
             0 => (EntryKind::Blank, 0..=0),
-            1 => (EntryKind::Batch, 1..=BATCH_BYTES_MAX),
+            1 => (EntryKind::Facts, 1..=BATCH_BYTES_MAX),
             2 => (EntryKind::Members, 1..=MEMBERS_BYTES_MAX),
             _ => return Err(HeadError::Reserved),
         };
-        if zeros != [0; 3] {
-            return Err(HeadError::Reserved);
-        }
         if !sizes.contains(&(size as usize)) {
             return Err(HeadError::Size(size as usize));
         }
-        Ok(EntryHead { term, bytes: size, kind })
+        let head = EntryHead { term, node, first, now, count, bytes: size, kind };
+        head.check()?;
+        Ok(head)
+    }
+
+    fn check(&self) -> Result<(), HeadError> {
+        let EntryHead { first, now, count, .. } = *self;
+        if self.node == 0 {
+            return Err(HeadError::Range("the node of an entry"));
+        }
+        if self.kind != EntryKind::Facts {
+            let is_none = (first, now, count) == (0, 0, 0);
+            return if is_none { Ok(()) } else { Err(HeadError::Reserved) };
+        }
+        if first == 0 || first >= NUMBER_MAX || count == 0 {
+            return Err(HeadError::Range("the sequence or number of facts"));
+        }
+        if now < NUMBER_MAX { Ok(()) } else { Err(HeadError::Range("the time of facts")) }
+    }
+
+    /// Without a body.
+    fn of(term: u64, node: u64, payload: &Payload) -> EntryHead {
+        let (kind, first, now, count) = match payload {
+            Payload::Blank => (EntryKind::Blank, 0, 0, 0),
+            Payload::Facts(facts) => (EntryKind::Facts, facts.first, facts.now.0, facts.count),
+            Payload::Members(_) => (EntryKind::Members, 0, 0, 0),
+        };
+        EntryHead { term, node, first, now, count, bytes: 0, kind }
     }
 }
 
@@ -365,22 +403,22 @@ pub(super) fn frame(message: &Message, entries: &[Entry]) -> Option<Outgoing> {
         head.flags |= TRANSFER;
     }
     let mut bodies = Vec::new();
-    let mut entry = |term, payload: &Payload| {
-        let (kind, body) = match payload {
-            Payload::Blank => (EntryKind::Blank, None),
-            Payload::Batch(body) => (EntryKind::Batch, Some(body.clone())),
-            Payload::Members(members) => (EntryKind::Members, Some(members_bytes(members))),
+    let mut entry = |term, node, payload: &Payload| {
+        let body = match payload {
+            Payload::Blank => None,
+            Payload::Facts(facts) => Some(facts.body.clone()),
+            Payload::Members(members) => Some(members_bytes(members)),
         };
         let bytes = body.as_ref().map_or(0, Bytes::len) as u32;
         bodies.extend(body);
-        head.entries.push(EntryHead { term, bytes, kind });
+        head.entries.push(EntryHead { bytes, ..EntryHead::of(term, node, payload) });
     };
     if *kind == Kind::Base {
         let base = super::storage::base(message.get_snapshot());
-        entry(base.term, &Payload::Members(base.members));
+        entry(base.term, message.from, &Payload::Members(base.members));
         (head.index, head.index_term) = (base.index, base.term);
     } else {
-        entries.iter().for_each(|one| entry(one.term, &one.payload));
+        entries.iter().for_each(|one| entry(one.term, one.node, &one.payload));
     }
     let lane = match kind {
         // Every append, also an empty one: one that overtook the entries before it would be refused, and they would
@@ -406,10 +444,12 @@ impl Head {
             bytes.put_u64_le(number);
         }
         for entry in &self.entries {
-            bytes.put_u64_le(entry.term);
+            for number in [entry.term, entry.node, entry.first, entry.now] {
+                bytes.put_u64_le(number);
+            }
+            bytes.put_u32_le(entry.count);
             bytes.put_u32_le(entry.bytes);
-            bytes.put_u8(entry.kind as u8);
-            bytes.put_slice(&[0; 3]);
+            bytes.put_u64_le(entry.kind as u64);
         }
         bytes
     }

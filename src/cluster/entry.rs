@@ -1,6 +1,7 @@
 //! What stands in the log of a cluster, and what goes to it.
 
 use super::members::Members;
+use crate::time::Micros;
 use bytes::Bytes;
 
 /// One index of the log.
@@ -11,6 +12,8 @@ pub struct Entry {
     /// The term of the leader that proposed it. Index and term together name an entry: wherever both are equal
     /// the payload is, and so is all of the log before it.
     pub term: u64,
+    /// The id of that leader, for people.
+    pub node: u64,
     /// What it says.
     pub payload: Payload,
 }
@@ -20,17 +23,30 @@ pub struct Entry {
 pub enum Payload {
     /// Nothing: a new leader's first entry, with which all before it is committed.
     Blank,
-    /// Facts, encoded. Never empty.
-    Batch(Bytes),
+    /// What was decided, in the term of the entry.
+    Facts(Facts),
     /// Who is a member from here on.
     Members(Members),
 }
 
+/// Facts of one turn or of several, decided in the term of their entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The sequence of the first, from 1.
+    pub first: u64,
+    /// The time of the first turn.
+    pub now: Micros,
+    /// How many there are, at least 1.
+    pub count: u32,
+    /// The facts, encoded; never empty. Where another turn begins, they say so.
+    pub body: Bytes,
+}
+
 impl Entry {
-    /// Bytes of its batch.
+    /// Bytes of its facts.
     pub fn bytes(&self) -> usize {
         match &self.payload {
-            Payload::Batch(body) => body.len(),
+            Payload::Facts(facts) => facts.body.len(),
             Payload::Blank | Payload::Members(_) => 0,
         }
     }

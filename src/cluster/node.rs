@@ -25,7 +25,7 @@ mod change;
 mod ready;
 
 use super::codec::{Head, Outgoing};
-use super::entry::{Base, Entry, Payload, Vote};
+use super::entry::{Base, Entry, Facts, Payload, Vote};
 use super::members::Members;
 use super::output::{NotChanged, NotProposed, Output, Peer, Refused, Role};
 use super::start::{Start, WrongStart, check};
@@ -173,25 +173,30 @@ impl Node {
         self.drain();
     }
 
-    /// Proposes a batch that was decided in `term`; its index.
-    pub fn propose(&mut self, term: u64, body: Bytes) -> Result<u64, NotProposed> {
+    /// Proposes facts that were decided in `term`; their index.
+    ///
+    /// # Panics
+    /// If there are none, or they begin before the first fact: peers would take that for garbage.
+    pub fn propose(&mut self, term: u64, facts: Facts) -> Result<u64, NotProposed> {
+        assert!(facts.count > 0 && facts.first > 0, "facts {} + {}", facts.first, facts.count);
         if self.raw.raft.state != StateRole::Leader {
             return Err(NotProposed::NotLeader);
         }
         if term != self.term() {
             return Err(NotProposed::Stale { decided: term, now: self.term() });
         }
-        if body.is_empty() || body.len() > BATCH_BYTES_MAX {
-            return Err(NotProposed::Size(body.len()));
+        let bytes = facts.body.len();
+        if bytes == 0 || bytes > BATCH_BYTES_MAX {
+            return Err(NotProposed::Size(bytes));
         }
         if self.is_transferring() {
             return Err(NotProposed::Transferring);
         }
-        if !self.has_room(body.len()) {
+        if !self.has_room(bytes) {
             return Err(NotProposed::Full);
         }
-        let (index, bytes) = (self.raw.raft.raft_log.last_index() + 1, body.len());
-        self.given = vec![Entry { index, term, payload: Payload::Batch(body) }];
+        let (index, node) = (self.raw.raft.raft_log.last_index() + 1, self.id());
+        self.given = vec![Entry { index, term, node, payload: Payload::Facts(facts) }];
         let data = storage::size_of_batch(bytes).to_vec();
         // A leader that is no member any more, and has yet to step down.
         self.raw.propose(Vec::new(), data).map_err(|_| NotProposed::NotLeader)?;
@@ -223,8 +228,8 @@ impl Node {
         }
         let next = self.members.toward(target)?;
         let change = conf_change(&self.members, &next);
-        let (index, term) = (raft.raft_log.last_index() + 1, self.term());
-        self.given = vec![Entry { index, term, payload: Payload::Members(next) }];
+        let (index, term, node) = (raft.raft_log.last_index() + 1, self.term(), raft.id);
+        self.given = vec![Entry { index, term, node, payload: Payload::Members(next) }];
         let proposed = self.raw.propose_conf_change(Vec::new(), change);
         proposed.map_err(|_| NotChanged::NotLeader)?;
         self.drain();

@@ -350,7 +350,7 @@ pub(super) fn as_raft(entry: &Entry) -> RaftEntry {
     (raft.index, raft.term) = (entry.index, entry.term);
     match &entry.payload {
         Payload::Blank => {}
-        Payload::Batch(body) => raft.data = size_of_batch(body.len()),
+        Payload::Facts(facts) => raft.data = size_of_batch(facts.body.len()),
         Payload::Members(_) => raft.set_entry_type(EntryType::EntryConfChangeV2),
     }
     raft

@@ -23,7 +23,7 @@ const _: () = assert!(CONFIRMATIONS_MAX > 2 * ELECTION_TICKS / HEARTBEAT_TICKS);
 /// Bytes of the batches in one append; the last may go beyond it.
 pub const APPEND_BYTES_MAX: usize = 1 << 20;
 const _: () = assert!(APPEND_BYTES_MAX <= WINDOW_BYTES_MAX);
-/// Entries in one append, 16 bytes of its head each.
+/// Entries in one append, 48 bytes of its head each.
 pub const APPEND_ENTRIES_MAX: usize = 512;
 /// Largest batch, bytes: the largest transaction, and as much again for what its facts add.
 pub const BATCH_BYTES_MAX: usize = 2 * super::TRANSACTION_BYTES_MAX;

@@ -1,16 +1,20 @@
 //! The rules of the driver (`src/cluster/node.rs`), each by what happens where it is broken.
 
 use super::world::{E, MS, Options, SECOND, World};
-use bytes::Bytes;
 use delayd::cluster::codec::{Head, Outgoing};
-use delayd::cluster::entry::{Base, Entry, Payload};
+use delayd::cluster::entry::{Base, Entry, Facts, Payload};
 use delayd::cluster::frame::Lane;
 use delayd::cluster::members::Members;
 use delayd::cluster::node::Node;
 use delayd::cluster::output::{NotProposed, Refused, Role};
 use delayd::cluster::start::{Start, WrongStart};
 use delayd::limits::{WINDOW_BATCHES_MAX, WINDOW_BYTES_MAX};
+use delayd::time::Micros;
 use rand::Rng;
+
+fn facts(body: Vec<u8>) -> Facts {
+    Facts { first: 7, now: Micros(1_000), count: 1, body: body.into() }
+}
 
 /// Cuts a machine off, both ways, or joins it again.
 fn set_cut(world: &mut World, at: usize, is_cut: bool) {
@@ -263,13 +267,15 @@ fn appends_leave_before_the_leader_has_synced_and_answers_after_the_follower_has
     world.run_until(world.now + 100 * MS);
     let node = world.machines[leader].node();
     let term = node.term();
-    let index = node.propose(term, Bytes::from_static(b"facts")).expect("a leader");
+    let facts = facts(b"facts".to_vec());
+    let index = node.propose(term, facts.clone()).expect("a leader");
     let out = node.take_output();
     let is_append = |frame: &&Outgoing| frame.lane == Lane::Data && !frame.bodies.is_empty();
     let append = out.messages.iter().find(is_append).cloned().expect("before any sync");
     assert_eq!((out.writes.len(), out.committed.len()), (1, 0));
     let write = &out.writes[0];
-    assert_eq!(write.entries[0].payload, Payload::Batch(Bytes::from_static(b"facts")));
+    assert_eq!(write.entries[0].payload, Payload::Facts(facts));
+    assert_eq!(write.entries[0].node, leader as u64 + 1);
 
     let follower = &mut world.machines[append.to as usize - 1];
     let head = Head::read(&append.head).expect("a node's");
@@ -301,7 +307,7 @@ fn what_is_in_flight_is_bounded() {
     world.run_until(world.now + 100 * MS);
     let node = world.machines[leader].node();
     let term = node.term();
-    let propose = |node: &mut Node, bytes| node.propose(term, Bytes::from(vec![1; bytes]));
+    let propose = |node: &mut Node, bytes| node.propose(term, facts(vec![1; bytes]));
     let taken = (0..20).take_while(|_| propose(node, 100).is_ok()).count();
     assert_eq!(taken, WINDOW_BATCHES_MAX);
     assert_eq!(propose(node, 100), Err(NotProposed::Full));
@@ -315,14 +321,13 @@ fn what_is_in_flight_is_bounded() {
     let node = world.machines[leader].node();
     assert!(propose(node, WINDOW_BYTES_MAX + 1).is_ok(), "a large one by itself");
     assert_eq!(propose(node, 1), Err(NotProposed::Full));
-    let body = Bytes::from_static(b"facts");
     let stale = NotProposed::Stale { decided: term - 1, now: term };
-    assert_eq!(node.propose(term - 1, body.clone()), Err(stale));
-    assert_eq!(node.propose(term, Bytes::new()), Err(NotProposed::Size(0)));
+    assert_eq!(node.propose(term - 1, facts(vec![1])), Err(stale));
+    assert_eq!(node.propose(term, facts(Vec::new())), Err(NotProposed::Size(0)));
     world.settle(leader);
     let follower = others(&world, leader)[0];
     let node = world.machines[follower].node();
-    assert_eq!(node.propose(term, body), Err(NotProposed::NotLeader));
+    assert_eq!(node.propose(term, facts(vec![1])), Err(NotProposed::NotLeader));
 }
 
 /// A node whose state is not loaded votes, so that another leads, and never does so itself.
@@ -409,7 +414,7 @@ fn messages_that_cannot_be_are_refused() {
 #[test]
 fn a_disk_that_contradicts_itself_is_refused() {
     let base = Base { index: 5, term: 2, members: Members::of([1, 2, 3]) };
-    let entry = |index, term| Entry { index, term, payload: Payload::Blank };
+    let entry = |index, term| Entry { index, term, node: 1, payload: Payload::Blank };
     let start = || Start {
         base: base.clone(),
         before: (3, 2),

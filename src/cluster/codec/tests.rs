@@ -27,13 +27,16 @@ fn message(kind: MessageType) -> Message {
 
 fn entries() -> Vec<Entry> {
     let members = Members { directory: Bytes::from_static(b"n1"), ..Members::of([1, 2, 3]) };
+    let facts = |first, count, body| {
+        Payload::Facts(Facts { first, now: Micros(1_000 + first), count, body })
+    };
     let payloads = [
         Payload::Blank,
-        Payload::Batch(Bytes::from_static(b"facts")),
+        facts(41, 2, Bytes::from_static(b"facts")),
         Payload::Members(members),
-        Payload::Batch(Bytes::from(vec![7; 300])),
+        facts(43, 9, Bytes::from(vec![7; 300])),
     ];
-    let entry = |(index, payload)| Entry { index, term: index.min(7), payload };
+    let entry = |(index, payload)| Entry { index, term: index.min(7), node: 1 << 63, payload };
     (5..).zip(payloads).map(entry).collect()
 }
 
@@ -118,7 +121,7 @@ fn numbers_out_of_range_are_refused_by_name() {
     assert_eq!(broken(0, &[0]), Err(HeadError::Kind(0)));
     assert_eq!(broken(0, &[11]), Err(HeadError::Kind(11)));
     assert_eq!(broken(1, &[REFUSED]), Err(HeadError::Reserved));
-    assert_eq!(broken(2, &[5]), Err(HeadError::Length { bytes: 128, entries: 5 }));
+    assert_eq!(broken(2, &[5]), Err(HeadError::Length { bytes: 256, entries: 5 }));
     assert_eq!(broken(4, &[1]), Err(HeadError::Reserved));
     assert_eq!(broken(8, &[0]), Err(HeadError::Nodes { from: 0, to: 2 }));
     assert_eq!(broken(8, &[2]), Err(HeadError::Nodes { from: 2, to: 2 }));
@@ -130,14 +133,27 @@ fn numbers_out_of_range_are_refused_by_name() {
     // Entries of terms 5, 6, 7, 7 after one of term 4.
     assert_eq!(broken(64, &[3]), Err(HeadError::Range("the term of an entry")));
     assert_eq!(broken(64, &[7]), Err(HeadError::Range("the term of an entry")));
-    assert_eq!(broken(64 + 12, &[3]), Err(HeadError::Reserved));
-    assert_eq!(broken(64 + 8, &[1]), Err(HeadError::Size(1)), "a blank with a body");
+    let [blank, facts, members, more] = [64, 112, 160, 208];
+    assert_eq!(broken(blank + 40, &[3]), Err(HeadError::Reserved));
+    assert_eq!(broken(blank + 47, &[1]), Err(HeadError::Reserved));
+    assert_eq!(broken(blank + 36, &[1]), Err(HeadError::Size(1)), "a blank with a body");
+    for (at, what) in [(16, "a first fact"), (24, "a time"), (32, "a count")] {
+        assert_eq!(broken(blank + at, &[1]), Err(HeadError::Reserved), "a blank with {what}");
+        assert_eq!(broken(members + at, &[1]), Err(HeadError::Reserved), "members with {what}");
+    }
+    let none = [0; 8];
+    assert_eq!(broken(members + 8, &none), Err(HeadError::Range("the node of an entry")));
+    let sequence = Err(HeadError::Range("the sequence or number of facts"));
+    assert_eq!(broken(facts + 16, &none), sequence);
+    assert_eq!(broken(facts + 16, &big), sequence);
+    assert_eq!(broken(facts + 32, &none[..4]), sequence);
+    assert_eq!(broken(facts + 24, &big), Err(HeadError::Range("the time of facts")));
     let most = (BATCH_BYTES_MAX as u32 + 1).to_le_bytes();
-    assert_eq!(broken(80 + 8, &most), Err(HeadError::Size(BATCH_BYTES_MAX + 1)));
+    assert_eq!(broken(facts + 36, &most), Err(HeadError::Size(BATCH_BYTES_MAX + 1)));
     let two = |bytes: u32| {
         let mut head = frames()[0].head.clone();
-        head[88..92].copy_from_slice(&bytes.to_le_bytes());
-        head[120..124].copy_from_slice(&bytes.to_le_bytes());
+        head[facts + 36..facts + 40].copy_from_slice(&bytes.to_le_bytes());
+        head[more + 36..more + 40].copy_from_slice(&bytes.to_le_bytes());
         Head::read(&head).map(|_| ())
     };
     let is_too_much = matches!(two(BATCH_BYTES_MAX as u32), Err(HeadError::Size(_)));
@@ -163,7 +179,7 @@ fn garbage_is_refused_and_takes_no_memory() {
             }
             match chance.below(6) {
                 0 => head.truncate(chance.below(head.len() as u64 + 1) as usize),
-                1 => head.extend(std::iter::repeat_n(0, 16 * chance.below(4) as usize)),
+                1 => head.extend(std::iter::repeat_n(0, 16 * chance.below(6) as usize)),
                 2 => drop(bodies.pop()),
                 3 => bodies.push(Bytes::from_static(b"more")),
                 _ => {}
@@ -174,7 +190,7 @@ fn garbage_is_refused_and_takes_no_memory() {
                 bad += 1;
                 continue;
             };
-            assert!(head.entries.capacity() * 16 <= length, "seed {seed}");
+            assert!(head.entries.capacity() * 48 <= length, "seed {seed}");
             for (body, size) in bodies.iter_mut().zip(head.bodies()) {
                 if size <= 4096 && chance.below(2) == 0 {
                     *body = (0..size).map(|_| chance.next() as u8).collect();

@@ -87,7 +87,7 @@ impl Node {
             _ => Payload::Blank,
         };
         assert!(entry.data.is_empty(), "entry {index} has a batch that nobody gave");
-        Entry { index, term, payload }
+        Entry { index, term, node: self.id(), payload }
     }
 
     fn send(&mut self, message: &Message) {
