@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -13,9 +14,17 @@ pub struct Answer {
     pub body: String,
 }
 
-/// A port that nobody has just now.
+/// A port that nobody has, below those that the system gives to connections: one of these could be taken by a
+/// client of another test before a server listens there. Each process begins elsewhere.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(97);
+    let ports = (0..12_000).map(|_| {
+        let next = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        20_000 + (next % 12_000) as u16
+    });
+    let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.next().expect("one of 12,000 ports is free")
 }
 
 pub fn connect(port: u16) -> TcpStream {
