@@ -1,10 +1,12 @@
 //! What a node says of itself to another one, before either believes it.
 //!
 //! ```text
-//! text name | u64 id | u8 holds, and of a member u128 id of the cluster | text version | u32 level | text list
+//! text name | u64 id | u8 holds, and of a member u128 id of the cluster | text version | u32 level | text list |
+//! its addresses as super::directory has them, from the byte that says which there are
 //! ```
 
-use super::names::{Listed, Name};
+use super::directory::{self, put_addresses, read_addresses};
+use super::names::{Address, Listed, Name};
 use super::wire::{Reader, put_text};
 use crate::limits::{NODE_LIST_BYTES_MAX, NODE_NAME_BYTES_MAX, VERSION_BYTES_MAX};
 use std::fmt;
@@ -44,6 +46,23 @@ pub struct Claims {
     pub level: u32,
     /// `cluster-nodes` as [`list_text`] writes it.
     pub list: String,
+    /// Where peers reach it,
+    pub peer: Address,
+    /// where clients do,
+    pub client: Address,
+    /// where they do with TLS,
+    pub tls: Option<Address>,
+    /// and where it answers as a Sentinel.
+    pub sentinel: Option<Address>,
+}
+
+impl ClusterId {
+    /// By which each message is known to be of this cluster: never 0. Two clusters have the same one by chance once in
+    /// four thousand million; who has the wrong secret is refused before.
+    pub fn tag(self) -> u32 {
+        let half = (self.0 >> 64) as u64 ^ self.0 as u64;
+        ((half >> 32) as u32 ^ half as u32).max(1)
+    }
 }
 
 /// The nodes of a list in one form: in the order of their names, with commas.
@@ -62,6 +81,12 @@ impl Claims {
         }
     }
 
+    /// What the directory says of such a member.
+    pub fn entry(&self) -> directory::Node {
+        let Claims { name, peer, client, tls, sentinel, .. } = self.clone();
+        directory::Node { name, peer, client, tls, sentinel }
+    }
+
     /// Appends its bytes.
     pub(super) fn encode(&self, into: &mut Vec<u8>) {
         put_text(into, self.name.as_str());
@@ -77,6 +102,7 @@ impl Claims {
         put_text(into, &self.version);
         into.extend_from_slice(&self.level.to_le_bytes());
         put_text(into, &self.list);
+        put_addresses(into, &self.entry());
     }
 
     /// Reads them; nothing if they are none.
@@ -94,7 +120,9 @@ impl Claims {
         let version = read.text(VERSION_BYTES_MAX).filter(shown)?.to_owned();
         let level = u32::from_le_bytes(read.array()?);
         let list = read.text(NODE_LIST_BYTES_MAX).filter(shown)?.to_owned();
-        Some(Claims { name, node, holds, version, level, list })
+        let entry = read_addresses(read, name)?;
+        let directory::Node { name, peer, client, tls, sentinel } = entry;
+        Some(Claims { name, node, holds, version, level, list, peer, client, tls, sentinel })
     }
 }
 

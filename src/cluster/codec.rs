@@ -4,7 +4,7 @@
 //! nothing else; the bodies follow it raw, as they stand in the log. All numbers are little-endian.
 //!
 //! ```text
-//!  0 u8 kind        1 u8 flags          2 u16 entries      4 u32 zero
+//!  0 u8 kind        1 u8 flags          2 u16 entries      4 u32 tag
 //!  8 u64 from      16 u64 to           24 u64 term
 //! 32 u64 index     40 u64 term of it   48 u64 commit       56 u64 extra
 //! 64 for each entry:
@@ -13,11 +13,13 @@
 //! 40 u8 kind       41 seven zeros
 //! ```
 //!
-//! *first*, *now* and *count* are those of the facts; of another entry, zero.
+//! *tag* is that of the cluster ([`super::claims::ClusterId::tag`]): a connection may be older than the cluster of the node
+//! at its other end. *first*, *now* and *count* are those of the facts; of another entry, zero.
 //! *extra* is what the kind needs: of an append that is refused where the logs may agree, of votes the term
 //! of the commit, of heartbeats what is to come back with the answer. Everything in a head is checked against the
 //! bounds before Raft sees it: it trusts what it is given, and panics.
 
+use super::directory::{Directory, WrongDirectory};
 use super::entry::{Base, Entry, Facts, Payload};
 use super::frame::Lane;
 use super::members::{Members, WrongMembers};
@@ -43,6 +45,11 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
+    /// Puts the cluster's tag into its head.
+    pub(super) fn set_tag(&mut self, tag: u32) {
+        self.head[4..8].copy_from_slice(&tag.to_le_bytes());
+    }
+
     /// What it has in all.
     pub fn bytes(&self) -> usize {
         self.head.len() + self.bodies.iter().map(Bytes::len).sum::<usize>()
@@ -100,6 +107,9 @@ pub enum HeadError {
     /// Members that are none.
     #[error(transparent)]
     Members(#[from] WrongMembers),
+    /// Names and addresses that are none.
+    #[error(transparent)]
+    Directory(#[from] WrongDirectory),
 }
 
 /// A head that was read and checked; what it says is for [`super::node::Node::receive`].
@@ -107,6 +117,7 @@ pub enum HeadError {
 pub struct Head {
     kind: Kind,
     flags: u8,
+    tag: u32,
     from: u64,
     to: u64,
     term: u64,
@@ -195,7 +206,8 @@ impl Head {
         let kind = kind.ok_or(HeadError::Kind(number))?;
         let flags = bytes.get_u8();
         let count = usize::from(bytes.get_u16_le());
-        if bytes.get_u32_le() != 0 || flags & !kind.flags() != 0 {
+        let tag = bytes.get_u32_le();
+        if flags & !kind.flags() != 0 {
             return Err(HeadError::Reserved);
         }
         if count > ENTRIES_MAX || length != HEAD_BYTES + ENTRY_BYTES * count {
@@ -204,6 +216,7 @@ impl Head {
         let mut head = Head {
             kind,
             flags,
+            tag,
             from: bytes.get_u64_le(),
             to: bytes.get_u64_le(),
             term: bytes.get_u64_le(),
@@ -223,6 +236,25 @@ impl Head {
     /// Who says so. Whoever read the message knows whose connection it came over, and compares.
     pub fn from(&self) -> u64 {
         self.from
+    }
+
+    /// The cluster it is from, by its tag.
+    pub(super) fn tag(&self) -> u32 {
+        self.tag
+    }
+
+    /// Whether it comes with a base.
+    pub(super) fn is_base(&self) -> bool {
+        self.kind == Kind::Base
+    }
+
+    /// The names and addresses in its entries.
+    pub(super) fn directories(&self, bodies: &[Bytes]) -> Result<Vec<Directory>, HeadError> {
+        let with_body = self.entries.iter().filter(|entry| entry.kind != EntryKind::Blank);
+        let members = with_body.zip(bodies).filter(|(entry, _)| entry.kind == EntryKind::Members);
+        let directory =
+            |(_, body): (_, &Bytes)| Ok(Directory::decode(&Members::decode(body)?.directory)?);
+        members.map(directory).collect()
     }
 
     /// The sizes of the bodies that follow, in order. Together they are at most [`APPEND_BYTES_MAX`] and one
@@ -387,6 +419,7 @@ pub(super) fn frame(message: &Message, entries: &[Entry]) -> Option<Outgoing> {
     let mut head = Head {
         kind: *kind,
         flags: if message.reject { REFUSED } else { 0 } & kind.flags(),
+        tag: 0,
         from: message.from,
         to: message.to,
         term: message.term,
@@ -437,7 +470,7 @@ impl Head {
         bytes.put_u8(self.kind as u8);
         bytes.put_u8(self.flags);
         bytes.put_u16_le(self.entries.len() as u16);
-        bytes.put_u32_le(0);
+        bytes.put_u32_le(self.tag);
         for number in
             [self.from, self.to, self.term, self.index, self.index_term, self.commit, self.extra]
         {

@@ -4,7 +4,7 @@
 //! are little-endian:
 //!
 //! ```text
-//! u8 form of the record, 1 | u128 id of the cluster | u64 key of the id hashes | u16 partitions | u8 nodes
+//! u8 form of the record, 1 | u128 id of the cluster | u64 key of the id hashes | u16 partitions | u8 1: formed | u8 nodes
 //! of each node, in the order of the ids:
 //! u64 id | text name | u8 1: tls, 2: sentinel | addresses: peer, client, tls, sentinel, each text host, u16 port
 //! text: u16 bytes, then these
@@ -48,12 +48,14 @@ pub struct Directory {
     pub hash_seed: u64,
     /// Fixed when the cluster was founded; from 1 on.
     pub partitions: u16,
+    /// Whether all nodes that were listed have been voters together: before that nothing is acknowledged.
+    pub is_formed: bool,
     /// By id, from 1 on.
     pub nodes: BTreeMap<u64, Node>,
 }
 
 /// Why there is no such directory.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[allow(missing_docs, reason = "the texts say it")]
 pub enum WrongDirectory {
     #[error("a cluster has at most {NODES_MAX} nodes, those that leave it included; these are {0}")]
@@ -75,7 +77,8 @@ impl Directory {
         id: u64,
         node: Node,
     ) -> Directory {
-        Directory { cluster, hash_seed, partitions, nodes: BTreeMap::from([(id, node)]) }
+        let nodes = BTreeMap::from([(id, node)]);
+        Directory { cluster, hash_seed, partitions, is_formed: false, nodes }
     }
 
     /// After a change: `members` are all that are left, or begin to be, and `changed` those of them that are new or
@@ -126,6 +129,7 @@ impl Directory {
         bytes.extend_from_slice(&self.cluster.to_le_bytes());
         bytes.extend_from_slice(&self.hash_seed.to_le_bytes());
         bytes.extend_from_slice(&self.partitions.to_le_bytes());
+        bytes.push(u8::from(self.is_formed));
         bytes.push(self.nodes.len() as u8);
         for (id, node) in &self.nodes {
             bytes.extend_from_slice(&id.to_le_bytes());
@@ -150,13 +154,21 @@ impl fmt::Debug for Directory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Directory");
         shown.field("cluster", &self.cluster).field("partitions", &self.partitions);
-        shown.field("nodes", &self.nodes).finish_non_exhaustive()
+        shown
+            .field("is_formed", &self.is_formed)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
     }
 }
 
 fn put_node(bytes: &mut Vec<u8>, node: &Node) {
-    let Node { name, peer, client, tls, sentinel } = node;
-    put_text(bytes, name.as_str());
+    put_text(bytes, node.name.as_str());
+    put_addresses(bytes, node);
+}
+
+/// Appends what [`read_addresses`] reads.
+pub(super) fn put_addresses(bytes: &mut Vec<u8>, node: &Node) {
+    let Node { peer, client, tls, sentinel, .. } = node;
     let (with_tls, with_sentinel) = (u8::from(tls.is_some()), u8::from(sentinel.is_some()));
     bytes.push((with_tls * TLS) | (with_sentinel * SENTINEL));
     for address in [Some(peer), Some(client), tls.as_ref(), sentinel.as_ref()].into_iter().flatten()
@@ -171,6 +183,7 @@ fn read_directory(read: &mut Reader<'_>) -> Option<Directory> {
         return None;
     }
     let (cluster, hash_seed, partitions) = (read.u128()?, read.u64()?, read.u16()?);
+    let is_formed = read.u8().filter(|flag| *flag <= 1)? == 1;
     let count = usize::from(read.u8()?);
     let mut nodes = BTreeMap::new();
     for _ in 0..count {
@@ -181,11 +194,16 @@ fn read_directory(read: &mut Reader<'_>) -> Option<Directory> {
         }
         nodes.insert(id, read_node(read)?);
     }
-    Some(Directory { cluster, hash_seed, partitions, nodes })
+    Some(Directory { cluster, hash_seed, partitions, is_formed, nodes })
 }
 
 fn read_node(read: &mut Reader<'_>) -> Option<Node> {
     let name = Name::new(read.text(NODE_NAME_BYTES_MAX)?).ok()?;
+    read_addresses(read, name)
+}
+
+/// The addresses of a node that is known by name.
+pub(super) fn read_addresses(read: &mut Reader<'_>, name: Name) -> Option<Node> {
     let flags = read.u8().filter(|flags| *flags <= (TLS | SENTINEL))?;
     let mut address = || Address::new(read.text(HOST_BYTES_MAX)?, read.u16()?).ok();
     let (peer, client) = (address()?, address()?);

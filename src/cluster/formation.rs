@@ -7,6 +7,7 @@
 //! that is away may be a member of a cluster.
 
 use super::claims::{Claims, ClusterId, Holds, NodeId};
+use super::directory::WrongDirectory;
 use super::names::{Address, Listed, Name};
 use thiserror::Error;
 
@@ -89,6 +90,24 @@ pub enum Conflict {
         "cluster-nodes of {one} is {list}, that of {other} is {other_list}; they have to be equal"
     )]
     Lists { one: Name, list: String, other: Name, other_list: String },
+    #[error("{other} is not in the cluster-nodes of {own}: {list}")]
+    NotListed { own: Name, other: Name, list: String },
+    #[error("two nodes are called {name}: {one} and {other}; cluster-node has to differ")]
+    SameName { name: Name, one: NodeId, other: NodeId },
+    #[error(
+        "{name} is a member of cluster {cluster} with the id {member}, and the node that answers to this name has {is}: \
+         its folder is another one. Start it with the folder that it had"
+    )]
+    OtherFolder { name: Name, cluster: ClusterId, member: NodeId, is: NodeId },
+    #[error(
+        "{name} says that it is a member of cluster {cluster}, which does not know it: its folder is that of a node \
+         which has left, or a copy. Empty it"
+    )]
+    Unknown { name: Name, cluster: ClusterId },
+    #[error("{own} is a member of cluster {cluster}, {other} of cluster {other_cluster}")]
+    OtherCluster { own: Name, cluster: ClusterId, other: Name, other_cluster: ClusterId },
+    #[error("{name} cannot be taken in: {wrong}")]
+    NoRoom { name: Name, wrong: WrongDirectory },
 }
 
 /// Decides for the node that says `own` of itself; `others` are all that `cluster-nodes` lists beside it.

@@ -128,7 +128,7 @@ pub struct Handshake {
 enum State {
     Calling { called: Called, lane: Lane, hello: Vec<u8> },
     AtDoor,
-    Proving { peer: Peer, hello: Vec<u8>, welcome: Vec<u8> },
+    Proving { peer: Box<Peer>, hello: Vec<u8>, welcome: Vec<u8> },
     Ended,
 }
 
@@ -235,7 +235,7 @@ impl Handshake {
                 if code.verify_slice(head).is_err() {
                     return Err(self.wrong_secret(&peer.claims));
                 }
-                let peer = peer.clone();
+                let peer = Peer::clone(peer);
                 self.state = State::Ended;
                 Ok(Some(peer))
             }
@@ -262,7 +262,7 @@ impl Handshake {
         let code = self.secret.code("door", hello, &welcome).finalize().into_bytes();
         out.extend_from_slice(PREFACE);
         put_frame(out, Kind::Welcome, &[&welcome[..], &code[..]].concat());
-        let peer = Peer { claims, lane, protocol };
+        let peer = Box::new(Peer { claims, lane, protocol });
         self.state = State::Proving { peer, hello: hello.to_vec(), welcome };
         Ok(())
     }

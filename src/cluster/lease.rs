@@ -9,8 +9,8 @@
 //! votes until 1,290 ms at the least (Raft counts E in 30 ticks, and one of them may end at once). So clocks may
 //! run at speeds of 1 to 1.28.
 //!
-//! Two things would break that, and have a rule each. A node that has just started forgot whom it heard:
-//! [`Abstention`]. And a leader that hands over has its successor elected at once: it ends the lease before, and it
+//! Two things would break that, and have a rule each. A node that has just started forgot whom it heard: it votes E
+//! later ([`super::node`]). And a leader that hands over has its successor elected at once: it ends the lease before, and it
 //! does not come back in that epoch. What told the successor to campaign may be on its way for longer than any time
 //! that could be waited for.
 
@@ -69,27 +69,14 @@ impl Lease {
         Some(Micros(heard.0.saturating_add(self.lasts_us)))
     }
 
+    /// The newest question that a majority has confirmed in this epoch.
+    pub fn heard(&self) -> Option<Micros> {
+        self.heard
+    }
+
     /// Whether this node still led after `began`: what was read then by a turn may be told, lease or not.
     pub fn is_confirmed_since(&self, began: Micros) -> bool {
         self.heard.is_some_and(|heard| heard >= began)
-    }
-}
-
-/// No vote for an election timeout after a start.
-#[derive(Clone, Copy, Debug)]
-pub struct Abstention {
-    until: Micros,
-}
-
-impl Abstention {
-    /// From the start of the process on; `election_us` is E.
-    pub fn new(started: Micros, election_us: u64) -> Abstention {
-        Abstention { until: Micros(started.0.saturating_add(election_us)) }
-    }
-
-    /// Whether this node gives no votes yet, whoever asks.
-    pub fn lasts(&self, now: Micros) -> bool {
-        now < self.until
     }
 }
 
@@ -130,11 +117,5 @@ mod tests {
         lease.begin(Micros(2_000_000));
         lease.confirm(Micros(2_000_000));
         assert!(lease.runs(Micros(2_000_001)));
-    }
-
-    #[test]
-    fn nobody_votes_for_a_timeout_after_a_start() {
-        let abstention = Abstention::new(Micros(5), E);
-        assert!(abstention.lasts(Micros(E + 4)) && !abstention.lasts(Micros(E + 5)));
     }
 }

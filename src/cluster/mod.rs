@@ -15,6 +15,7 @@
 //!  ticks ─────────────────────────┤      messages   to peers, each on its lane
 //!  batches ───────────────────────┘      committed  to `member`, in order, once durable here too
 //!                         storage: what Raft reads of the log
+//!  driver    all of that as one node: what the server hosts
 //! ```
 //!
 //! Raft itself is the crate `raft`; `node`, `storage` and `codec` alone name it (`tests/source.rs`). What it needs of
@@ -23,6 +24,7 @@
 pub mod claims;
 pub mod codec;
 pub mod directory;
+pub mod driver;
 pub mod entry;
 pub mod formation;
 pub mod frame;

@@ -250,6 +250,15 @@ impl Node {
         is_possible
     }
 
+    /// Ceases to lead, for nobody in particular.
+    pub fn step_down(&mut self) {
+        if self.raw.raft.state == StateRole::Leader {
+            let term = self.term();
+            self.raw.raft.become_follower(term, raft::INVALID_ID);
+            self.drain();
+        }
+    }
+
     /// Asks a majority whether this node still leads. `asked` is the time of asking, and grows; it comes back in
     /// [`Output::confirmed`]. Nothing comes back if this node does not lead, or has not committed
     /// anything in its term.

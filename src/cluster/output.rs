@@ -107,6 +107,18 @@ pub enum Refused {
         /// Who should hear it.
         to: u64,
     },
+    /// Of another cluster, or of none: this node is one of two clusters' lists.
+    #[error("node {peer} sent a message of another cluster")]
+    OtherCluster {
+        /// Who said so.
+        peer: u64,
+    },
+    /// A base, which no node sends as long as logs are whole.
+    #[error("node {peer} sent a base")]
+    Base {
+        /// Who said so.
+        peer: u64,
+    },
     /// It rests on entries that this node does not have, and should: one of the two has forgotten something.
     #[error("node {peer} counts on entry {index}, and the last one here is {last}")]
     Ahead {

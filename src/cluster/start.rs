@@ -1,5 +1,6 @@
 //! What a node begins with.
 
+use super::directory::WrongDirectory;
 use super::entry::{Base, Entry, Vote};
 use super::members::Members;
 use crate::limits::LOG_CACHE_BYTES;
@@ -14,7 +15,8 @@ pub struct Start {
     pub vote: Vote,
     /// The newest index known committed.
     pub commit: u64,
-    /// The newest base: its index 0 if this node is empty, and waits to be sent one.
+    /// The newest base: its index 0 if there is none. A node that is empty waits to be sent one, or the log from its
+    /// first entry on.
     pub base: Base,
     /// Index and term of what came just before the first entry that the log has: the base's, or older ones where the
     /// log was kept for nodes that are behind.
@@ -73,9 +75,12 @@ pub enum WrongStart {
         /// The last one there is.
         last: u64,
     },
-    /// A base without members, or members without a base.
+    /// A base without members, or members where there is nothing that tells them.
     #[error("the base of index {0} and its members contradict each other")]
     Members(u64),
+    /// Names and addresses that are none.
+    #[error(transparent)]
+    Directory(#[from] WrongDirectory),
 }
 
 impl Start {
@@ -93,7 +98,8 @@ pub(super) fn check(start: &Start) -> Result<(), WrongStart> {
     }
     let is_right = if base.index == 0 {
         let none = Members::default();
-        (base.term, &base.members, &start.members) == (0, &none, &none)
+        let are_known = start.applied > 0 && start.members.check().is_ok();
+        (base.term, &base.members) == (0, &none) && (are_known || start.members == none)
     } else {
         base.term > 0 && base.members.check().is_ok() && start.members.check().is_ok()
     };

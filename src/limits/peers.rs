@@ -25,7 +25,7 @@ pub const VERSION_BYTES_MAX: usize = 64;
 pub const REFUSAL_BYTES_MAX: usize = 2 * NODE_LIST_BYTES_MAX + 512;
 /// A frame of the handshake, bytes: what a node tells of itself, or why the other one is refused.
 pub const HANDSHAKE_FRAME_BYTES_MAX: usize = 8 << 10;
-const _: () = assert!(NODE_LIST_BYTES_MAX + 512 <= HANDSHAKE_FRAME_BYTES_MAX);
+const _: () = assert!(NODE_LIST_BYTES_MAX + NODE_BYTES_MAX + 512 <= HANDSHAKE_FRAME_BYTES_MAX);
 const _: () = assert!(REFUSAL_BYTES_MAX <= HANDSHAKE_FRAME_BYTES_MAX);
 /// What a peer can send before it is accepted, bytes: no more than a request line of a client.
 pub const HANDSHAKE_BYTES_MAX: usize = 64 << 10;

@@ -41,7 +41,10 @@ fn claims(at: usize, state: State) -> Option<Claims> {
     let count = if state == State::OtherList { 2 } else { 3 };
     let list = list_text(&(0..count).map(listed).collect::<Vec<_>>());
     let node = NodeId(at as u64 + 11);
-    Some(Claims { name: name(at), node, holds, version: "0.1.0".to_owned(), level: 1, list })
+    let (name, version) = (name(at), "0.1.0".to_owned());
+    let (peer, client) = (listed(at).peer, listed(at).peer);
+    let (tls, sentinel) = (None, None);
+    Some(Claims { name, node, holds, version, level: 1, list, peer, client, tls, sentinel })
 }
 
 /// What node `at` decides if it hears those whose bit is set.

@@ -4,7 +4,7 @@ use crate::seeds::{Seen, for_each_seed};
 use delayd::cluster::claims::{Claims, ClusterId, Holds, NodeId};
 use delayd::cluster::frame::{Inbox, Kind, Lane, PREFACE, encode};
 use delayd::cluster::hello::{Called, Handshake, Peer, Refusal, Secret};
-use delayd::cluster::names::Name;
+use delayd::cluster::names::{Address, Name};
 use delayd::limits::{HANDSHAKE_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX};
 use hmac::{Hmac, KeyInit, Mac};
 use rand::rngs::SmallRng;
@@ -23,6 +23,10 @@ fn claims(text: &str, id: u64) -> Claims {
         version: "0.1.0".to_owned(),
         level: 3,
         list: "n1=127.0.0.1:19248,n2=127.0.0.1:19249".to_owned(),
+        peer: Address::new("127.0.0.1", 19_248).unwrap(),
+        client: Address::new("127.0.0.1", 9_248).unwrap(),
+        tls: id.is_multiple_of(2).then(|| Address::new("::1", 9_443).unwrap()),
+        sentinel: None,
     }
 }
 
@@ -310,6 +314,8 @@ fn welcome(hello: &[u8], name: &str, id: u64, cluster: Option<u128>) -> Vec<u8> 
         Some(cluster) => welcome.extend([&[2][..], &cluster.to_le_bytes()].concat()),
     }
     welcome.extend([text("0.1.0"), 3u32.to_le_bytes().to_vec(), text("")].concat());
+    let address = |port: u16| [text("h"), port.to_le_bytes().to_vec()].concat();
+    welcome.extend([vec![0], address(19_249), address(9_249)].concat());
     let mut code = Hmac::<Sha256>::new_from_slice(b"secret").unwrap();
     for part in [b"door", hello, &welcome] {
         code.update(&(part.len() as u64).to_le_bytes());

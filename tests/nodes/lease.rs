@@ -2,7 +2,7 @@
 //! lost, pauses, restarts and hand-overs: no two hold the lease at once.
 
 use crate::seeds::{Seen, for_each_seed};
-use delayd::cluster::lease::{Abstention, Lease};
+use delayd::cluster::lease::Lease;
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -46,7 +46,8 @@ struct Node {
     votes: BTreeSet<usize>,
     heard: BTreeMap<u64, BTreeSet<usize>>,
     lease: Lease,
-    abstention: Abstention,
+    /// No vote before that, of its clock.
+    votes_from: Micros,
     /// It stands still until then.
     asleep_until: u64,
     /// What comes over this link is lost, from each node.
@@ -97,7 +98,7 @@ impl World {
                 votes: BTreeSet::new(),
                 heard: BTreeMap::new(),
                 lease: Lease::new(ELECTION_US),
-                abstention: Abstention::new(Micros(offset), 0),
+                votes_from: Micros(offset),
                 asleep_until: 0,
                 cut: vec![false; count],
             }
@@ -223,7 +224,7 @@ impl World {
             let node = &self.nodes[to];
             let has_leader = node.leads || node.knows_leader && node.elapsed < TICKS;
             // Raft's own rule, then that of a node that has just started.
-            if has_leader && !forced || node.abstention.lasts(now) {
+            if has_leader && !forced || now < node.votes_from {
                 return;
             }
         }
@@ -323,7 +324,7 @@ impl World {
         node.votes.clear();
         node.heard.clear();
         node.lease = Lease::new(ELECTION_US);
-        node.abstention = Abstention::new(now, ELECTION_US);
+        node.votes_from = Micros(now.0 + ELECTION_US);
         self.tick_later(at);
         self.seen.note("restarted");
     }

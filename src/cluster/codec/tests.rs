@@ -122,7 +122,7 @@ fn numbers_out_of_range_are_refused_by_name() {
     assert_eq!(broken(0, &[11]), Err(HeadError::Kind(11)));
     assert_eq!(broken(1, &[REFUSED]), Err(HeadError::Reserved));
     assert_eq!(broken(2, &[5]), Err(HeadError::Length { bytes: 256, entries: 5 }));
-    assert_eq!(broken(4, &[1]), Err(HeadError::Reserved));
+    assert_eq!(broken(4, &[1]).map(|head| head.tag()), Ok(1));
     assert_eq!(broken(8, &[0]), Err(HeadError::Nodes { from: 0, to: 2 }));
     assert_eq!(broken(8, &[2]), Err(HeadError::Nodes { from: 2, to: 2 }));
     assert_eq!(broken(24, &[0]), Err(HeadError::Range("the term")));

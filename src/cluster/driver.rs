@@ -1,0 +1,501 @@
+//! A node as its host drives it: Raft, what becomes of proposals, the lease, and how a cluster comes to be.
+//!
+//! Pure, as all of [`crate::cluster`]. The host has one loop:
+//!
+//! ```text
+//!  what arrived, became durable, was asked for, and the time   ──> one call each
+//!  take_output: writes ──> the log, in order; nothing of the rest waits for them
+//!               messages ──> peers, each in order on its lane
+//!               fetches ──> the log;  told ──> the turn, in order
+//! ```
+//!
+//! Instants are those of one clock of this machine that goes on while it sleeps, and never back.
+//!
+//! A cluster is founded by one node alone, that with the first name, when every listed one has been met and is empty
+//! ([`super::formation`]). Its first entry is the one of index 1 and term 1: the founder is the only voter. Nobody
+//! else can have it, since the logs of the others are empty; they get it as all else. Then the leader takes in
+//! whom it has met, one change at a time, as a learner, and as a voter when it has what the leader has. Until all that are
+//! listed have been voters together the cluster is *forming*, and nobody may acknowledge anything; from then on a node
+//! that is missing does not matter. Term 1 has no other entry: what has entry 1 knows that it is committed.
+
+mod joining;
+mod roles;
+mod status;
+mod ticks;
+
+pub use status::{PeerStatus, Status};
+
+use super::claims::{Claims, ClusterId, Holds, NodeId, list_text};
+use super::codec::{Head, Outgoing};
+use super::directory::{self, Directory};
+use super::entry::{Base, Entry, Facts, Payload, Write};
+use super::formation::Conflict;
+use super::frame::Lane;
+use super::lease::Lease;
+use super::member::{Batch, Proposals};
+use super::names::{Address, Listed, Name};
+use super::node::Node;
+use super::output::{Fetch, Output, Refused, Role};
+use super::start::{Start, WrongStart};
+use crate::limits::HEARTBEAT_TICKS;
+use crate::time::Micros;
+use bytes::Bytes;
+use joining::Joining;
+use roles::Roles;
+use std::collections::VecDeque;
+use ticks::Ticks;
+
+/// What this node is, and what it has drawn.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Its id, drawn when its folder was first used; never 0.
+    pub node: u64,
+    /// Its name and addresses.
+    pub own: directory::Node,
+    /// `cluster-nodes`, this node among them.
+    pub nodes: Vec<Listed>,
+    /// The version of delayd, for people.
+    pub version: String,
+    /// The highest format of facts, images and frames that it reads.
+    pub level: u32,
+    /// E, µs.
+    pub election_us: u64,
+    /// The id of the cluster if this node should found it; drawn at each start, never 0.
+    pub cluster: u128,
+    /// What the hash of job ids begins with if this node should found the cluster; drawn at each start.
+    pub hash_seed: u64,
+}
+
+/// Facts that the turn has decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposed {
+    /// In which they were decided.
+    pub epoch: u64,
+    /// The sequence of the first.
+    pub first: u64,
+    /// How many there are, at least 1.
+    pub count: u32,
+    /// The time of the first turn.
+    pub now: Micros,
+    /// The facts, encoded; never empty, and at most [`BATCH_BYTES_MAX`](crate::limits::BATCH_BYTES_MAX).
+    pub body: Bytes,
+}
+
+/// What the turn is told, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Raft has this node as its leader in the epoch. It decides once the first entry of the epoch is delivered.
+    Elected {
+        /// The term.
+        epoch: u64,
+    },
+    /// It does not lead; another does, or nobody that is known.
+    Followed {
+        /// Who.
+        leader: Option<u64>,
+    },
+    /// The next entry: committed, and durable here.
+    Delivered(Entry),
+    /// This batch never reaches a log, nor does what was decided after it in its epoch.
+    Refused {
+        /// Of the batch.
+        epoch: u64,
+        /// Its first fact.
+        first: u64,
+        /// How many it has.
+        count: u32,
+    },
+}
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub struct DriverOutput {
+    /// To the log, in order; [`Driver::persisted`] is told when they are durable.
+    pub writes: Vec<Write>,
+    /// To peers, in order for each of them and lane.
+    pub messages: Vec<Outgoing>,
+    /// To be read from the log, for [`Driver::fetched`].
+    pub fetches: Vec<Fetch>,
+    /// To the turn, in order.
+    pub told: Vec<Told>,
+}
+
+/// See the module.
+pub struct Driver {
+    identity: Identity,
+    node: Node,
+    /// What a node that founds begins with, until it is durable.
+    founding: Option<Start>,
+    start: Start,
+    /// Names and addresses as of what was delivered last.
+    directory: Option<Directory>,
+    /// The cluster that the log is of.
+    cluster: Option<ClusterId>,
+    /// By which its messages are known; before there is a log, that of the first one.
+    tag: Option<u32>,
+    joining: Joining,
+    may_lead: bool,
+
+    proposals: Proposals,
+    /// Proposed and not with Raft yet: for want of room, or while leadership is handed over.
+    waiting: VecDeque<Proposed>,
+
+    roles: Roles,
+    lease: Lease,
+    /// The newest question to the majority.
+    asked: Option<Micros>,
+    ticks: Ticks,
+    now: Micros,
+    out: DriverOutput,
+}
+
+impl Driver {
+    /// A node as it was left, of which `identity` was found beside it or drawn.
+    ///
+    /// # Errors
+    /// What was found contradicts itself.
+    pub fn new(mut start: Start, identity: Identity, now: Micros) -> Result<Driver, WrongStart> {
+        let logged = start.entries.iter().find_map(|entry| members_of(&entry.payload));
+        let known = [Some(&start.members), logged].into_iter().flatten();
+        let known = known.map(|members| &members.directory).find(|bytes| !bytes.is_empty());
+        let known = known.map(|bytes| Directory::decode(bytes)).transpose()?;
+        let cluster = known.map(|known| ClusterId(known.cluster));
+        if start.entries.first().is_some_and(|entry| entry.index == 1) {
+            // It is committed since it was written first.
+            start.commit = start.commit.max(1);
+        }
+        let directory = &start.members.directory;
+        let directory =
+            (!directory.is_empty()).then(|| Directory::decode(directory)).transpose()?;
+        let kept = Start { entries: Vec::new(), terms: Vec::new(), ..start.clone() };
+        let mut driver = Driver {
+            node: Node::new(start)?,
+            founding: None,
+            start: kept,
+            directory,
+            cluster,
+            tag: cluster.map(ClusterId::tag),
+            joining: Joining::default(),
+            may_lead: true,
+            proposals: Proposals::default(),
+            waiting: VecDeque::new(),
+            roles: Roles::default(),
+            lease: Lease::new(identity.election_us),
+            asked: None,
+            ticks: Ticks::new(now, identity.election_us),
+            now,
+            out: DriverOutput::default(),
+            identity,
+        };
+        driver.settle();
+        driver.join();
+        Ok(driver)
+    }
+
+    /// To be called every [`tick_us`](Self::tick_us), or somewhat later. One that comes too early is not counted, and
+    /// those that were missed are not made up for.
+    pub fn tick(&mut self, now: Micros) {
+        self.advance(now);
+        let Some(number) = self.ticks.count(now) else { return };
+        self.node.tick();
+        self.settle();
+        if number.is_multiple_of(HEARTBEAT_TICKS as u64) {
+            self.ask();
+        }
+        self.go_on_resigning();
+        self.join();
+    }
+
+    /// A whole message has arrived from the node `peer`, with the bodies that [`Head::bodies`] names.
+    ///
+    /// # Errors
+    /// It is not from a member of this cluster that works: the connection is to be closed.
+    pub fn receive(
+        &mut self,
+        now: Micros,
+        peer: u64,
+        head: Head,
+        bodies: Vec<Bytes>,
+    ) -> Result<(), Refused> {
+        self.advance(now);
+        self.check(peer, &head, &bodies)?;
+        if self.founding.is_some() {
+            return Ok(());
+        }
+        let tag = head.tag();
+        self.node.receive(peer, head, bodies)?;
+        self.tag = self.tag.or(Some(tag));
+        self.roles.heard(peer, now);
+        self.settle();
+        self.join();
+        Ok(())
+    }
+
+    /// A handshake with the node that says this of itself has ended well, whoever called.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed all the same.
+    pub fn met(&mut self, now: Micros, claims: &Claims) -> Result<(), Conflict> {
+        self.advance(now);
+        self.check_claims(claims)?;
+        self.joining.met.insert(claims.name.clone(), claims.clone());
+        self.join();
+        Ok(())
+    }
+
+    /// What this node says of itself in a handshake.
+    pub fn claims(&self) -> Claims {
+        let directory::Node { name, peer, client, tls, sentinel } = self.identity.own.clone();
+        Claims {
+            name,
+            node: NodeId(self.identity.node),
+            holds: self.cluster.map_or(Holds::Nothing, Holds::Member),
+            version: self.identity.version.clone(),
+            level: self.identity.level,
+            list: list_text(&self.identity.nodes),
+            peer,
+            client,
+            tls,
+            sentinel,
+        }
+    }
+
+    /// A connection with the node is gone, and what was on its way with it.
+    pub fn unreachable(&mut self, peer: u64) {
+        self.joining.met.retain(|_, claims| claims.node.0 != peer);
+        self.node.unreachable(peer);
+        self.settle();
+    }
+
+    /// Whom to connect to: the members, by id, and those that are listed and are none.
+    pub fn peers_to_dial(&self) -> Vec<(Option<u64>, Name, Address)> {
+        let members = self.directory.iter().flat_map(|directory| &directory.nodes);
+        let members = members.filter(|(id, _)| **id != self.identity.node);
+        let mut all: Vec<_> =
+            members.map(|(id, node)| (Some(*id), node.name.clone(), node.peer.clone())).collect();
+        for Listed { name, peer } in &self.identity.nodes {
+            let is_there = all.iter().any(|(_, other, _)| other == name);
+            if *name != self.identity.own.name && !is_there {
+                all.push((None, name.clone(), peer.clone()));
+            }
+        }
+        all
+    }
+
+    /// Whether another batch may be proposed: what comes meanwhile is better put together.
+    pub fn takes(&self) -> bool {
+        let is_held = self.roles.led.is_some() && self.node.is_transferring();
+        self.waiting.is_empty() && !is_held && self.node.has_room(0)
+    }
+
+    /// Proposes what was decided. It comes back in [`Told::Delivered`], alone, or as [`Told::Refused`]; or never, and
+    /// then an entry of a later epoch tells so. Each batch goes on where the one before it ended.
+    pub fn propose(&mut self, batch: Proposed) {
+        self.waiting.push_back(batch);
+        self.settle();
+    }
+
+    /// The writes up to this number are durable.
+    pub fn persisted(&mut self, now: Micros, number: u64) {
+        self.advance(now);
+        match self.founding.take() {
+            Some(start) => self.begin(start),
+            None => self.node.persisted(number),
+        }
+        self.settle();
+        self.join();
+    }
+
+    /// What a fetch asked for, from its first index on; nothing if the log no longer has it.
+    pub fn fetched(&mut self, number: u64, entries: Vec<Entry>) {
+        self.node.fetched(number, entries);
+        self.settle();
+    }
+
+    /// Whether this node may ask for votes: not while its engine is not loaded, say. It votes all the same.
+    pub fn set_may_lead(&mut self, may: bool) {
+        self.may_lead = may;
+        self.node.set_may_lead(may);
+    }
+
+    /// This node is not to lead the epoch it leads: another voter is to, or if none takes over within E, nobody.
+    pub fn resign(&mut self) {
+        self.roles.begin_to_resign();
+        self.go_on_resigning();
+    }
+
+    /// Begins to hand leadership over to this voter, or to the one that has most; whether it is begun. The lease has
+    /// ended by then, for the rest of the epoch. If the other does not lead within E, this node goes on.
+    pub fn hand_over(&mut self, now: Micros, to: Option<u64>) -> bool {
+        self.advance(now);
+        self.begin_to_hand_over(to)
+    }
+
+    /// A base of this node's own is in place, of entries that are applied.
+    pub fn base_made(&mut self, base: Base) {
+        self.node.base_made(base);
+    }
+
+    /// The log no longer has what is before `first`, which is in a base.
+    pub fn log_dropped(&mut self, first: u64) {
+        self.node.log_dropped(first);
+    }
+
+    /// Until when nobody else can decide, and the newest instant after which a majority has said that this
+    /// node leads.
+    pub fn lease(&self) -> (Option<Micros>, Option<Micros>) {
+        (self.lease.until(), self.lease.heard())
+    }
+
+    /// From one tick to the next, µs.
+    pub fn tick_us(&self) -> u64 {
+        self.ticks.each_us()
+    }
+
+    /// What is to be done since the last call.
+    pub fn take_output(&mut self) -> DriverOutput {
+        std::mem::take(&mut self.out)
+    }
+
+    fn advance(&mut self, now: Micros) {
+        self.now = self.now.max(now);
+    }
+
+    fn check(&self, peer: u64, head: &Head, bodies: &[Bytes]) -> Result<(), Refused> {
+        let is_other = |tag: &u32| *tag != head.tag();
+        if head.tag() == 0 || self.tag.as_ref().is_some_and(is_other) {
+            return Err(Refused::OtherCluster { peer });
+        }
+        if head.is_base() {
+            return Err(Refused::Base { peer });
+        }
+        for directory in head.directories(bodies)? {
+            if ClusterId(directory.cluster).tag() != head.tag() {
+                return Err(Refused::OtherCluster { peer });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes all that Raft wants done, and gives it what has room now.
+    fn settle(&mut self) {
+        self.absorb();
+        while self.propose_next() {
+            self.absorb();
+        }
+        if self.roles.begins_to_decide(self.node.is_leading()) {
+            self.ask();
+        }
+    }
+
+    fn absorb(&mut self) {
+        let out = self.node.take_output();
+        // Nobody is sent a base: the log is kept from its first entry, so nobody needs one; and none is received.
+        let Output { writes, messages, committed, confirmed, fetches, .. } = out;
+        self.roles.look(&self.node, self.now, &mut self.lease, &mut self.out.told);
+        for entry in writes.iter().flat_map(|write| &write.entries) {
+            let members = members_of(&entry.payload).filter(|_| self.cluster.is_none());
+            if let Some(directory) = members.and_then(|members| read(&members.directory)) {
+                self.cluster = Some(ClusterId(directory.cluster));
+                self.tag = self.cluster.map(ClusterId::tag);
+            }
+        }
+        for entry in committed {
+            if let Some(members) = members_of(&entry.payload) {
+                self.directory = read(&members.directory);
+                self.roles.keep_heard(members);
+            }
+            self.out.told.push(Told::Delivered(entry));
+        }
+        confirmed.iter().for_each(|confirmed| self.lease.confirm(Micros(confirmed.asked)));
+        self.out.writes.extend(writes);
+        self.out.fetches.extend(fetches);
+        let tag = self.tag.unwrap_or(0);
+        for mut message in messages {
+            if message.lane == Lane::Base {
+                self.node.base_ended(message.to, false);
+                continue;
+            }
+            message.set_tag(tag);
+            self.out.messages.push(message);
+        }
+    }
+
+    /// Gives Raft the next batch that waits, or refuses it; whether there may be more.
+    fn propose_next(&mut self) -> bool {
+        let Some(next) = self.waiting.front() else { return false };
+        let Proposed { epoch, first, count, .. } = *next;
+        let is_current = self.roles.led == Some(epoch);
+        if is_current && (self.node.is_transferring() || !self.node.has_room(next.body.len())) {
+            return false;
+        }
+        let Proposed { now, body, .. } = self.waiting.pop_front().expect("it was looked at");
+        let batch = Batch { epoch, first, count: u64::from(count) };
+        let facts = Facts { first, now, count, body };
+        let is_taken =
+            self.proposals.admits(batch, self.roles.led) && self.node.propose(epoch, facts).is_ok();
+        if !is_taken {
+            self.proposals.refuse(batch);
+            self.out.told.push(Told::Refused { epoch, first, count });
+        }
+        true
+    }
+
+    /// Asks the majority whether this node leads, at most once at a time.
+    fn ask(&mut self) {
+        if self.roles.led.is_some() && self.asked < Some(self.now) {
+            self.asked = Some(self.now);
+            self.node.confirm(self.now.0);
+            self.settle();
+        }
+    }
+
+    fn begin_to_hand_over(&mut self, to: Option<u64>) -> bool {
+        let members = self.node.members();
+        let voters = members.voters.iter().filter(|id| **id != self.identity.node);
+        let peers = self.node.peers();
+        let reach = |id: &u64| {
+            let peer = peers.iter().find(|peer| peer.id == *id);
+            peer.map_or((false, 0), |peer| {
+                (self.roles.is_heard(*id, self.now, self.identity.election_us), peer.matched)
+            })
+        };
+        let most = || voters.clone().copied().max_by_key(reach);
+        let to = to.filter(|to| voters.clone().any(|id| id == to)).or_else(|| {
+            // One that is named and cannot take over is not another's turn.
+            to.map_or_else(most, |_| None)
+        });
+        let is_free = self.node.role() == Role::Leader && !self.node.is_transferring();
+        let Some(to) = to.filter(|_| is_free) else { return false };
+        self.lease.end();
+        let is_begun = self.node.transfer(to);
+        self.settle();
+        is_begun
+    }
+
+    fn go_on_resigning(&mut self) {
+        if self.node.is_transferring() {
+            return;
+        }
+        match self.roles.resigns() {
+            roles::Resigns::No => {}
+            roles::Resigns::HandsOver if self.begin_to_hand_over(None) => {}
+            roles::Resigns::HandsOver | roles::Resigns::StepsDown => {
+                self.node.step_down();
+                self.settle();
+            }
+        }
+    }
+}
+
+fn members_of(payload: &Payload) -> Option<&super::members::Members> {
+    match payload {
+        Payload::Members(members) => Some(members),
+        Payload::Blank | Payload::Facts(_) => None,
+    }
+}
+
+/// Of members that were checked when they arrived, or made here.
+fn read(directory: &Bytes) -> Option<Directory> {
+    Directory::decode(directory).ok()
+}

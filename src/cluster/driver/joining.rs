@@ -1,0 +1,250 @@
+//! How a cluster comes to be: who was met, who founds, whom the leader takes in.
+
+use super::{Driver, Identity};
+use crate::cluster::claims::{Claims, ClusterId, Holds, NodeId, list_text};
+use crate::cluster::directory::{self, Directory};
+use crate::cluster::entry::{Entry, Payload, Vote, Write};
+use crate::cluster::formation::{Answer, Conflict, Decision, Wait, decide};
+use crate::cluster::members::Members;
+use crate::cluster::names::{Listed, Name};
+use crate::cluster::node::Node;
+use crate::cluster::start::Start;
+use crate::limits::WINDOW_BATCHES_MAX;
+use std::collections::BTreeMap;
+
+/// Of a cluster whose nodes all hold all jobs.
+const PARTITIONS: u16 = 1;
+
+/// What is known of others, and what follows from it.
+#[derive(Default)]
+pub(super) struct Joining {
+    /// What each said last, by name: of those that are listed or members.
+    pub met: BTreeMap<Name, Claims>,
+    /// What an empty node has decided.
+    decision: Option<Decision>,
+    /// What has to be mended first.
+    pub conflict: Option<Conflict>,
+}
+
+impl Driver {
+    /// Whether such a node is one to speak with.
+    pub(super) fn check_claims(&self, claims: &Claims) -> Result<(), Conflict> {
+        let Identity { own, nodes, .. } = &self.identity;
+        let name = &claims.name;
+        if let (Some(cluster), Some(other_cluster)) = (self.cluster, claims.cluster())
+            && cluster != other_cluster
+        {
+            let (own, other) = (own.name.clone(), name.clone());
+            return Err(Conflict::OtherCluster { own, cluster, other, other_cluster });
+        }
+        let members = self.directory.iter().flat_map(|directory| directory.named(name));
+        let mut ids = members.map(|(id, _)| NodeId(id)).peekable();
+        if ids.peek().is_none() && !nodes.iter().any(|listed| listed.name == *name) {
+            let (own, other, list) = (own.name.clone(), name.clone(), list_text(nodes));
+            return Err(Conflict::NotListed { own, other, list });
+        }
+        if let Some(member) = ids.next()
+            && member != claims.node
+        {
+            let cluster = self.cluster.expect("it has members");
+            let (name, is) = (name.clone(), claims.node);
+            return Err(Conflict::OtherFolder { name, cluster, member, is });
+        }
+        let met = self.joining.met.get(name).map(|met| met.node);
+        match met.filter(|one| *one != claims.node) {
+            Some(one) => Err(Conflict::SameName { name: name.clone(), one, other: claims.node }),
+            None => Ok(()),
+        }
+    }
+
+    /// Does what follows from who was met.
+    pub(super) fn join(&mut self) {
+        if self.cluster.is_some() {
+            self.joining.decision = None;
+            self.take_in();
+        } else if self.founding.is_none() && self.tag.is_none() {
+            let decided = decide(&self.claims(), &self.answers());
+            self.joining.conflict = decided.as_ref().err().cloned();
+            self.joining.decision = decided.ok();
+            if self.joining.decision == Some(Decision::Found) && self.node.last() == 0 {
+                self.found();
+            }
+        }
+    }
+
+    fn answers(&self) -> Vec<Answer> {
+        let Identity { own, nodes, .. } = &self.identity;
+        let others = nodes.iter().filter(|listed| listed.name != own.name);
+        let answer = |listed: &Listed| {
+            let claims = self.joining.met.get(&listed.name).cloned();
+            Answer { listed: listed.clone(), claims }
+        };
+        others.map(answer).collect()
+    }
+
+    /// The first entry, with which this node alone is a cluster. Nothing else is done until it is durable.
+    fn found(&mut self) {
+        let Identity { node, own, nodes, cluster, hash_seed, .. } = &self.identity;
+        let mut directory =
+            Directory::founded(*cluster, *hash_seed, PARTITIONS, *node, own.clone());
+        directory.is_formed = nodes.len() == 1;
+        let members = Members { directory: directory.encode().into(), ..Members::of([*node]) };
+        let payload = Payload::Members(members);
+        let entries = vec![Entry { index: 1, term: 1, node: *node, payload }];
+        let vote = Vote { term: 1, voted_for: *node };
+        let start = Start { vote, commit: 1, entries: entries.clone(), ..self.start.clone() };
+        let write = Write { number: 0, base: None, entries, vote: Some(vote), commit: 1 };
+        self.out.writes.push(write);
+        self.founding = Some(start);
+    }
+
+    /// The founder, as it would start with what is durable now.
+    pub(super) fn begin(&mut self, start: Start) {
+        let cluster = ClusterId(self.identity.cluster);
+        self.node = Node::new(start).expect("it has one entry");
+        self.node.set_may_lead(self.may_lead);
+        (self.cluster, self.tag) = (Some(cluster), Some(cluster.tag()));
+    }
+
+    /// Begins the next change of members, if this node leads and none is on its way.
+    fn take_in(&mut self) {
+        if !self.node.is_leading() {
+            self.joining.conflict = None;
+        }
+        if !self.node.is_leading() || self.node.members().is_joint() {
+            return;
+        }
+        let Some(directory) = self.directory.clone() else { return };
+        let next = self.next_voter(&directory).or_else(|| self.next_learner(&directory));
+        let next = next.or_else(|| self.next_directory(&directory));
+        if next.is_some_and(|next| self.node.change(&next).is_ok()) {
+            self.settle();
+        }
+    }
+
+    /// A learner that has what this node has, but for what may be on its way to it.
+    fn next_voter(&self, directory: &Directory) -> Option<Members> {
+        let mut next = self.node.members().clone();
+        let last = self.node.last();
+        let is_near = |id: &u64| {
+            let is_near = |peer: &crate::cluster::output::Peer| {
+                peer.id == *id && peer.is_heard && peer.matched + WINDOW_BATCHES_MAX as u64 >= last
+            };
+            self.node.peers().iter().any(is_near)
+        };
+        let at = next.learners.iter().position(is_near)?;
+        let learner = next.learners.remove(at);
+        next.voters.push(learner);
+        next.voters.sort_unstable();
+        next.directory = directory.encode().into();
+        Some(next)
+    }
+
+    /// A listed node that was met and is no member.
+    fn next_learner(&mut self, directory: &Directory) -> Option<Members> {
+        let cluster = ClusterId(directory.cluster);
+        self.joining.conflict = None;
+        for listed in &self.identity.nodes {
+            let Some(claims) = self.joining.met.get(&listed.name) else { continue };
+            if directory.named(&listed.name).next().is_some() {
+                continue;
+            }
+            match joined(self.node.members(), directory, cluster, claims, &self.identity.own.name) {
+                Ok(next) => return Some(next),
+                Err(conflict) => self.joining.conflict = Some(conflict),
+            }
+        }
+        None
+    }
+
+    /// The same members: all that are listed are voters for the first time, or one has moved.
+    fn next_directory(&self, directory: &Directory) -> Option<Members> {
+        let members = self.node.members();
+        let mut next = directory.clone();
+        next.is_formed |= members.learners.is_empty() && self.not_voting().is_empty();
+        let own = (self.identity.node, self.identity.own.clone());
+        let met = self.joining.met.values().filter(|claims| claims.cluster().is_some());
+        let met = met.map(|claims| (claims.node.0, claims.entry()));
+        for (id, entry) in met.chain([own]) {
+            next.nodes.entry(id).and_modify(|node| *node = entry);
+        }
+        let has_changed = next != *directory && next.check().is_ok();
+        has_changed.then(|| Members { directory: next.encode().into(), ..members.clone() })
+    }
+
+    /// Listed nodes that are no voters.
+    fn not_voting(&self) -> Vec<&Name> {
+        let voters = &self.node.members().voters;
+        let votes = |name: &Name| {
+            let mut members = self.directory.iter().flat_map(|directory| directory.named(name));
+            members.any(|(id, _)| voters.contains(&id))
+        };
+        let names = self.identity.nodes.iter().map(|listed| &listed.name);
+        names.filter(|name| !votes(name)).collect()
+    }
+
+    /// Why nothing can be acknowledged yet; nothing once the cluster has formed.
+    pub(super) fn forming(&self) -> Option<String> {
+        if self.directory.as_ref().is_some_and(|directory| directory.is_formed) {
+            return None;
+        }
+        if let Some(conflict) = &self.joining.conflict {
+            return Some(conflict.to_string());
+        }
+        Some(match &self.joining.decision {
+            Some(Decision::Wait(Wait::Missing(names))) => missing(names),
+            Some(Decision::Wait(Wait::Founder(name))) => format!("{name} has yet to found it"),
+            Some(Decision::Join { through, .. }) => {
+                format!("it is to be taken in by {}", name_list(through))
+            }
+            Some(Decision::Start | Decision::Found) | None => self.forming_as_member(),
+        })
+    }
+
+    fn forming_as_member(&self) -> String {
+        let others = self.not_voting().into_iter().filter(|name| **name != self.identity.own.name);
+        let (met, away): (Vec<&Name>, Vec<&Name>) =
+            others.partition(|name| self.joining.met.contains_key(*name));
+        match (&away[..], &met[..]) {
+            ([], []) => "no leader has said that all are there".to_owned(),
+            ([], met) => format!("{} is being taken in", name_list(met)),
+            (away, _) => missing(away),
+        }
+    }
+}
+
+/// The members with one that joins.
+fn joined(
+    members: &Members,
+    directory: &Directory,
+    cluster: ClusterId,
+    claims: &Claims,
+    own: &Name,
+) -> Result<Members, Conflict> {
+    let name = claims.name.clone();
+    match claims.holds {
+        Holds::Nothing => {}
+        Holds::Jobs => {
+            let (holder, other) = (name, own.clone());
+            return Err(Conflict::JobsBesideCluster { holder, other, cluster });
+        }
+        Holds::Member(_) => return Err(Conflict::Unknown { name, cluster }),
+    }
+    let mut next = members.clone();
+    next.learners.push(claims.node.0);
+    next.learners.sort_unstable();
+    let new: BTreeMap<u64, directory::Node> = [(claims.node.0, claims.entry())].into();
+    match directory.changed(&next.all(), &new) {
+        Ok(directory) => Ok(Members { directory: directory.encode().into(), ..next }),
+        Err(wrong) => Err(Conflict::NoRoom { name, wrong }),
+    }
+}
+
+fn name_list<T: ToString>(names: &[T]) -> String {
+    names.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn missing<T: ToString>(names: &[T]) -> String {
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {verb} missing", name_list(names))
+}

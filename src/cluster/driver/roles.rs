@@ -1,0 +1,99 @@
+//! Who leads, as it was told; who was heard, and when.
+
+use super::Told;
+use crate::cluster::lease::Lease;
+use crate::cluster::members::Members;
+use crate::cluster::node::Node;
+use crate::cluster::output::Role;
+use crate::time::Micros;
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub(super) struct Roles {
+    /// The term in which this node leads.
+    pub led: Option<u64>,
+    /// Who else does.
+    pub leader: Option<u64>,
+    /// Leaders seen since the start, and the term of the newest.
+    pub elections: u64,
+    elected: u64,
+    decides: bool,
+    /// The term that this node gives up, and whether it has tried to hand over.
+    resigning: Option<(u64, bool)>,
+    heard: BTreeMap<u64, Micros>,
+}
+
+/// What a node does that is not to lead.
+pub(super) enum Resigns {
+    No,
+    HandsOver,
+    StepsDown,
+}
+
+impl Roles {
+    /// Compares with what was told, and tells what is new.
+    pub fn look(&mut self, node: &Node, now: Micros, lease: &mut Lease, told: &mut Vec<Told>) {
+        let term = node.term();
+        let led = (node.role() == Role::Leader).then_some(term);
+        let leader = Some(node.leader()).filter(|leader| *leader != 0 && led.is_none());
+        if (led, leader) == (self.led, self.leader) {
+            return;
+        }
+        if (led.is_some() || leader.is_some()) && term > self.elected {
+            (self.elected, self.elections) = (term, self.elections + 1);
+        }
+        if led != self.led {
+            lease.lose();
+            self.decides = false;
+        }
+        match led {
+            Some(epoch) => {
+                lease.begin(now);
+                told.push(Told::Elected { epoch });
+            }
+            None => told.push(Told::Followed { leader }),
+        }
+        (self.led, self.leader) = (led, leader);
+    }
+
+    /// Whether it leads and has committed something in its term, which it had not before.
+    pub fn begins_to_decide(&mut self, is_leading: bool) -> bool {
+        !std::mem::replace(&mut self.decides, is_leading) && is_leading
+    }
+
+    pub fn begin_to_resign(&mut self) {
+        if self.resigning.map(|(term, _)| term) != self.led {
+            self.resigning = self.led.map(|term| (term, false));
+        }
+    }
+
+    /// What is next, where leadership is not being handed over. It is tried once.
+    pub fn resigns(&mut self) -> Resigns {
+        match &mut self.resigning {
+            Some((term, has_tried)) if self.led == Some(*term) => {
+                let tried = std::mem::replace(has_tried, true);
+                if tried { Resigns::StepsDown } else { Resigns::HandsOver }
+            }
+            _ => Resigns::No,
+        }
+    }
+
+    pub fn heard(&mut self, peer: u64, now: Micros) {
+        self.heard.insert(peer, now);
+    }
+
+    /// When the leader was heard last.
+    pub fn leader_heard(&self) -> Option<Micros> {
+        self.leader.and_then(|leader| self.heard.get(&leader).copied())
+    }
+
+    /// Whether it was heard within E.
+    pub fn is_heard(&self, peer: u64, now: Micros, election_us: u64) -> bool {
+        self.heard.get(&peer).is_some_and(|heard| now.0 < heard.0 + election_us)
+    }
+
+    /// Of others nothing is kept.
+    pub fn keep_heard(&mut self, members: &Members) {
+        self.heard.retain(|id, _| members.contains(*id));
+    }
+}

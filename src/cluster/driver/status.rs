@@ -1,0 +1,122 @@
+//! What is shown of a node.
+
+use super::Driver;
+use crate::cluster::directory::Directory;
+use crate::cluster::members::Members;
+use crate::cluster::names::{Address, Name};
+use crate::cluster::output::Role;
+use crate::time::Micros;
+
+/// A node at a moment, for INFO, DELAY.CLUSTER and metrics.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Its id.
+    pub node: u64,
+    /// Its name.
+    pub name: Name,
+    /// The id of its cluster, if it is a member of one.
+    pub cluster: Option<u128>,
+    /// While the cluster has not formed yet: what is waited for, or has to be mended.
+    pub forming: Option<String>,
+    /// What has to be mended before a node that is listed can be taken in, of a cluster that has formed too.
+    pub conflict: Option<String>,
+    /// The newest term it knows.
+    pub term: u64,
+    /// Who leads: itself too.
+    pub leader: Option<u64>,
+    /// What it is.
+    pub role: Role,
+    /// The last index known committed.
+    pub commit: u64,
+    /// The last index that the turn was told.
+    pub applied: u64,
+    /// The last index of the log.
+    pub last: u64,
+    /// The first one that the log has.
+    pub first: u64,
+    /// That of the newest base; 0 none.
+    pub base: u64,
+    /// The members as of `applied`.
+    pub members: Members,
+    /// Their names and addresses.
+    pub directory: Option<Directory>,
+    /// The other members.
+    pub peers: Vec<PeerStatus>,
+    /// When a leader other than this node was heard last.
+    pub leader_heard: Option<Micros>,
+    /// Leaders seen since the start of this process.
+    pub elections: u64,
+    /// Whether leadership is being handed over.
+    pub transferring: bool,
+    /// Until when it has the lease.
+    pub lease_until: Option<Micros>,
+}
+
+/// Another member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerStatus {
+    /// Its id.
+    pub id: u64,
+    /// Its name.
+    pub name: Name,
+    /// Where clients reach it.
+    pub address: Address,
+    /// Up to here its log is the leader's, durably; 0 where this node does not lead, and knows nothing of it.
+    pub matched: u64,
+    /// Whether it lacks what only a base has.
+    pub needs_base: bool,
+    /// Whether anything was heard of it within E. Followers hear the leader alone.
+    pub is_heard: bool,
+    /// Whether it has a vote.
+    pub is_voter: bool,
+}
+
+impl Driver {
+    /// What it is now. Costs some allocations for each member.
+    pub fn status(&self) -> Status {
+        let node = &self.node;
+        let is_leader = self.roles.led.is_some();
+        Status {
+            node: self.identity.node,
+            name: self.identity.own.name.clone(),
+            cluster: self.cluster.map(|cluster| cluster.0),
+            forming: self.forming(),
+            conflict: self.joining.conflict.as_ref().map(ToString::to_string),
+            term: node.term(),
+            leader: if is_leader { Some(self.identity.node) } else { self.roles.leader },
+            role: node.role(),
+            commit: node.commit(),
+            applied: node.applied(),
+            last: node.last(),
+            first: node.first(),
+            base: node.base().index,
+            members: node.members().clone(),
+            directory: self.directory.clone(),
+            peers: self.peers(is_leader),
+            leader_heard: self.roles.leader_heard(),
+            elections: self.roles.elections,
+            transferring: node.is_transferring(),
+            lease_until: self.lease.until(),
+        }
+    }
+
+    fn peers(&self, is_leader: bool) -> Vec<PeerStatus> {
+        let members = self.node.members();
+        let followed = if is_leader { self.node.peers() } else { Vec::new() };
+        let others = self.directory.iter().flat_map(|directory| &directory.nodes);
+        let others = others.filter(|(id, _)| **id != self.identity.node);
+        let peer = |(id, node): (&u64, &crate::cluster::directory::Node)| {
+            let known = followed.iter().find(|peer| peer.id == *id);
+            PeerStatus {
+                id: *id,
+                name: node.name.clone(),
+                address: node.client.clone(),
+                matched: known.map_or(0, |peer| peer.matched),
+                needs_base: known.is_some_and(|peer| peer.needs_base),
+                is_heard: self.roles.is_heard(*id, self.now, self.identity.election_us),
+                is_voter: [&members.voters, &members.outgoing].iter().any(|l| l.contains(id)),
+            }
+        };
+        others.map(peer).collect()
+    }
+}
