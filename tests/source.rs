@@ -72,6 +72,7 @@ const ROOMS: [(&str, &[&str]); 3] = [
             "connection",
             "outbox",
             "watch",
+            "cluster",
             "durability",
             "core",
             "admin",

@@ -71,3 +71,9 @@ pub const MAX_BODY_BYTES_CLUSTERED: u64 = 64 << 20;
 /// Parts of E that the leader's lease lasts after what was heard, in hundredths: nobody else is elected before E is
 /// over on the clocks of those who heard the leader. The rest is for clocks that run at different speeds.
 pub const LEASE_PERCENT: u64 = 75;
+
+/// What is told to the turn and not taken, bytes of the batches and so much for each. Beyond it the turn
+/// is told nothing, and nothing more is read from data connections.
+pub const TOLD_BYTES_MAX: usize = 64 << 20;
+/// What one thing told counts beside its batch, bytes.
+pub const TOLD_BYTES: usize = 128;

@@ -6,6 +6,7 @@
 
 mod admin;
 mod clock;
+pub mod cluster;
 mod connection;
 mod core;
 mod durability;
