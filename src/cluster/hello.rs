@@ -160,7 +160,8 @@ impl Handshake {
     }
 
     /// Goes on with what has arrived. What is appended to `out` is to be sent, after an error too, before the
-    /// connection is closed. Once the peer is known, `inbox` is open for its messages.
+    /// connection is closed. Once a door knows the peer, `inbox` is open for its messages; a caller hears nothing more
+    /// but why it was refused after all, which this returns when it is called again.
     ///
     /// # Errors
     /// Why the connection is of no use.
@@ -170,6 +171,7 @@ impl Handshake {
         out: &mut Vec<u8>,
     ) -> Result<Option<Peer>, Refusal> {
         loop {
+            let is_door = !matches!(self.state, State::Calling { .. });
             let taken = match inbox.next_frame() {
                 Ok(None) => return Ok(None),
                 Ok(Some(frame)) => self.take(frame.kind, &frame.head, out),
@@ -178,7 +180,9 @@ impl Handshake {
             match taken {
                 Ok(None) => {}
                 Ok(Some(peer)) => {
-                    inbox.open(peer.lane);
+                    if is_door {
+                        inbox.open(peer.lane);
+                    }
                     return Ok(Some(peer));
                 }
                 Err(refusal) => {

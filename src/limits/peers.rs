@@ -72,6 +72,44 @@ pub const MAX_BODY_BYTES_CLUSTERED: u64 = 64 << 20;
 /// over on the clocks of those who heard the leader. The rest is for clocks that run at different speeds.
 pub const LEASE_PERCENT: u64 = 75;
 
+// The connections between nodes.
+
+/// From the beginning of a connection to the end of its handshake, µs.
+pub const PEER_HANDSHAKE_US: u64 = 2_000_000;
+/// A peer's machine is asked whether it is still there when nothing came from it for so long, seconds, ...
+pub const PEER_KEEPALIVE_S: u64 = 15;
+/// ... a third of that apart, and so often before its connection is closed.
+pub const PEER_KEEPALIVE_PROBES: u32 = 3;
+/// Connections whose handshake is not over. One more ends the oldest of those that have not said who they are.
+pub const PEER_HANDSHAKES_MAX: usize = 64;
+/// Connections accepted at a time, before other work goes on.
+pub const PEER_ACCEPTS_AT_ONCE: usize = 16;
+/// No connection is accepted for so long after the system had no descriptor for one, µs.
+pub const PEER_ACCEPT_PAUSE_US: u64 = 1_000_000;
+/// From one attempt to reach a peer to the next, µs: the first follows the loss of a connection at once, and from the
+/// last on it stays at that.
+pub const PEER_BACKOFF_US: [u64; 6] = [0, 50_000, 100_000, 200_000, 400_000, 500_000];
+/// A connection that stood for so long begins anew with them, µs: one that is refused as soon as it is open does
+/// not.
+pub const PEER_STEADY_US: u64 = 1_000_000;
+/// A control connection whose bytes the peer's machine does not acknowledge is given up after so many E: by then
+/// others have elected a leader.
+pub const PEER_ACKNOWLEDGED_ELECTIONS: u64 = 4;
+/// What waits to be written to a peer's data connection, bytes, beside one message. Beyond it the connection is
+/// closed: the peer does not read, and Raft sends anew what it needs when it is back.
+pub const PEER_DATA_QUEUE_BYTES_MAX: usize = 64 << 20;
+/// The same for control: some 10,000 messages.
+pub const PEER_CONTROL_QUEUE_BYTES_MAX: usize = 1 << 20;
+/// Bytes read from a connection at a time, ...
+pub const PEER_READ_BYTES: usize = 256 << 10;
+/// ... and before other connections have their turn; the same for what is written: less than a ms.
+pub const PEER_BYTES_AT_ONCE: usize = 1 << 20;
+/// Parts of messages handed to the system at a time; a small message has two.
+pub const PEER_PARTS_AT_ONCE: usize = 64;
+/// A refusal of one kind is logged once in so long for each address, µs, ...
+pub const PEER_REFUSAL_QUIET_US: u64 = 60_000_000;
+/// ... for so many kinds and addresses; what comes beside them meanwhile is counted.
+pub const PEER_REFUSALS_MAX: usize = 256;
 /// What is told to the turn and not taken, bytes of the batches and so much for each. Beyond it the turn
 /// is told nothing, and nothing more is read from data connections.
 pub const TOLD_BYTES_MAX: usize = 64 << 20;

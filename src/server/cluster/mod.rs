@@ -1,4 +1,15 @@
 //! The raft thread: its sockets, its clock, and what stands between it and the turn.
 
+mod connection;
 pub mod desk;
+mod dialer;
+mod door;
+mod poll;
+mod queue;
+mod refusals;
+mod resolve;
+pub mod transport;
 pub mod wakeup;
+
+#[cfg(test)]
+mod tests;

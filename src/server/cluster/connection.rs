@@ -1,0 +1,217 @@
+//! One connection between two nodes. Messages go one way, from who dialled to who took the call.
+
+use crate::cluster::claims::Claims;
+use crate::cluster::frame::{Inbox, Kind, encode};
+use crate::cluster::hello::{Handshake, Nonce, Peer, Refusal, Secret};
+use crate::limits::{
+    PEER_ACKNOWLEDGED_ELECTIONS, PEER_BYTES_AT_ONCE, PEER_READ_BYTES, REFUSAL_BYTES_MAX,
+};
+use crate::server::cluster::poll::{Poller, Ready};
+use crate::server::cluster::queue::Queue;
+use crate::server::cluster::refusals::{Refusals, Trouble};
+use crate::server::cluster::transport::Incoming;
+use bytes::Bytes;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::io::{self, ErrorKind, Read};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// What all connections need.
+pub struct Context {
+    pub poller: Poller,
+    /// What this node says of itself.
+    pub own: Claims,
+    pub secret: Secret,
+    /// CLOCK_BOOTTIME, µs, as of this wake-up.
+    pub now_us: u64,
+    pub refusals: Refusals,
+    /// Messages that have come, in order for each connection.
+    pub incoming: Vec<Incoming>,
+    /// To whom what was on its way is lost.
+    pub lost: Vec<u64>,
+    /// After so long without an acknowledgement a control connection has ended.
+    pub acknowledged_within: Duration,
+    scratch: Box<[u8]>,
+    next_token: u64,
+}
+
+/// Below are the tokens of what is no connection.
+const FIRST_TOKEN: u64 = 1 << 16;
+
+impl Context {
+    /// For a node that says `own` of itself.
+    pub fn new(own: Claims, secret: Secret, election_us: u64) -> io::Result<Context> {
+        Ok(Context {
+            poller: Poller::new()?,
+            own,
+            secret,
+            now_us: 0,
+            refusals: Refusals::default(),
+            incoming: Vec::new(),
+            lost: Vec::new(),
+            acknowledged_within: Duration::from_micros(PEER_ACKNOWLEDGED_ELECTIONS * election_us),
+            scratch: vec![0; PEER_READ_BYTES].into_boxed_slice(),
+            next_token: FIRST_TOKEN,
+        })
+    }
+
+    /// A token that nothing else ever has.
+    fn token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
+    }
+
+    /// What was sent to a node and has not arrived never will.
+    pub fn lose(&mut self, node: u64) {
+        if !self.lost.contains(&node) {
+            self.lost.push(node);
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Connection {
+    token: u64,
+    stream: TcpStream,
+    handshake: Handshake,
+    inbox: Inbox,
+    queue: Queue,
+    is_readable: bool,
+    is_writable: bool,
+    /// Nothing comes behind what can be read.
+    is_over: bool,
+    /// Nothing has come.
+    is_silent: bool,
+}
+
+impl Connection {
+    /// Takes a socket that does not block. `out` is written as soon as there is room.
+    pub fn new(
+        cx: &mut Context,
+        stream: TcpStream,
+        handshake: Handshake,
+        out: Vec<u8>,
+    ) -> io::Result<Connection> {
+        let token = cx.token();
+        cx.poller.watch_changes(&stream, token)?;
+        let mut queue = Queue::default();
+        queue.push(Bytes::from(out));
+        Ok(Connection {
+            token,
+            stream,
+            handshake,
+            inbox: Inbox::new(),
+            queue,
+            is_readable: false,
+            is_writable: false,
+            is_over: false,
+            is_silent: true,
+        })
+    }
+
+    /// As it is watched.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// What the poller tells of it.
+    pub fn note(&mut self, ready: Ready) {
+        self.is_readable |= ready.is_readable;
+        self.is_writable |= ready.is_writable;
+        self.is_over |= ready.is_over;
+    }
+
+    /// Whether something may be there that was not read.
+    pub fn is_readable(&self) -> bool {
+        self.is_readable
+    }
+
+    /// Whether something waits for which there may be room.
+    pub fn wants_to_write(&self) -> bool {
+        self.is_writable && !self.queue.is_empty()
+    }
+
+    /// Whether nothing at all has come over it.
+    pub fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    /// Bytes that wait to be written.
+    pub fn queued_bytes(&self) -> usize {
+        self.queue.bytes()
+    }
+
+    /// What has arrived.
+    pub fn inbox(&mut self) -> &mut Inbox {
+        &mut self.inbox
+    }
+
+    /// Reads once; how many bytes that brought.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn read(&mut self, cx: &mut Context) -> io::Result<usize> {
+        match self.stream.read(&mut cx.scratch) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => {
+                // Fewer than there was room for: that was all, unless the end is to be found out.
+                self.is_readable = bytes == cx.scratch.len() || self.is_over;
+                self.is_silent = false;
+                self.inbox.receive(&cx.scratch[..bytes]);
+                Ok(bytes)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.is_readable = false;
+                Ok(0)
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Goes on with the handshake; the peer, once it is known.
+    ///
+    /// # Errors
+    /// It is refused, and has been told.
+    pub fn shake(&mut self) -> Result<Option<Peer>, Refusal> {
+        let mut out = Vec::new();
+        let shaken = self.handshake.advance(&mut self.inbox, &mut out);
+        self.queue.push(Bytes::from(out));
+        if shaken.is_err() {
+            let _ = self.write();
+        }
+        shaken
+    }
+
+    /// Tells a caller why it is refused after its handshake.
+    pub fn refuse(&mut self, trouble: &Trouble) {
+        let text = trouble.to_string();
+        let text = &text.as_bytes()[..text.len().min(REFUSAL_BYTES_MAX)];
+        self.push(encode(Kind::Refused, text, &[]));
+        let _ = self.write();
+    }
+
+    /// Appends the parts of a message.
+    pub fn push(&mut self, parts: Vec<Bytes>) {
+        parts.into_iter().for_each(|part| self.queue.push(part));
+    }
+
+    /// Writes what there is room for, up to [`PEER_BYTES_AT_ONCE`].
+    pub fn write(&mut self) -> io::Result<()> {
+        if self.wants_to_write() {
+            self.is_writable = self.queue.write(&mut self.stream, PEER_BYTES_AT_ONCE)?;
+        }
+        Ok(())
+    }
+}
+
+/// Of one connection.
+pub fn nonce() -> Nonce {
+    let (mut nonce, mut filled) = (Nonce::default(), 0);
+    while filled < nonce.len() {
+        // It fails only where a signal comes in between.
+        filled += getrandom(&mut nonce[filled..], GetRandomFlags::empty()).unwrap_or(0);
+    }
+    nonce
+}

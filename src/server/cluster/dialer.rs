@@ -1,0 +1,387 @@
+//! The connections to peers: two to each, dialled as long as they do not stand.
+
+use crate::cluster::claims::NodeId;
+use crate::cluster::codec::Outgoing;
+use crate::cluster::frame::{Kind, Lane, encode};
+use crate::cluster::hello::{Called, Handshake};
+use crate::cluster::names::{Address, Name};
+use crate::limits::{
+    PEER_BACKOFF_US, PEER_CONTROL_QUEUE_BYTES_MAX, PEER_DATA_QUEUE_BYTES_MAX, PEER_HANDSHAKE_US,
+    PEER_STEADY_US,
+};
+use crate::server::cluster::connection::{Connection, Context, nonce};
+use crate::server::cluster::poll::Ready;
+use crate::server::cluster::refusals::Trouble;
+use crate::server::cluster::resolve::{Found, Resolver, literal};
+use crate::server::cluster::transport::Meet;
+use crate::server::cluster::wakeup::Wakeup;
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+/// See the module.
+pub struct Dialer {
+    peers: Vec<Peer>,
+    resolver: Resolver,
+}
+
+struct Peer {
+    name: Name,
+    address: Address,
+    /// Its id, where a member of that name is known.
+    node: Option<u64>,
+    control: Link,
+    data: Link,
+    /// Where its host was found when it was last looked for, and how many of these were tried.
+    places: Vec<SocketAddr>,
+    tried: usize,
+    /// The log knows it as away.
+    is_said_away: bool,
+}
+
+struct Link {
+    lane: Lane,
+    state: State,
+    /// Since it last stood.
+    attempts: usize,
+}
+
+enum State {
+    /// Nothing is done before then.
+    Waiting(u64),
+    /// The system is asked where the host is.
+    Resolving,
+    /// Since when.
+    Greeting(Connection, u64),
+    Open(Open),
+}
+
+struct Open {
+    connection: Connection,
+    node: u64,
+    since_us: u64,
+}
+
+impl Link {
+    fn new(lane: Lane) -> Link {
+        Link { lane, state: State::Waiting(0), attempts: 0 }
+    }
+
+    fn connection(&self) -> Option<&Connection> {
+        match &self.state {
+            State::Waiting(_) | State::Resolving => None,
+            State::Greeting(connection, _) => Some(connection),
+            State::Open(open) => Some(&open.connection),
+        }
+    }
+
+    fn connection_mut(&mut self) -> Option<&mut Connection> {
+        match &mut self.state {
+            State::Waiting(_) | State::Resolving => None,
+            State::Greeting(connection, _) => Some(connection),
+            State::Open(open) => Some(&mut open.connection),
+        }
+    }
+
+    fn open(&self) -> Option<&Open> {
+        if let State::Open(open) = &self.state { Some(open) } else { None }
+    }
+
+    fn queue_bytes_max(&self) -> usize {
+        match self.lane {
+            Lane::Control => PEER_CONTROL_QUEUE_BYTES_MAX,
+            Lane::Data | Lane::Base => PEER_DATA_QUEUE_BYTES_MAX,
+        }
+    }
+
+    /// It is dialled again, at once if it stood for long.
+    fn end(&mut self, now_us: u64) {
+        if self.open().is_some_and(|open| now_us >= open.since_us + PEER_STEADY_US) {
+            self.attempts = 0;
+        }
+        let pause_us = PEER_BACKOFF_US[self.attempts.min(PEER_BACKOFF_US.len() - 1)];
+        self.attempts += 1;
+        self.state = State::Waiting(now_us + pause_us);
+    }
+}
+
+impl Dialer {
+    /// One that knows nobody. `wakeup` rings when a host was found.
+    pub fn new(wakeup: Arc<Wakeup>) -> Dialer {
+        Dialer { peers: Vec::new(), resolver: Resolver::new(wakeup) }
+    }
+
+    /// Whom to keep connections to. Those that stand stay, if they lead to the same node.
+    pub fn set_peers(&mut self, cx: &mut Context, list: Vec<(Option<u64>, Name, Address)>) {
+        let list: Vec<_> = list.into_iter().filter(|(_, name, _)| *name != cx.own.name).collect();
+        for peer in &mut self.peers {
+            let listed = list.iter().find(|(_, name, _)| *name == peer.name);
+            let stays = listed.is_some_and(|(node, _, address)| {
+                let is_other = |open: &Open| node.is_some_and(|node| node != open.node);
+                *address == peer.address && !peer.control.open().is_some_and(is_other)
+            });
+            if !stays {
+                peer.end(cx, Lane::Control, &Trouble::Changed);
+            }
+        }
+        self.peers.retain(|peer| list.iter().any(|(_, name, _)| *name == peer.name));
+        for (node, name, address) in list {
+            match self.peers.iter_mut().find(|peer| peer.name == name) {
+                Some(peer) => (peer.node, peer.address) = (node, address),
+                None => self.peers.push(Peer::new(node, name, address)),
+            }
+        }
+    }
+
+    /// What the poller tells of a connection; false if it is none of these.
+    pub fn note(&mut self, ready: Ready) -> bool {
+        let mut links = self.peers.iter_mut().flat_map(Peer::links_mut);
+        let connection = links.find_map(|link| {
+            link.connection_mut().filter(|connection| connection.token() == ready.token)
+        });
+        connection.map(|connection| connection.note(ready)).is_some()
+    }
+
+    /// A peer has called: it is there.
+    pub fn nudge(&mut self, cx: &Context, name: &Name) {
+        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.name == *name)
+            && matches!(peer.control.state, State::Waiting(_))
+        {
+            peer.control.state = State::Waiting(cx.now_us);
+        }
+    }
+
+    /// Dials, goes on with handshakes, finds out what has ended.
+    pub fn work(&mut self, cx: &mut Context, meet: Meet<'_>) {
+        for found in self.resolver.take() {
+            self.found(cx, found);
+        }
+        for peer in &mut self.peers {
+            for lane in [Lane::Control, Lane::Data] {
+                if let Err(trouble) = peer.work(cx, lane, &self.resolver, meet) {
+                    peer.end(cx, lane, &trouble);
+                }
+            }
+        }
+    }
+
+    fn found(&mut self, cx: &mut Context, (name, places): Found) {
+        let peer = self.peers.iter_mut().find(|peer| peer.name == name);
+        let Some(peer) = peer.filter(|peer| matches!(peer.control.state, State::Resolving)) else {
+            return;
+        };
+        let dialled = places.map_err(Trouble::from).and_then(|places| {
+            peer.places = places;
+            peer.dial(cx, Lane::Control)
+        });
+        if let Err(trouble) = dialled {
+            peer.end(cx, Lane::Control, &trouble);
+        }
+    }
+
+    /// Queues a message. What cannot be sent is dropped: Raft sends anew what it needs.
+    pub fn send(&mut self, cx: &mut Context, message: Outgoing) {
+        let Outgoing { to, lane, head, bodies } = message;
+        let is_for = |peer: &&mut Peer| {
+            lane != Lane::Base && peer.link(lane).open().is_some_and(|open| open.node == to)
+        };
+        let Some(peer) = self.peers.iter_mut().find(is_for) else {
+            if lane == Lane::Data {
+                cx.lose(to);
+            }
+            return;
+        };
+        let link = peer.link_mut(lane);
+        let bytes_max = link.queue_bytes_max();
+        let connection = link.connection_mut().expect("it is open");
+        let queued = connection.queued_bytes();
+        if queued > bytes_max {
+            peer.end(cx, lane, &Trouble::Full(queued));
+        } else {
+            connection.push(encode(Kind::Message, &head, &bodies));
+        }
+    }
+
+    /// Writes: what must not wait first, then of entries what does not take long.
+    pub fn flush(&mut self, cx: &mut Context) {
+        for lane in [Lane::Control, Lane::Data] {
+            for peer in &mut self.peers {
+                let written =
+                    peer.link_mut(lane).connection_mut().map_or(Ok(()), Connection::write);
+                if let Err(error) = written {
+                    peer.end(cx, lane, &error.into());
+                }
+            }
+        }
+    }
+
+    /// Whether there is something to do at once.
+    pub fn has_more(&self) -> bool {
+        let connections = self.peers.iter().flat_map(Peer::links).filter_map(Link::connection);
+        connections.into_iter().any(|one| one.is_readable() || one.wants_to_write())
+    }
+
+    /// When there is something to do at the latest, µs of CLOCK_BOOTTIME.
+    pub fn deadline_us(&self) -> Option<u64> {
+        let due = |peer: &Peer, link: &Link| match link.state {
+            State::Waiting(_) if !peer.may_dial(link.lane) => None,
+            State::Waiting(until_us) => Some(until_us),
+            State::Greeting(_, since_us) => Some(since_us + PEER_HANDSHAKE_US),
+            State::Resolving | State::Open(_) => None,
+        };
+        self.peers.iter().flat_map(|peer| peer.links().filter_map(|link| due(peer, link))).min()
+    }
+}
+
+impl Peer {
+    fn new(node: Option<u64>, name: Name, address: Address) -> Peer {
+        Peer {
+            name,
+            address,
+            node,
+            control: Link::new(Lane::Control),
+            data: Link::new(Lane::Data),
+            places: Vec::new(),
+            tried: 0,
+            is_said_away: true,
+        }
+    }
+
+    fn links(&self) -> impl Iterator<Item = &Link> {
+        [&self.control, &self.data].into_iter()
+    }
+
+    fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        [&mut self.control, &mut self.data].into_iter()
+    }
+
+    fn link(&self, lane: Lane) -> &Link {
+        if lane == Lane::Control { &self.control } else { &self.data }
+    }
+
+    fn link_mut(&mut self, lane: Lane) -> &mut Link {
+        if lane == Lane::Control { &mut self.control } else { &mut self.data }
+    }
+
+    /// Entries are of use only where heartbeats get through.
+    fn may_dial(&self, lane: Lane) -> bool {
+        lane == Lane::Control || self.control.open().is_some()
+    }
+
+    fn work(
+        &mut self,
+        cx: &mut Context,
+        lane: Lane,
+        resolver: &Resolver,
+        meet: Meet<'_>,
+    ) -> Result<(), Trouble> {
+        match self.link(lane).state {
+            State::Waiting(until_us) if cx.now_us >= until_us && self.may_dial(lane) => {
+                if lane == Lane::Control && !self.locate(resolver)? {
+                    self.control.state = State::Resolving;
+                    return Ok(());
+                }
+                self.dial(cx, lane)
+            }
+            State::Waiting(_) | State::Resolving => Ok(()),
+            State::Greeting(_, since_us) if cx.now_us >= since_us + PEER_HANDSHAKE_US => {
+                Err(Trouble::Late)
+            }
+            State::Greeting(..) | State::Open(_) => self.read(cx, lane, meet),
+        }
+    }
+
+    /// Whether it is known where the peer is; if not it is being looked for.
+    fn locate(&mut self, resolver: &Resolver) -> io::Result<bool> {
+        if let Some(place) = literal(&self.address) {
+            self.places = vec![place];
+            return Ok(true);
+        }
+        // Each time: where names change, they do so while a node is away.
+        resolver.begin(self.name.clone(), &self.address)?;
+        Ok(false)
+    }
+
+    fn dial(&mut self, cx: &mut Context, lane: Lane) -> Result<(), Trouble> {
+        if lane == Lane::Control {
+            self.tried += 1;
+        }
+        let count = self.places.len().max(1);
+        let place = self.places.get(self.tried % count).copied();
+        let place = place.ok_or_else(|| io::Error::other("its host has no address"))?;
+        let stream = connect(place)?;
+        if lane == Lane::Control {
+            socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(cx.acknowledged_within))?;
+        }
+        let called = Called { name: self.name.clone(), node: self.node.map(NodeId) };
+        let mut out = Vec::new();
+        let (own, secret) = (cx.own.clone(), cx.secret.clone());
+        let handshake = Handshake::call(own, secret, nonce(), called, lane, &mut out);
+        let connection = Connection::new(cx, stream, handshake, out)?;
+        self.link_mut(lane).state = State::Greeting(connection, cx.now_us);
+        Ok(())
+    }
+
+    fn read(&mut self, cx: &mut Context, lane: Lane, meet: Meet<'_>) -> Result<(), Trouble> {
+        let link = self.link_mut(lane);
+        while let Some(connection) = link.connection_mut().filter(|one| one.is_readable()) {
+            if connection.read(cx)? == 0 {
+                break;
+            }
+            let Some(peer) = connection.shake()? else { continue };
+            meet(&peer.claims)?;
+            // What comes after that can only be a refusal.
+            let now = State::Waiting(0);
+            let State::Greeting(connection, _) = std::mem::replace(&mut link.state, now) else {
+                unreachable!("a handshake ends once");
+            };
+            let (node, since_us) = (peer.claims.node.0, cx.now_us);
+            link.state = State::Open(Open { connection, node, since_us });
+            if lane == Lane::Control {
+                self.data.state = State::Waiting(cx.now_us);
+                if std::mem::take(&mut self.is_said_away) {
+                    tracing::info!(peer = %self.name, address = %self.address, "peer connected");
+                }
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// The link has ended, or was never there. With control ends data: it leads to the same process.
+    fn end(&mut self, cx: &mut Context, lane: Lane, trouble: &Trouble) {
+        let was_open = self.link(lane).open().map(|open| open.node);
+        self.link_mut(lane).end(cx.now_us);
+        if let Some(node) = was_open {
+            cx.lose(node);
+        }
+        if let Some(left_out) = cx.refusals.admit(cx.now_us, self.name.as_str(), trouble) {
+            self.is_said_away |= lane == Lane::Control;
+            let what = match was_open {
+                Some(_) => "the connection to a peer has ended",
+                None => "a peer is not reached",
+            };
+            let (peer, address) = (&self.name, &self.address);
+            tracing::warn!(%peer, %address, ?lane, left_out, "{what}: {trouble}");
+        }
+        if lane == Lane::Control && self.data.connection().is_some() {
+            self.data.end(cx.now_us);
+            self.data.attempts = 0;
+        }
+    }
+}
+
+/// Begins to connect.
+fn connect(place: SocketAddr) -> io::Result<TcpStream> {
+    let kind = Type::STREAM.nonblocking();
+    let socket = Socket::new(Domain::for_address(place), kind, Some(Protocol::TCP))?;
+    socket.set_tcp_nodelay(true)?;
+    match socket.connect(&place.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(socket.into())
+}

@@ -1,0 +1,306 @@
+//! The peers' port: who calls, and what those say who were let in.
+
+use crate::cluster::codec::Head;
+use crate::cluster::frame::{FrameError, Kind, Lane};
+use crate::cluster::hello::{Handshake, Peer};
+use crate::cluster::names::Name;
+use crate::limits::{
+    PEER_ACCEPT_PAUSE_US, PEER_ACCEPTS_AT_ONCE, PEER_BYTES_AT_ONCE, PEER_HANDSHAKE_US,
+    PEER_HANDSHAKES_MAX, PEER_KEEPALIVE_PROBES, PEER_KEEPALIVE_S,
+};
+use crate::server::cluster::connection::{Connection, Context, nonce};
+use crate::server::cluster::dialer::Dialer;
+use crate::server::cluster::poll::Ready;
+use crate::server::cluster::refusals::Trouble;
+use crate::server::cluster::transport::{Incoming, Meet};
+use socket2::{SockRef, TcpKeepalive};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// See the module.
+pub struct Door {
+    listeners: Vec<TcpListener>,
+    /// Somebody waits there.
+    is_called: bool,
+    /// The system had no descriptor: nobody is let in before then.
+    closed_until_us: Option<u64>,
+    /// By their tokens: oldest first.
+    callers: BTreeMap<u64, Caller>,
+}
+
+struct Caller {
+    connection: Connection,
+    address: IpAddr,
+    since_us: u64,
+    /// It has said who it is, and has yet to prove it.
+    has_asked: bool,
+    known: Option<Known>,
+}
+
+/// Who has proved who it is.
+#[derive(Clone)]
+struct Known {
+    name: Name,
+    node: u64,
+    lane: Lane,
+}
+
+impl Door {
+    /// Opens it; the listeners do not block.
+    pub fn open(cx: &Context, listeners: Vec<TcpListener>) -> io::Result<Door> {
+        for (token, listener) in (FIRST_TOKEN..).zip(&listeners) {
+            listener.set_nonblocking(true)?;
+            cx.poller.watch_level(listener, token)?;
+        }
+        let callers = BTreeMap::new();
+        Ok(Door { listeners, is_called: false, closed_until_us: None, callers })
+    }
+
+    /// What the poller tells; false if it is about nothing here.
+    pub fn note(&mut self, ready: Ready) -> bool {
+        let is_listener = (FIRST_TOKEN..).zip(&self.listeners).any(|(one, _)| one == ready.token);
+        self.is_called |= is_listener;
+        let caller = self.callers.get_mut(&ready.token);
+        is_listener || caller.map(|caller| caller.connection.note(ready)).is_some()
+    }
+
+    /// Lets callers in and takes what they say; of entries nothing while `is_full`.
+    pub fn work(&mut self, cx: &mut Context, dialer: &mut Dialer, is_full: bool, meet: Meet<'_>) {
+        if self.closed_until_us.is_some_and(|until_us| cx.now_us >= until_us) {
+            self.set_open(cx, true);
+        }
+        if std::mem::take(&mut self.is_called) && self.closed_until_us.is_none() {
+            self.accept(cx);
+        }
+        // Heartbeats first; those who are not known yet last.
+        for lane in [Some(Lane::Control), Some(Lane::Data), None] {
+            if !(is_full && lane == Some(Lane::Data)) {
+                self.read(cx, dialer, lane, meet);
+            }
+        }
+        let is_late = |caller: &Caller| cx.now_us >= caller.since_us + PEER_HANDSHAKE_US;
+        let late = self.strangers().filter(|(_, caller)| is_late(caller));
+        let late: Vec<u64> = late.map(|(token, _)| token).collect();
+        late.into_iter().for_each(|token| self.end(cx, token, Trouble::Late));
+    }
+
+    /// Ends a connection over which something came that no peer says.
+    pub fn end(&mut self, cx: &mut Context, token: u64, trouble: Trouble) {
+        let Some(caller) = self.callers.remove(&token) else { return };
+        // Whoever only looks whether the port is open does so every second.
+        if caller.is_silent() && matches!(trouble, Trouble::Closed | Trouble::Io(_)) {
+            return tracing::debug!(address = %caller.address, "a caller said nothing");
+        }
+        let address = caller.address.to_string();
+        let Some(left_out) = cx.refusals.admit(cx.now_us, &address, &trouble) else { return };
+        match caller.known {
+            Some(Known { name, lane, .. }) => {
+                tracing::warn!(%address, peer = %name, ?lane, left_out, "a peer's call has ended: {trouble}");
+            }
+            None => {
+                tracing::warn!(%address, left_out, "a caller at the peers' port is refused: {trouble}")
+            }
+        }
+    }
+
+    /// Whether there is something to do at once.
+    pub fn has_more(&self, is_full: bool) -> bool {
+        let is_read = |caller: &Caller| {
+            !(is_full && caller.lane() == Some(Lane::Data)) && caller.connection.is_readable()
+        };
+        self.callers.values().any(|caller| is_read(caller) || caller.connection.wants_to_write())
+    }
+
+    /// When there is something to do at the latest, µs of CLOCK_BOOTTIME.
+    pub fn deadline_us(&self) -> Option<u64> {
+        let first = self.strangers().map(|(_, caller)| caller.since_us + PEER_HANDSHAKE_US).min();
+        first.into_iter().chain(self.closed_until_us).min()
+    }
+
+    fn strangers(&self) -> impl Iterator<Item = (u64, &Caller)> {
+        let all = self.callers.iter().map(|(token, caller)| (*token, caller));
+        all.filter(|(_, caller)| caller.known.is_none())
+    }
+
+    fn set_open(&mut self, cx: &Context, is_open: bool) {
+        self.closed_until_us = (!is_open).then_some(cx.now_us + PEER_ACCEPT_PAUSE_US);
+        for (token, listener) in (FIRST_TOKEN..).zip(&self.listeners) {
+            if let Err(error) = cx.poller.set_level(listener, token, is_open) {
+                tracing::error!(%error, "the peers' port is not watched");
+            }
+        }
+    }
+
+    fn accept(&mut self, cx: &mut Context) {
+        let mut accepted = Vec::new();
+        for listener in &self.listeners {
+            while accepted.len() < PEER_ACCEPTS_AT_ONCE {
+                match listener.accept() {
+                    Ok((stream, address)) => accepted.push((stream, address.ip())),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    // It gave up before it was its turn.
+                    Err(error) if is_passing(&error) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "no peer can be accepted for a second");
+                        return self.set_open(cx, false);
+                    }
+                }
+            }
+        }
+        for (stream, address) in accepted {
+            self.make_room(cx);
+            match Caller::new(cx, stream, address) {
+                Ok(caller) => drop(self.callers.insert(caller.connection.token(), caller)),
+                Err(error) => tracing::debug!(%error, %address, "a caller has gone"),
+            }
+        }
+    }
+
+    /// One more may come: if there are too many, one that has said nothing makes room, the oldest.
+    fn make_room(&mut self, cx: &mut Context) {
+        if self.strangers().count() < PEER_HANDSHAKES_MAX {
+            return;
+        }
+        let ended = self.strangers().min_by_key(|(token, caller)| (caller.has_asked, *token));
+        if let Some((token, _)) = ended {
+            self.end(cx, token, Trouble::Crowd);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context, dialer: &mut Dialer, lane: Option<Lane>, meet: Meet<'_>) {
+        let tokens = self.callers.iter();
+        let tokens = tokens.filter(|(_, one)| one.lane() == lane && one.connection.is_readable());
+        let tokens: Vec<u64> = tokens.map(|(token, _)| *token).collect();
+        for token in tokens {
+            if let Err(trouble) = self.read_one(cx, dialer, token, meet) {
+                self.end(cx, token, trouble);
+            }
+        }
+    }
+
+    fn read_one(
+        &mut self,
+        cx: &mut Context,
+        dialer: &mut Dialer,
+        token: u64,
+        meet: Meet<'_>,
+    ) -> Result<(), Trouble> {
+        let mut taken = 0;
+        while taken < PEER_BYTES_AT_ONCE {
+            let Some(caller) = self.callers.get_mut(&token) else { return Ok(()) };
+            if !caller.connection.is_readable() {
+                break;
+            }
+            let bytes = caller.connection.read(cx)?;
+            if bytes == 0 {
+                break;
+            }
+            taken += bytes;
+            if caller.known.is_none() {
+                let peer = caller.shake()?;
+                if let Some(peer) = peer {
+                    self.admit(cx, dialer, token, peer, meet)?;
+                }
+            }
+            let caller = self.callers.get_mut(&token);
+            caller.map_or(Ok(()), |caller| caller.take_messages(cx))?;
+        }
+        Ok(())
+    }
+
+    /// Who has proved who it is may be one that is not spoken with all the same; and has one connection of a kind.
+    fn admit(
+        &mut self,
+        cx: &mut Context,
+        dialer: &mut Dialer,
+        token: u64,
+        peer: Peer,
+        meet: Meet<'_>,
+    ) -> Result<(), Trouble> {
+        let trouble = match meet(&peer.claims) {
+            Err(conflict) => Some(conflict.into()),
+            Ok(()) => (peer.lane == Lane::Base).then_some(Trouble::Base),
+        };
+        let (name, node, lane) = (peer.claims.name, peer.claims.node.0, peer.lane);
+        let is_earlier = |known: &Known| known.name == name && known.lane == lane;
+        let mut callers = self.callers.iter();
+        let earlier = callers.find(|(_, caller)| caller.known.as_ref().is_some_and(is_earlier));
+        let earlier = earlier.map(|(token, _)| *token);
+        let caller = self.callers.get_mut(&token).expect("it has just been read");
+        if let Some(trouble) = trouble {
+            caller.connection.refuse(&trouble);
+            return Err(trouble);
+        }
+        caller.known = Some(Known { name: name.clone(), node, lane });
+        if let Some(earlier) = earlier {
+            self.end(cx, earlier, Trouble::Replaced(name.clone()));
+        }
+        if lane == Lane::Control {
+            dialer.nudge(cx, &name);
+        }
+        Ok(())
+    }
+}
+
+/// Below are the tokens of the wake-up and of the ticks.
+const FIRST_TOKEN: u64 = 16;
+
+impl Caller {
+    fn new(cx: &mut Context, stream: TcpStream, address: IpAddr) -> io::Result<Caller> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        // A machine that vanished says so to nobody.
+        let probes = TcpKeepalive::new()
+            .with_time(Duration::from_secs(PEER_KEEPALIVE_S))
+            .with_interval(Duration::from_secs(PEER_KEEPALIVE_S / 3))
+            .with_retries(PEER_KEEPALIVE_PROBES);
+        SockRef::from(&stream).set_tcp_keepalive(&probes)?;
+        let handshake = Handshake::door(cx.own.clone(), cx.secret.clone(), nonce());
+        let connection = Connection::new(cx, stream, handshake, Vec::new())?;
+        Ok(Caller { connection, address, since_us: cx.now_us, has_asked: false, known: None })
+    }
+
+    fn lane(&self) -> Option<Lane> {
+        self.known.as_ref().map(|known| known.lane)
+    }
+
+    /// Whether nothing at all has come.
+    fn is_silent(&self) -> bool {
+        self.connection.is_silent()
+    }
+
+    fn shake(&mut self) -> Result<Option<Peer>, Trouble> {
+        let peer = self.connection.shake()?;
+        self.has_asked |= self.connection.queued_bytes() > 0;
+        self.connection.write()?;
+        Ok(peer)
+    }
+
+    fn take_messages(&mut self, cx: &mut Context) -> Result<(), Trouble> {
+        let Some(Known { node, .. }) = self.known else { return Ok(()) };
+        let token = self.connection.token();
+        while let Some(frame) = self.connection.inbox().next_frame()? {
+            if frame.kind != Kind::Message {
+                return Err(FrameError::Place(frame.kind).into());
+            }
+            let head = Head::read(&frame.head)?;
+            let mut body = frame.body;
+            let bodies = head.bodies().map(|bytes| body.take(bytes)).collect::<Result<_, _>>()?;
+            if body.bytes() > 0 {
+                return Err(Trouble::Behind(body.bytes()));
+            }
+            cx.incoming.push(Incoming { token, peer: node, head, bodies });
+        }
+        Ok(())
+    }
+}
+
+/// Of one connection that came, not of the listener.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
+    )
+}

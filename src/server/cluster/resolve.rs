@@ -1,0 +1,48 @@
+//! Addresses of host names. The system is asked by threads of their own: it may take seconds.
+
+use crate::cluster::names::{Address, Name};
+use crate::server::cluster::wakeup::Wakeup;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Of whom, and where it is.
+pub type Found = (Name, io::Result<Vec<SocketAddr>>);
+
+/// See the module.
+pub struct Resolver {
+    found: Arc<Mutex<Vec<Found>>>,
+    wakeup: Arc<Wakeup>,
+}
+
+impl Resolver {
+    /// Wakes with `wakeup` whoever asked.
+    pub fn new(wakeup: Arc<Wakeup>) -> Resolver {
+        Resolver { found: Arc::default(), wakeup }
+    }
+
+    /// Begins to look for the addresses of a node. Whoever asks sees to it that it does so once at a time for each; nobody
+    /// waits for the thread.
+    pub fn begin(&self, name: Name, address: &Address) -> io::Result<()> {
+        let (found, wakeup) = (Arc::clone(&self.found), Arc::clone(&self.wakeup));
+        let (host, port) = (address.host().to_owned(), address.port());
+        let thread = std::thread::Builder::new().name("delayd-names".to_owned());
+        thread.spawn(move || {
+            let addresses = (&host[..], port).to_socket_addrs().map(Iterator::collect);
+            found.lock().unwrap_or_else(PoisonError::into_inner).push((name, addresses));
+            wakeup.wake();
+        })?;
+        Ok(())
+    }
+
+    /// What was found since the last call.
+    pub fn take(&self) -> Vec<Found> {
+        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The address of a host that needs not be looked for.
+pub fn literal(address: &Address) -> Option<SocketAddr> {
+    let ip: IpAddr = address.host().parse().ok()?;
+    Some(SocketAddr::new(ip, address.port()))
+}

@@ -1,0 +1,158 @@
+//! Whoever else comes to the peers' port.
+
+use super::site::{Hand, PATIENCE, Site, append, claims, ends, frame, greeting, heartbeat};
+use crate::cluster::claims::{ClusterId, Holds};
+use crate::cluster::frame::{Kind, Lane, encode};
+use crate::limits::PEER_HANDSHAKES_MAX;
+use bytes::Bytes;
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// One that calls n2 and n3, where nobody is.
+fn n1() -> Site {
+    let site = Site::start(claims("n1", 1));
+    let nobody = crate::cluster::names::Address::parse("127.0.0.1:1").unwrap();
+    site.knows(&[(None, "n2", &nobody), (None, "n3", &nobody)]);
+    site
+}
+
+fn warned(site: &Site, text: &str) -> usize {
+    let began = Instant::now();
+    while site.log().warnings(text).is_empty() {
+        assert!(began.elapsed() < PATIENCE, "{text:?} is missing in {}", site.log().text());
+        std::thread::yield_now();
+    }
+    site.log().warnings(text).len()
+}
+
+#[test]
+fn who_is_not_one_of_them_is_told_so() {
+    let site = n1();
+    let refused = |mut hand: Hand| {
+        let told = match hand.shake() {
+            Err(refusal) => refusal,
+            // One that knows the secret is refused after its proof.
+            Ok(_) => hand.shake().unwrap_err(),
+        };
+        hand.ends();
+        told.to_string()
+    };
+    let call = |own| refused(Hand::call(&site, own, "secret", "n1", Lane::Control));
+    let told = |text: &str| format!("the other node refuses: {text}");
+    let refused_by_test = "cluster-nodes says that n1 is at n1:1; that is this node, n4, itself";
+    assert_eq!(call(claims("n4", 4)), told(refused_by_test));
+    let mut other = claims("n2", 2);
+    other.holds = Holds::Member(ClusterId(2));
+    assert!(
+        call(other).contains("n1 is a member of cluster 00000000000000000000000000000001, n2 of")
+    );
+    assert!(call(claims("n1", 9)).contains("two nodes are called n1: "));
+    let base = refused(Hand::call(&site, claims("n2", 2), "secret", "n1", Lane::Base));
+    assert_eq!(base, told("bases are not sent between nodes of this version"));
+    let wrong = refused(Hand::call(&site, claims("n2", 2), "other", "n1", Lane::Control));
+    assert_eq!(wrong, "the cluster-secret of n1 is not that of n2");
+    let elsewhere = refused(Hand::call(&site, claims("n2", 2), "secret", "n7", Lane::Control));
+    assert_eq!(elsewhere, told("n7 was called, n1 answers at this address"));
+
+    let mut first = Hand::call(&site, claims("n3", 3), "secret", "n1", Lane::Control);
+    first.shake().unwrap();
+    first.stream.write_all(&frame(Kind::Message, &heartbeat(3, 1, 7).head)).unwrap();
+    assert_eq!(site.hears().0, 3);
+    // One that calls again, as after a cut it did not notice.
+    let mut again = Hand::call(&site, claims("n3", 3), "secret", "n1", Lane::Control);
+    again.shake().unwrap();
+    first.ends();
+    again.stream.write_all(&frame(Kind::Message, &heartbeat(3, 1, 9).head)).unwrap();
+    assert_eq!(site.hears().0, 3);
+}
+
+#[test]
+fn garbage_ends_its_own_connection_and_is_logged_once() {
+    let site = n1();
+    for _ in 0..50 {
+        let mut stream = TcpStream::connect(site.address.to_string()).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        ends(&mut stream);
+    }
+    assert_eq!(warned(&site, "not a delayd peer: it begins with 'GET / HTTP"), 1);
+    let mut large = frame(Kind::Hello, b"x");
+    large[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+    let cases: [(&[u8], &str); 4] = [
+        (&large, "a head of 4294967295 bytes"),
+        (&frame(Kind::Message, &heartbeat(2, 1, 1).head), "kind Message does not belong"),
+        (&frame(Kind::Proof, &[0; 32]), "a Proof where another message has to come"),
+        (&frame(Kind::Hello, b"x"), "a Hello that cannot be read"),
+    ];
+    for (bytes, text) in cases {
+        for _ in 0..3 {
+            let mut stream = TcpStream::connect(site.address.to_string()).unwrap();
+            stream.write_all(&[greeting(), bytes].concat()).unwrap();
+            ends(&mut stream);
+        }
+        assert_eq!(warned(&site, text), 1);
+    }
+    // A look whether somebody listens is no news.
+    drop(TcpStream::connect(site.address.to_string()).unwrap());
+    let began = Instant::now();
+    while !site.log().text().contains("a caller said nothing") {
+        assert!(began.elapsed() < PATIENCE, "{}", site.log().text());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_peer_that_says_what_no_peer_says_is_cut_off() {
+    let bad_head = encode(Kind::Message, &[9; 64], &[]).concat();
+    let short = encode(
+        Kind::Message,
+        &append(2, 1, 3, Bytes::from_static(b"abc")).head,
+        &[Bytes::from_static(b"ab")],
+    )
+    .concat();
+    let long = encode(
+        Kind::Message,
+        &append(2, 1, 3, Bytes::from_static(b"abc")).head,
+        &[Bytes::from_static(b"abcd")],
+    )
+    .concat();
+    for (lane, bytes, text) in [
+        (Lane::Control, bad_head, "a message that cannot be read"),
+        (Lane::Data, short, "bodies of 3 bytes are asked for where there are 2"),
+        (Lane::Data, long, "1 bytes too many behind a message"),
+    ] {
+        let site = n1();
+        let mut hand = Hand::call(&site, claims("n2", 2), "secret", "n1", lane);
+        hand.shake().unwrap();
+        hand.stream.write_all(&bytes).unwrap();
+        hand.ends();
+        assert_eq!(warned(&site, text), 1);
+    }
+}
+
+/// Connections that say nothing make room for those that do, and end after 2 s.
+#[test]
+fn a_thousand_silent_callers_keep_no_peer_out() {
+    let site = n1();
+    let mut known = Hand::call(&site, claims("n3", 3), "secret", "n1", Lane::Control);
+    known.shake().unwrap();
+    let connect = |_| TcpStream::connect(site.address.to_string()).unwrap();
+    let mut silent: Vec<TcpStream> = (0..900).map(connect).collect();
+    let began = Instant::now();
+    let mut peer = Hand::call(&site, claims("n2", 2), "secret", "n1", Lane::Control);
+    peer.shake().unwrap();
+    peer.stream.write_all(&frame(Kind::Message, &heartbeat(2, 1, 7).head)).unwrap();
+    assert_eq!(site.hears().0, 2);
+    known.stream.write_all(&frame(Kind::Message, &heartbeat(3, 1, 7).head)).unwrap();
+    assert_eq!(site.hears().0, 3);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    // The oldest had to go at once.
+    let kept = silent.split_off(silent.len() - PEER_HANDSHAKES_MAX + 1);
+    silent.iter_mut().for_each(ends);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    let mut kept = kept;
+    kept.iter_mut().for_each(ends);
+    assert!(began.elapsed() >= Duration::from_millis(1_500), "{:?}", began.elapsed());
+    assert_eq!(warned(&site, "connections had not said who they are"), 1);
+    assert_eq!(warned(&site, "its handshake was not over after 2 s"), 1);
+}

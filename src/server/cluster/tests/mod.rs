@@ -1,0 +1,6 @@
+//! Nodes with real sockets on loopback.
+
+mod door;
+mod relay;
+mod site;
+mod transport;

@@ -1,0 +1,337 @@
+//! A transport on a thread of its own, driven and watched by a test.
+
+use crate::cluster::claims::{Claims, ClusterId, Holds, NodeId};
+use crate::cluster::codec::{Head, Outgoing};
+use crate::cluster::formation::Conflict;
+use crate::cluster::frame::{Inbox, Kind, Lane, PREFACE};
+use crate::cluster::hello::{Called, Handshake, Peer, Refusal, Secret};
+use crate::cluster::names::{Address, Name};
+use crate::server::cluster::transport::{Incoming, Transport};
+use crate::server::cluster::wakeup::Wakeup;
+use bytes::{BufMut, Bytes};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Longer than anything takes that does not hang.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+const ELECTION_US: u64 = 300_000;
+
+pub fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+/// What a member of cluster 1 says of itself.
+pub fn claims(text: &str, id: u64) -> Claims {
+    Claims {
+        name: name(text),
+        node: NodeId(id),
+        holds: Holds::Member(ClusterId(1)),
+        version: "0.1.0".to_owned(),
+        level: 1,
+        list: "n1=127.0.0.1:19248".to_owned(),
+        peer: Address::parse("127.0.0.1:19248").unwrap(),
+        client: Address::parse("127.0.0.1:9248").unwrap(),
+        tls: None,
+        sentinel: None,
+    }
+}
+
+/// What a transport has told its thread.
+#[derive(Debug)]
+pub enum Seen {
+    Met(String),
+    Heard { peer: u64, head: Head, bodies: Vec<Bytes> },
+    Lost(u64),
+}
+
+enum Command {
+    Peers(Vec<(Option<u64>, Name, Address)>),
+    Send(Vec<Outgoing>),
+    Full(bool),
+    Stop,
+}
+
+pub struct Site {
+    pub id: u64,
+    pub name: Name,
+    pub address: Address,
+    commands: Sender<Command>,
+    wakeup: Arc<Wakeup>,
+    seen: Receiver<Seen>,
+    log: Lines,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The log of a thread.
+#[derive(Clone, Default)]
+pub struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// Those of warnings that have this in them.
+    pub fn warnings(&self, with: &str) -> Vec<String> {
+        let text = self.text();
+        let lines = text.lines().filter(|line| line.contains("WARN") && line.contains(with));
+        lines.map(str::to_owned).collect()
+    }
+
+    /// Runs `thread` with its log here.
+    pub fn of<T>(&self, thread: impl FnOnce() -> T) -> T {
+        let (writer, level) = (self.clone(), tracing::Level::DEBUG);
+        let subscriber = tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
+        let subscriber = subscriber.with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, thread)
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Site {
+    pub fn start(claims: Claims) -> Site {
+        Site::start_at(claims, TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    pub fn start_at(claims: Claims, listener: TcpListener) -> Site {
+        let address = Address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+        let (commands, orders) = channel();
+        let (sender, seen) = channel();
+        let (wakeup, log) = (Arc::new(Wakeup::new().unwrap()), Lines::default());
+        let (id, name) = (claims.node.0, claims.name.clone());
+        let secret = Secret::new("secret");
+        let ring = Arc::clone(&wakeup);
+        let transport = Transport::new(claims, secret, ELECTION_US, vec![listener], ring).unwrap();
+        let lines = log.clone();
+        let thread = std::thread::spawn(move || lines.of(|| run(transport, &orders, &sender)));
+        Site { id, name, address, commands, wakeup, seen, log, thread: Some(thread) }
+    }
+
+    /// Tells it where these are, under ids or without.
+    pub fn knows(&self, peers: &[(Option<u64>, &str, &Address)]) {
+        let peers = peers.iter().map(|(id, text, address)| (*id, name(text), (*address).clone()));
+        self.tell(Command::Peers(peers.collect()));
+    }
+
+    pub fn send(&self, messages: Vec<Outgoing>) {
+        self.tell(Command::Send(messages));
+    }
+
+    pub fn set_full(&self, is_full: bool) {
+        self.tell(Command::Full(is_full));
+    }
+
+    fn tell(&self, command: Command) {
+        self.commands.send(command).unwrap();
+        self.wakeup.wake();
+    }
+
+    pub fn log(&self) -> &Lines {
+        &self.log
+    }
+
+    /// The next that is as it should be; what comes before it is passed over.
+    pub fn expect<T>(&self, what: &str, mut is: impl FnMut(&Seen) -> Option<T>) -> T {
+        loop {
+            match self.seen.recv_timeout(PATIENCE) {
+                Ok(seen) => {
+                    if let Some(found) = is(&seen) {
+                        return found;
+                    }
+                }
+                Err(_) => {
+                    panic!("{} has not seen {what}; its log:\n{}", self.name, self.log.text())
+                }
+            }
+        }
+    }
+
+    pub fn meets(&self, other: &str) {
+        self.expect(&format!("{other} met"), |seen| match seen {
+            Seen::Met(name) if name == other => Some(()),
+            _ => None,
+        });
+    }
+
+    pub fn loses(&self, id: u64) {
+        self.expect(&format!("{id} lost"), |seen| match seen {
+            Seen::Lost(lost) if *lost == id => Some(()),
+            _ => None,
+        });
+    }
+
+    /// The next message, whoever sent it.
+    pub fn hears(&self) -> (u64, Head, Vec<Bytes>) {
+        self.expect("a message", |seen| match seen {
+            Seen::Heard { peer, head, bodies } => Some((*peer, head.clone(), bodies.clone())),
+            _ => None,
+        })
+    }
+
+    /// All that it has seen and nobody asked for.
+    pub fn rest(&self) -> Vec<Seen> {
+        self.seen.try_iter().collect()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = self.commands.send(Command::Stop);
+        self.wakeup.wake();
+        let ended = self.thread.take().unwrap().join();
+        if !std::thread::panicking() {
+            ended.unwrap();
+        }
+    }
+}
+
+const EXPECTS: [&str; 3] = ["n1", "n2", "n3"];
+
+fn run(mut transport: Transport, orders: &Receiver<Command>, seen: &Sender<Seen>) {
+    loop {
+        transport.wait(false).unwrap();
+        let mut meet = |claims: &Claims| {
+            let is_expected = EXPECTS.iter().any(|name| *name == claims.name.as_str());
+            let (own, other) = (name("n1"), claims.name.clone());
+            let conflict = Conflict::Itself {
+                listed: own.clone(),
+                address: Address::parse("n1:1").unwrap(),
+                own: other,
+            };
+            let _ = seen.send(Seen::Met(claims.name.to_string()));
+            if is_expected { Ok(()) } else { Err(conflict) }
+        };
+        for Incoming { peer, head, bodies, .. } in transport.work(&mut meet) {
+            let _ = seen.send(Seen::Heard { peer, head, bodies });
+        }
+        for order in orders.try_iter() {
+            match order {
+                Command::Peers(list) => transport.set_peers(list),
+                Command::Send(messages) => transport.send(messages),
+                Command::Full(is_full) => transport.set_full(is_full),
+                Command::Stop => return,
+            }
+        }
+        for lost in transport.flush() {
+            let _ = seen.send(Seen::Lost(lost));
+        }
+    }
+}
+
+/// A heartbeat of `term`, as bytes: see `codec`.
+pub fn heartbeat(from: u64, to: u64, term: u64) -> Outgoing {
+    Outgoing { to, lane: Lane::Control, head: head(6, from, to, term, 0), bodies: Vec::new() }
+}
+
+/// An append of one entry of `term`, which is also its index.
+pub fn append(from: u64, to: u64, term: u64, body: Bytes) -> Outgoing {
+    let mut head = head(1, from, to, term, 1);
+    for number in [term, from, term, 0] {
+        head.put_u64_le(number);
+    }
+    head.put_u32_le(1);
+    head.put_u32_le(body.len() as u32);
+    head.put_u64_le(1);
+    Outgoing { to, lane: Lane::Data, head, bodies: vec![body] }
+}
+
+fn head(kind: u8, from: u64, to: u64, term: u64, entries: u16) -> Vec<u8> {
+    let mut head = vec![kind, 0];
+    head.put_u16_le(entries);
+    head.put_u32_le(0);
+    for number in [from, to, term, 0, 0, 0, 0] {
+        head.put_u64_le(number);
+    }
+    head
+}
+
+/// One end of a connection, by hand.
+pub struct Hand {
+    pub stream: TcpStream,
+    pub inbox: Inbox,
+    pub handshake: Handshake,
+}
+
+impl Hand {
+    /// Calls a site.
+    pub fn call(site: &Site, own: Claims, secret: &str, called: &str, lane: Lane) -> Hand {
+        let stream = TcpStream::connect(site.address.to_string()).unwrap();
+        let called = Called { name: name(called), node: None };
+        let mut out = Vec::new();
+        let handshake = Handshake::call(own, Secret::new(secret), [7; 32], called, lane, &mut out);
+        Hand::new(stream, handshake, &out)
+    }
+
+    /// Takes a site's call.
+    pub fn answer(listener: &TcpListener, own: Claims) -> Hand {
+        let (stream, _) = listener.accept().unwrap();
+        Hand::new(stream, Handshake::door(own, Secret::new("secret"), [9; 32]), &[])
+    }
+
+    fn new(mut stream: TcpStream, handshake: Handshake, out: &[u8]) -> Hand {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(out).unwrap();
+        Hand { stream, inbox: Inbox::new(), handshake }
+    }
+
+    /// Goes through the handshake; after it, waits for what a caller is told.
+    pub fn shake(&mut self) -> Result<Peer, Refusal> {
+        loop {
+            let mut out = Vec::new();
+            let shaken = self.handshake.advance(&mut self.inbox, &mut out);
+            self.stream.write_all(&out).unwrap();
+            if let Some(peer) = shaken? {
+                return Ok(peer);
+            }
+            let mut bytes = [0; 4096];
+            let count = self.stream.read(&mut bytes).unwrap();
+            assert!(count > 0, "closed in the middle of a handshake");
+            self.inbox.receive(&bytes[..count]);
+        }
+    }
+
+    /// Waits until the other side has closed it.
+    pub fn ends(&mut self) {
+        ends(&mut self.stream);
+    }
+}
+
+/// Waits until the other side has closed it.
+pub fn ends(stream: &mut TcpStream) {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = [0; 65536];
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "it is open");
+                return;
+            }
+        }
+    }
+}
+
+/// The bytes with which a node begins to call.
+pub fn greeting() -> &'static [u8] {
+    PREFACE
+}
+
+/// The bytes of a frame.
+pub fn frame(kind: Kind, head: &[u8]) -> Vec<u8> {
+    crate::cluster::frame::encode(kind, head, &[]).concat()
+}

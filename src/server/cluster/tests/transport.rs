@@ -1,0 +1,221 @@
+//! Two nodes that talk, whatever happens between them.
+
+use super::relay::Relay;
+use super::site::{Hand, PATIENCE, Seen, Site, append, claims, heartbeat};
+use crate::cluster::frame::Lane;
+use crate::cluster::names::Address;
+use crate::limits::PEER_DATA_QUEUE_BYTES_MAX;
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::net::TcpListener;
+use std::time::Instant;
+
+/// Two that have met.
+fn two() -> [Site; 2] {
+    let sites = [Site::start(claims("n1", 1)), Site::start(claims("n2", 2))];
+    sites[0].knows(&[(Some(2), "n2", &sites[1].address)]);
+    sites[1].knows(&[(None, "n1", &sites[0].address)]);
+    sites[0].meets("n2");
+    sites
+}
+
+/// Sends an append until one has arrived: the connection for data is dialled after the one for control.
+fn until_data_flows(from: &Site, to: &Site, term: u64) {
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < PATIENCE, "no data: {}", from.log().text());
+        from.send(vec![append(from.id, to.id, term, Bytes::from_static(b"first"))]);
+        // What was lost says so, and what was not arrives.
+        let seen = |seen: &Seen| matches!(seen, Seen::Lost(_));
+        if !from.rest().iter().any(seen)
+            && to.rest().iter().any(|seen| matches!(seen, Seen::Heard { .. }))
+        {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_sent_arrives_once_and_in_order() {
+    let [n1, n2] = two();
+    until_data_flows(&n1, &n2, 1);
+    let body = |at: u64| {
+        let bytes = [0, 1, 2, 63, 64, 1_000, 70_000, 300_000][at as usize % 8];
+        Bytes::from(vec![at as u8; bytes + 1])
+    };
+    let (first, end) = (10, 410);
+    for at in first..end {
+        n1.send(vec![append(1, 2, at, body(at)), heartbeat(1, 2, at)]);
+    }
+    let (mut control, mut data) = (first, first);
+    while control < end || data < end {
+        let (peer, head, bodies) = n2.hears();
+        assert_eq!(peer, 1);
+        let expected = |message: crate::cluster::codec::Outgoing| {
+            crate::cluster::codec::Head::read(&message.head).unwrap()
+        };
+        if bodies.is_empty() {
+            assert_eq!(head, expected(heartbeat(1, 2, control)));
+            control += 1;
+        } else if head == expected(append(1, 2, 1, bodies[0].clone())) {
+            // Of the time before data flowed.
+        } else {
+            assert_eq!(head, expected(append(1, 2, data, body(data))));
+            assert_eq!(bodies, [body(data)]);
+            data += 1;
+        }
+    }
+}
+
+#[test]
+fn heartbeats_overtake_a_large_entry() {
+    let [n1, n2] = two();
+    until_data_flows(&n1, &n2, 1);
+    n2.rest();
+    let large = Bytes::from(vec![7; 64 << 20]);
+    n1.send(vec![append(1, 2, 2, large.clone())]);
+    for term in 2..7 {
+        n1.send(vec![heartbeat(1, 2, term)]);
+    }
+    let mut heartbeats = 0;
+    loop {
+        let (_, _, bodies) = n2.hears();
+        match bodies.first() {
+            None => heartbeats += 1,
+            Some(body) if body.len() == large.len() => {
+                assert!(*body == large);
+                break;
+            }
+            Some(_) => {}
+        }
+    }
+    assert_eq!(heartbeats, 5);
+}
+
+#[test]
+fn a_connection_that_is_cut_comes_back() {
+    let (n1, n2) = (Site::start(claims("n1", 1)), Site::start(claims("n2", 2)));
+    let relay = Relay::start(&n2.address);
+    n1.knows(&[(None, "n2", &relay.address)]);
+    n2.knows(&[(Some(1), "n1", &n1.address)]);
+    until_data_flows(&n1, &n2, 1);
+    for term in 2..5 {
+        relay.end("n1");
+        n1.loses(2);
+        until_data_flows(&n1, &n2, term);
+    }
+    relay.cut("n1");
+    n1.loses(2);
+    relay.mend();
+    until_data_flows(&n1, &n2, 5);
+    // Once for each cause.
+    let said = n1.log().warnings("the connection to a peer has ended");
+    let causes: BTreeSet<&str> =
+        said.iter().map(|line| line.split("ended: ").nth(1).unwrap()).collect();
+    assert!(!said.is_empty() && said.len() == causes.len(), "{}", n1.log().text());
+}
+
+#[test]
+fn a_node_that_was_restarted_is_found_again() {
+    let [n1, n2] = two();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let elsewhere = Address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+    drop(n2);
+    n1.loses(2);
+    let n2 = Site::start_at(claims("n2", 2), listener);
+    n2.knows(&[(Some(1), "n1", &n1.address)]);
+    n1.knows(&[(Some(2), "n2", &elsewhere)]);
+    until_data_flows(&n1, &n2, 3);
+}
+
+/// As a host, and as a part of what the system may take seconds for.
+#[test]
+fn host_names_are_looked_up() {
+    let (n1, n2) = (Site::start(claims("n1", 1)), Site::start(claims("n2", 2)));
+    let by_name = Address::new("localhost", n2.address.port()).unwrap();
+    n1.knows(&[(None, "n2", &by_name)]);
+    until_data_flows(&n1, &n2, 1);
+    let nowhere = Address::new("no-such-host.invalid", 1).unwrap();
+    n1.knows(&[(None, "n2", &nowhere)]);
+    n1.loses(2);
+    let began = Instant::now();
+    while n1.log().warnings("a peer is not reached").is_empty() {
+        assert!(began.elapsed() < PATIENCE, "{}", n1.log().text());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_list_that_says_the_same_ends_nothing() {
+    let [n1, n2] = two();
+    until_data_flows(&n1, &n2, 1);
+    n2.rest();
+    n1.knows(&[(Some(2), "n2", &n2.address), (None, "n1", &n1.address)]);
+    n1.knows(&[(None, "n2", &n2.address)]);
+    n1.send(vec![heartbeat(1, 2, 5)]);
+    n2.hears();
+    assert!(!n1.rest().iter().any(|seen| matches!(seen, Seen::Lost(_))));
+    // Another id is another node.
+    n1.knows(&[(Some(3), "n2", &n2.address)]);
+    n1.loses(2);
+    let began = Instant::now();
+    while n1.log().warnings("has the id 0000000000000002").is_empty() {
+        assert!(began.elapsed() < PATIENCE, "{}", n1.log().text());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_peer_that_does_not_read_takes_no_memory() {
+    let n1 = Site::start(claims("n1", 1));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+    n1.knows(&[(None, "n2", &address)]);
+    let mut control = Hand::answer(&listener, claims("n2", 2));
+    assert_eq!(control.shake().unwrap().lane, Lane::Control);
+    let mut data = Hand::answer(&listener, claims("n2", 2));
+    assert_eq!(data.shake().unwrap().lane, Lane::Data);
+    let body = Bytes::from(vec![1; 1 << 20]);
+    // The system takes some MiB of it.
+    let enough = 2 * (PEER_DATA_QUEUE_BYTES_MAX >> 20) as u64;
+    for at in 1..enough {
+        n1.send(vec![append(1, 2, at, body.clone())]);
+    }
+    n1.loses(2);
+    let said = n1.log().warnings("it takes nothing, and ");
+    assert_eq!(said.len(), 1, "{}", n1.log().text());
+    // Control goes on, and nothing of what waited is kept.
+    n1.send(vec![heartbeat(1, 2, 5)]);
+    let mut bytes = [0; 80];
+    control.stream.read_exact(&mut bytes).unwrap();
+    assert!(body.is_unique());
+    for _ in 0..20_000 {
+        n1.send(vec![heartbeat(1, 2, 5); 100]);
+    }
+    n1.loses(2);
+}
+
+#[test]
+fn one_that_is_full_hears_heartbeats_and_no_entries() {
+    let [n1, n2] = two();
+    until_data_flows(&n1, &n2, 1);
+    n2.set_full(true);
+    let large = Bytes::from(vec![7; 16 << 20]);
+    n1.send(vec![append(1, 2, 2, large.clone())]);
+    for term in 2..50 {
+        n1.send(vec![heartbeat(1, 2, term)]);
+    }
+    let mut heartbeats = 0;
+    while heartbeats < 48 {
+        let (_, _, bodies) = n2.hears();
+        assert!(bodies.iter().all(|body| body.len() < large.len()));
+        heartbeats += usize::from(bodies.is_empty());
+    }
+    let is_large =
+        |seen: &Seen| matches!(seen, Seen::Heard { bodies, .. } if *bodies == [large.clone()]);
+    assert!(!n2.rest().iter().any(is_large));
+    n2.set_full(false);
+    n2.expect("the entry", |seen| is_large(seen).then_some(()));
+}
