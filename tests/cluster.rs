@@ -9,11 +9,21 @@ mod audit;
 mod chaos;
 #[path = "cluster/figures.rs"]
 mod figures;
+#[path = "cluster/forming.rs"]
+mod forming;
+#[path = "cluster/host.rs"]
+mod host;
+#[path = "cluster/leading.rs"]
+mod leading;
 #[path = "cluster/machine.rs"]
 mod machine;
 #[path = "cluster/rules.rs"]
 mod rules;
 #[path = "support/seeds.rs"]
 mod seeds;
+#[path = "cluster/site.rs"]
+mod site;
+#[path = "cluster/storm.rs"]
+mod storm;
 #[path = "cluster/world.rs"]
 mod world;

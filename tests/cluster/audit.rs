@@ -66,6 +66,12 @@ impl Audit {
         assert!(last.is_none_or(|last| write.commit <= last), "more committed than there is");
     }
 
+    /// The first entry was written and is on no disk: another one may take its place, as long as nobody was told.
+    pub fn forget_founding(&mut self) {
+        self.written.clear();
+        assert_eq!(self.end(), 0, "an entry was applied that is nowhere durable");
+    }
+
     /// What node `id` applies after `applied`.
     pub fn applies(&mut self, id: u64, applied: u64, entry: &Entry) {
         assert_eq!(entry.index, applied + 1, "node {id} leaves out entries");

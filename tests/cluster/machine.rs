@@ -90,6 +90,47 @@ impl Disk {
         self.base = base;
     }
 
+    /// What a node begins with, and what of it was applied after the base: nothing, or all that is known committed.
+    pub fn start(
+        &self,
+        id: u64,
+        seed: u64,
+        cache_bytes: usize,
+        replay: bool,
+    ) -> (Start, Vec<Entry>) {
+        let base = self.base.clone();
+        let commit = self.commit.max(base.index);
+        let applied = if replay { commit } else { base.index };
+        let (before, entries): (Vec<Entry>, Vec<Entry>) =
+            self.entries.iter().cloned().partition(|entry| entry.index <= applied);
+        let mut terms: Vec<(u64, u64)> =
+            before.iter().map(|entry| (entry.index, entry.term)).collect();
+        terms.dedup_by_key(|(_, term)| *term);
+        let replayed: Vec<Entry> =
+            before.into_iter().filter(|entry| entry.index > base.index).collect();
+        let mut members = base.members.clone();
+        for entry in &replayed {
+            if let Payload::Members(next) = &entry.payload {
+                members = next.clone();
+            }
+        }
+        let (vote, before) = (self.vote, self.before);
+        let start = Start {
+            id,
+            vote,
+            commit,
+            base,
+            before,
+            terms,
+            applied,
+            members,
+            entries,
+            seed,
+            cache_bytes,
+        };
+        (start, replayed)
+    }
+
     /// Entries from `low` to before `high`, at most so many bytes of them but one.
     pub fn read(&self, low: u64, high: u64, bytes_max: usize) -> Vec<Entry> {
         let from = self.entries.partition_point(|entry| entry.index < low);
@@ -125,38 +166,8 @@ impl Machine {
     /// Starts with what the disk has. `replay` says whether what is known committed was applied before, as a
     /// recovery does, or the state begins as of the base.
     pub fn start(&mut self, seed: u64, cache_bytes: usize, replay: bool) -> Vec<Entry> {
-        let disk = &self.disk;
-        let base = disk.base.clone();
-        let commit = disk.commit.max(base.index);
-        let applied = if replay { commit } else { base.index };
-        let (before, entries): (Vec<Entry>, Vec<Entry>) =
-            disk.entries.iter().cloned().partition(|entry| entry.index <= applied);
-        let mut terms: Vec<(u64, u64)> =
-            before.iter().map(|entry| (entry.index, entry.term)).collect();
-        terms.dedup_by_key(|(_, term)| *term);
-        let replayed: Vec<Entry> =
-            before.into_iter().filter(|entry| entry.index > base.index).collect();
-        let mut members = base.members.clone();
-        for entry in &replayed {
-            if let Payload::Members(next) = &entry.payload {
-                members = next.clone();
-            }
-        }
-        self.applied = base.index;
-        let (id, vote, before) = (self.id, disk.vote, disk.before);
-        let start = Start {
-            id,
-            vote,
-            commit,
-            base,
-            before,
-            terms,
-            applied,
-            members,
-            entries,
-            seed,
-            cache_bytes,
-        };
+        let (start, replayed) = self.disk.start(self.id, seed, cache_bytes, replay);
+        self.applied = start.base.index;
         self.node = Some(Node::new(start).expect("its disk is right"));
         self.life += 1;
         self.led = None;

@@ -1,0 +1,241 @@
+//! Everything that may go wrong with hosts at once, from empty disks on, each seed with a character of its own.
+
+use super::seeds::{Seen, Telltale, run_seeds, seeds_or};
+use super::site::{FORMED_WITHIN, Site, Weather};
+use super::world::{MS, SECOND};
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Decide,
+    Kill,
+    Cut,
+    Pause,
+    SlowDisk,
+    HandOver,
+    Resign,
+    Base,
+    Disconnect,
+}
+
+const FAULTS: [(Fault, u64); 9] = [
+    (Fault::Decide, 10 * MS),
+    (Fault::Kill, SECOND),
+    (Fault::Cut, SECOND),
+    (Fault::Pause, SECOND),
+    (Fault::SlowDisk, SECOND),
+    (Fault::HandOver, SECOND),
+    (Fault::Resign, 2 * SECOND),
+    (Fault::Base, SECOND / 2),
+    (Fault::Disconnect, SECOND),
+];
+
+struct Storm {
+    site: Site,
+    every: Vec<(Fault, u64)>,
+    chance: SmallRng,
+    span: u64,
+    /// Whether the faults begin before the cluster has formed.
+    is_early: bool,
+}
+
+impl Storm {
+    fn new(seed: u64) -> Storm {
+        let mut chance = SmallRng::seed_from_u64(seed);
+        let mut weather = Weather::calm(if seed.is_multiple_of(4) { 5 } else { 3 });
+        if chance.random_bool(0.3) {
+            weather.delay = (100, *[MS, 20 * MS, 200 * MS].choose(&mut chance).expect("some"));
+        }
+        if chance.random_bool(0.4) {
+            weather.loss = *[5_000, 50_000, 150_000].choose(&mut chance).expect("some");
+        }
+        // Up to 1.27 times as fast as another one.
+        weather.drift = if chance.random_bool(0.5) { 120_000 } else { 0 };
+        weather.turn_us = *[MS / 2, 3 * MS, 40 * MS].choose(&mut chance).expect("some");
+        weather.replay = chance.random_bool(0.5);
+        weather.merged = *[8, 64, 4 << 10].choose(&mut chance).expect("some");
+        let every = FAULTS.map(|(fault, us)| {
+            let is_on = matches!(fault, Fault::Decide) || chance.random_bool(0.55);
+            (fault, if is_on { us * chance.random_range(30..=200) / 100 } else { 0 })
+        });
+        let (span, is_early) = (chance.random_range(3..=6) * SECOND, chance.random_bool(0.5));
+        let site = Site::new(seed ^ 0x5eed, weather);
+        Storm { site, every: every.to_vec(), chance, span, is_early }
+    }
+
+    fn run(&mut self, seen: &mut Seen) {
+        self.site.start_all();
+        if !self.is_early {
+            let calm = (self.site.weather.loss, self.site.weather.delay);
+            (self.site.weather.loss, self.site.weather.delay) = (0, (100, 150));
+            self.site.wait_for("it has formed", FORMED_WITHIN, Site::has_formed);
+            (self.site.weather.loss, self.site.weather.delay) = calm;
+        }
+        for (which, (_, every)) in self.every.clone().into_iter().enumerate() {
+            self.next(which, every);
+        }
+        let end = self.site.now + self.span;
+        while let Some(which) = self.site.run_until(end) {
+            let (fault, every) = self.every[which as usize];
+            self.strike(fault, seen);
+            self.next(which as usize, every);
+        }
+        self.heal(seen);
+    }
+
+    fn next(&mut self, which: usize, every: u64) {
+        if every > 0 {
+            let us = self.chance.random_range(1..=2 * every);
+            self.site.alarm(us, which as u32);
+        }
+    }
+
+    fn strike(&mut self, fault: Fault, seen: &mut Seen) {
+        let count = self.site.hosts.len();
+        let at = self.chance.random_range(0..count);
+        let is_awake = self.site.runs(at) && !self.site.is_still(at);
+        match fault {
+            Fault::Decide => self.decide(seen),
+            Fault::Kill if self.site.runs(at) => {
+                seen.note("killed");
+                let forms = self.site.hosts[at].driver().status().forming.is_some();
+                seen.count("killed while forming", u64::from(forms));
+                self.site.kill(at);
+            }
+            Fault::Kill => {
+                seen.note("restarted");
+                self.site.start(at);
+            }
+            Fault::Cut => self.cut(at, seen),
+            Fault::Pause if is_awake => {
+                seen.note("paused");
+                let ms = *[20, 200, 500, 1_500].choose(&mut self.chance).expect("some");
+                self.site.pause(at, ms * MS);
+            }
+            Fault::SlowDisk => {
+                seen.note("slow disk");
+                let us = *[100, MS, 40 * MS, 300 * MS].choose(&mut self.chance).expect("some");
+                self.site.hosts[at].disk.sync_us = us;
+            }
+            Fault::HandOver => self.hand_over(at, seen),
+            Fault::Resign if is_awake => {
+                let host = &mut self.site.hosts[at];
+                seen.count("resigned", u64::from(host.led.is_some()));
+                host.driver().resign();
+                self.site.settle(at);
+            }
+            Fault::Base if is_awake => {
+                let host = &mut self.site.hosts[at];
+                if let Some(base) = host.make_base() {
+                    seen.note("bases");
+                    host.driver().base_made(base);
+                }
+            }
+            Fault::Disconnect => {
+                seen.note("disconnected");
+                let to = self.chance.random_range(0..count);
+                self.site.disconnect(at, to);
+            }
+            Fault::Pause | Fault::Resign | Fault::Base => {}
+        }
+    }
+
+    fn hand_over(&mut self, to: usize, seen: &mut Seen) {
+        let Some(at) = self.site.leader().filter(|at| !self.site.is_still(*at)) else { return };
+        let to = self.chance.random_bool(0.5).then(|| self.site.hosts[to].id);
+        let host = &mut self.site.hosts[at];
+        let clock = host.clock(self.site.now);
+        if host.driver().hand_over(clock, to) {
+            seen.note("handed over");
+            assert_eq!(host.driver().lease().0, None, "the lease has ended before");
+        }
+        self.site.settle(at);
+    }
+
+    /// At whoever believes that it decides: there may be several.
+    fn decide(&mut self, seen: &mut Seen) {
+        for at in 0..self.site.hosts.len() {
+            if self.site.hosts[at].leads() && !self.site.is_still(at) {
+                let count = self.chance.random_range(1..=20);
+                seen.count("decided", u64::from(self.site.decide(at, count)));
+            }
+        }
+    }
+
+    /// One link one way, or all of a host both ways, or everything is whole again.
+    fn cut(&mut self, at: usize, seen: &mut Seen) {
+        let count = self.site.hosts.len();
+        match self.chance.random_range(0..4) {
+            0 => {
+                seen.note("cut one way");
+                let other = self.chance.random_range(0..count);
+                self.site.cut.insert((at, other));
+            }
+            1 => {
+                seen.note("cut off");
+                let links = (0..count).flat_map(|other| [(at, other), (other, at)]);
+                self.site.cut.extend(links);
+            }
+            _ => self.site.cut.clear(),
+        }
+    }
+
+    /// Nothing is wrong any more: it has formed and is led within 10 E, and all have the same within 30 s.
+    fn heal(&mut self, seen: &mut Seen) {
+        self.site.heal();
+        let took = self.site.wait_for("formed and led", FORMED_WITHIN, Site::has_formed);
+        seen.count("ms until it was led", took / MS);
+        for _ in 0..50 {
+            let end = self.site.now + 10 * MS;
+            while self.site.run_until(end).is_some() {}
+            self.decide(seen);
+        }
+        let site = &mut self.site;
+        site.wait_for("all hosts equal", 30 * SECOND, Site::is_equal);
+        site.check_acked();
+        seen.count("acknowledged", site.acked.len() as u64);
+        seen.count("leaders", site.audit.leaders() as u64);
+        seen.count("entries", site.audit.end());
+        seen.count("refused batches", site.refused_batches);
+        seen.count("reads by the lease", site.lease_reads);
+        for host in &site.hosts {
+            seen.count("reloaded", host.turn.reloads);
+            seen.count("not answered", host.turn.lost);
+        }
+        assert!(site.refusals.is_empty(), "refused: {:?}", site.refusals);
+        assert!(site.audit.acked() == 0 && !site.acked.is_empty());
+    }
+}
+
+fn run(seed: u64, seen: &mut Seen) {
+    let mut storm = Storm::new(seed);
+    let _telltale =
+        Telltale(format!("DELAYD_SEED={seed}: {:?}, {:?}", storm.site.weather, storm.every));
+    storm.run(seen);
+}
+
+#[test]
+fn no_fact_is_lost_or_told_twice_and_all_heals() {
+    let seen = Seen::of_all(run_seeds(seeds_or(300), run));
+    seen.check(&[
+        "acknowledged",
+        "bases",
+        "cut off",
+        "cut one way",
+        "decided",
+        "disconnected",
+        "handed over",
+        "killed",
+        "killed while forming",
+        "not answered",
+        "paused",
+        "reads by the lease",
+        "refused batches",
+        "reloaded",
+        "resigned",
+        "restarted",
+        "slow disk",
+    ]);
+}
