@@ -106,8 +106,8 @@ impl Error {
     }
 }
 
-/// Why the journal takes no facts. The class is Redis's for an append-only file that cannot be
-/// written.
+/// Why no facts are taken. The first two have Redis's class for an append-only file that cannot be written, the
+/// others those for a server that does not decide.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub enum Misconf {
@@ -123,6 +123,12 @@ pub enum Misconf {
     /// A write or a sync failed.
     #[error("MISCONF the journal failed: {cause}; nothing is acknowledged until a restart")]
     Failed { cause: Arc<str> },
+    /// Another node of the cluster decides, or will.
+    #[error("READONLY You can't write against a read only replica.")]
+    Following,
+    /// This node decides, and hears too few others to know that it still does.
+    #[error("MASTERDOWN no quorum of the cluster answers; nothing is decided until one does")]
+    NoQuorum,
 }
 
 /// A user's bytes inside an error text: at most 64 of them, unprintable ones as `\xNN`.

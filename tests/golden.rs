@@ -3,6 +3,8 @@
 //!
 //! `make docs` writes the answers anew; the review reads the diff.
 
+#[path = "support/cluster.rs"]
+mod cluster;
 #[path = "golden/errors.rs"]
 mod errors;
 #[path = "golden/script.rs"]

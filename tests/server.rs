@@ -6,6 +6,8 @@ mod bounds;
 mod channels;
 #[path = "server/clients.rs"]
 mod clients;
+#[path = "server/cluster.rs"]
+mod cluster;
 #[path = "server/connections.rs"]
 mod connections;
 #[path = "support/disk.rs"]

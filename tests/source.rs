@@ -16,7 +16,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("pubsub", &["pubsub", "resp"]),
     ("command", &["command", "engine", "pubsub", "resp"]),
     ("session", &["session", "command", "engine", "pubsub", "resp"]),
-    ("observe", &["observe", "engine", "command", "config"]),
+    ("observe", &["observe", "engine", "command", "config", "cluster"]),
     ("config", &["config"]),
     ("journal", &["journal", "engine"]),
     ("tools", &["tools", "journal", "engine"]),

@@ -264,6 +264,13 @@ impl Engine {
         self.ask(now, client, turn).close();
     }
 
+    /// Another node decides from here on, or nobody does, and all connections go. No fact may be made for them: what
+    /// was handed over and never left stays handed over, and leases that end with a connection run on, as after a
+    /// crash. To be called before they are closed.
+    pub fn step_down(&mut self) {
+        self.live.step_down();
+    }
+
     /// Bytes held for a client's places in lines.
     pub fn waiting_bytes(&self, client: ClientId) -> usize {
         self.live.waiters.bytes(client)

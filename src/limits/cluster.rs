@@ -37,3 +37,8 @@ pub const FETCHED_RUNS_MAX: usize = 4;
 
 // What one message may have, as the connections count it.
 const _: () = assert!(APPEND_BYTES_MAX + BATCH_BYTES_MAX <= super::PEER_BODY_BYTES_MAX);
+
+/// How long replies that wait for the journal may still leave after this node has stopped to decide, µs: as long as
+/// confirmations of a leader that was cut off may take, and less than a client waits before it looks elsewhere.
+pub const DEMOTION_US: u64 = 2_000_000;
+const _: () = assert!(DEMOTION_US < super::CLOSING_MS_MAX * 1_000);

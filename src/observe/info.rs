@@ -34,14 +34,18 @@ struct Section {
     write: fn(&Facts<'_>, &mut Text),
 }
 
+/// Only a node of a cluster has it.
+const RAFT: &str = "Raft";
+
 #[rustfmt::skip]
-const SECTIONS: [Section; 14] = [
+const SECTIONS: [Section; 15] = [
     Section { name: "Server", by_default: true, write: server },
     Section { name: "Clients", by_default: true, write: clients },
     Section { name: "Memory", by_default: true, write: memory },
     Section { name: "Persistence", by_default: true, write: persistence },
     Section { name: "Stats", by_default: true, write: stats },
     Section { name: "Replication", by_default: true, write: replication },
+    Section { name: RAFT, by_default: true, write: raft },
     Section { name: "CPU", by_default: true, write: processor },
     Section { name: "Modules", by_default: true, write: |_, _| {} },
     Section { name: "Commandstats", by_default: false, write: commandstats },
@@ -60,7 +64,8 @@ pub fn render(about: &About<'_>, all: &Snapshot, asked: &[&[u8]]) -> String {
     let default = asked.is_empty() || is("default");
     let mut text = Text(String::with_capacity(4096));
     for section in &SECTIONS {
-        if all || (default && section.by_default) || is(section.name) {
+        let is_asked = all || (default && section.by_default) || is(section.name);
+        if is_asked && (section.name != RAFT || facts.all.cluster.is_some()) {
             if !text.0.is_empty() {
                 text.0.push_str("\r\n");
             }
@@ -76,7 +81,7 @@ pub fn render(about: &About<'_>, all: &Snapshot, asked: &[&[u8]]) -> String {
 pub(super) struct Text(pub(super) String);
 
 impl Text {
-    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+    pub(super) fn line(&mut self, name: &str, value: impl std::fmt::Display) {
         write!(self.0, "{name}:{value}\r\n").expect("a String takes all");
     }
 
@@ -218,7 +223,14 @@ fn stats(facts: &Facts<'_>, text: &mut Text) {
     ]);
 }
 
+fn raft(facts: &Facts<'_>, text: &mut Text) {
+    facts.all.cluster.iter().for_each(|view| view.write_raft(text));
+}
+
 fn replication(facts: &Facts<'_>, text: &mut Text) {
+    if let Some(view) = &facts.all.cluster {
+        return view.write_replication(text);
+    }
     text.lines(&[
         ("role", &"master"),
         ("connected_slaves", &0),

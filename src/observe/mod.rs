@@ -1,6 +1,7 @@
 //! What the server shows of itself: INFO, counts per command and per error class, the slow log.
 //! Nothing here changes anything; the server counts into it.
 
+pub mod cluster;
 pub mod commands;
 pub mod errors;
 pub mod info;

@@ -2,6 +2,7 @@
 //! words.
 
 use super::Counters;
+use super::cluster::ClusterView;
 use super::commands::CommandTotals;
 use super::errors::ErrorCounts;
 use super::persistence::Persistence;
@@ -70,4 +71,6 @@ pub struct Snapshot {
     pub clock_doubted_us: u64,
     pub standstills: u64,
     pub standstill_us: u64,
+    /// What there is to tell of the cluster, of a node of one.
+    pub cluster: Option<Box<ClusterView>>,
 }

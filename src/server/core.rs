@@ -9,6 +9,7 @@ use crate::engine::{Engine, Facts, Settings, Turn};
 use crate::journal::Disk;
 use crate::journal::recovery::Recovered;
 use crate::observe::Counters;
+use crate::observe::cluster::ClusterView;
 use crate::resp::FrameLimits;
 use crate::server::clock::timer::Timer;
 use crate::server::clock::turn_clock::TurnClock;
@@ -24,6 +25,7 @@ use crate::server::watch::counts::{Slow, Watch};
 use crate::server::watch::logs::LogLevel;
 use crate::server::watch::machine;
 use crate::server::watch::resident::Sample;
+use crate::session::Standing;
 use crate::session::acl::Acl;
 use crate::time::{Micros, Millis};
 use std::fmt::Write;
@@ -51,6 +53,10 @@ pub struct Core {
     /// What is counted and kept for those who look.
     pub watch: Watch,
     pub process: Process,
+    /// What it is to its clients; alone it always serves.
+    pub standing: Standing,
+    /// What there is to tell of the cluster, if it is in one: kept up to date by whoever knows.
+    pub view: Option<Box<ClusterView>>,
 }
 
 /// How the server is to be.
@@ -127,6 +133,8 @@ impl Core {
             users: Users::default(),
             watch: Watch::default(),
             process: Process::new(port),
+            standing: Standing::default(),
+            view: None,
         };
         core.engine.collect_events(core.options.limits.notify.is_on());
         core.options.limits.fit_clients();
@@ -188,10 +196,11 @@ impl Core {
         (&mut self.engine, Turn { facts: &mut self.facts, outbox: &mut self.outputs })
     }
 
-    /// Tells the engine what the journal allows in this turn, and whether clients are paused.
+    /// Tells the engine what the cluster and the journal allow in this turn, and whether clients are paused.
     pub fn set_flow(&mut self) {
         let paused = self.common.pauses.is_running();
-        self.durability.set_flow(&mut self.engine, paused, &self.clock);
+        let stopped = self.standing.stopped();
+        self.durability.set_flow(&mut self.engine, paused, stopped, &self.clock);
     }
 
     /// Closes the connection in a slot; false if there is none. What its client was handed and never got goes

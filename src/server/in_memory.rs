@@ -9,6 +9,7 @@ use crate::engine::{Engine, Settings};
 use crate::ids::ClientId;
 use crate::journal::recovery::Progress;
 use crate::limits::TICK_US;
+use crate::observe::cluster::ClusterView;
 use crate::server::clock::timer::Timer;
 use crate::server::connection::memory;
 pub use crate::server::connection::memory::FarEnd;
@@ -21,6 +22,7 @@ use crate::server::durability::loading::{Loaded, Loading};
 use crate::server::durability::running::Running;
 use crate::server::turn::Turns;
 use crate::server::watch::logs::LogLevel;
+use crate::session::Standing;
 use crate::time::{Micros, Millis};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -177,6 +179,28 @@ impl InMemory {
     pub fn set_flow(&mut self, flow: Flow) {
         self.turns.core.engine.set_flow(self.now(), flow);
         self.run();
+    }
+
+    /// What the server is to its clients from here on, as a node of a cluster.
+    pub fn stand(&mut self, standing: Standing) {
+        self.turns.stand(standing);
+        self.run();
+    }
+
+    /// What there is to tell of a cluster from here on.
+    pub fn show_cluster(&mut self, view: ClusterView) {
+        self.turns.core.view = Some(Box::new(view));
+    }
+
+    /// As [`InMemory::stand`], after which replies that still wait will never be confirmed.
+    pub fn lose_replies(&mut self) {
+        self.turns.close_leaving();
+        self.run();
+    }
+
+    /// The state of the jobs, and how many facts were made that are in no batch yet.
+    pub fn digest(&self) -> (u64, u64) {
+        (self.turns.core.engine.digest(), self.turns.core.facts.count)
     }
 
     /// From here on there is a journal, whose syncs and bases take so long, µs.

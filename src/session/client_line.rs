@@ -73,6 +73,8 @@ pub struct SocketFacts {
     pub readable: bool,
     /// It is being watched for writing.
     pub writable: bool,
+    /// What the server is in its cluster: `master` or `replica`; none if it is in none.
+    pub role: Option<&'static str>,
 }
 
 impl fmt::Display for ClientLine {
@@ -121,7 +123,8 @@ impl fmt::Display for ClientLine {
             text(&session.user),
             text(&session.lib_name),
             text(&session.lib_version),
-        )
+        )?;
+        socket.role.map_or(Ok(()), |role| write!(f, " role={role}"))
     }
 }
 

@@ -101,6 +101,7 @@ impl Session {
             Protocol::Resp2 => 2,
             Protocol::Resp3 => 3,
         };
+        let role: &[u8] = if world.is_replica() { b"replica" } else { b"master" };
         let mut out = world.encoder(self.id);
         out.map(7);
         out.bulk(b"server");
@@ -114,7 +115,7 @@ impl Session {
         out.bulk(b"mode");
         out.bulk(b"standalone");
         out.bulk(b"role");
-        out.bulk(b"master");
+        out.bulk(role);
         out.bulk(b"modules");
         out.array(0);
         Step::Done

@@ -5,6 +5,7 @@
 
 pub mod acl;
 pub mod client_line;
+pub mod standing;
 pub mod world;
 
 mod commands;
@@ -17,9 +18,9 @@ mod watching;
 
 pub use client_line::{ClientLine, SessionFacts, SocketFacts};
 pub use identity::{Denial, TakenUp, denial_text};
+pub use standing::Standing;
 pub use world::World;
 
-use crate::command::spec::Flag;
 use crate::command::spec::action::{Action, Probe, ReplyMode, Transaction};
 use crate::command::{self, CommandSpec, table};
 use crate::engine::Outcome;
@@ -34,10 +35,6 @@ use identity::Identity;
 use transaction::Queue;
 use watching::Watching;
 use world::{Admin, Ended};
-
-/// What commands that need the jobs are answered until the journal has been read. Clients look at
-/// the first word only and try again.
-const LOADING: &str = "LOADING delayd is loading the journal into memory";
 
 /// What the server does after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -333,8 +330,10 @@ impl Session {
         }
         let obstacles = world.obstacles();
         // Also when it would only be queued, as in Redis: EXEC refuses the whole then.
-        if obstacles.loading && !spec.has(Flag::Loading) {
-            return self.refuse(spec, args, Error::text(LOADING), world);
+        if obstacles.limited
+            && let Err(error) = self.check_standing(spec, world)
+        {
+            return self.refuse(spec, args, error, world);
         }
         if self.is_barred(spec) {
             let text = format!(
@@ -353,6 +352,15 @@ impl Session {
             return self.enqueue(spec, args, world);
         }
         self.run(spec, args, Place::Alone, world)
+    }
+
+    /// Whether the server answers such a command just now; of EXEC, all that it would run.
+    fn check_standing(&self, spec: &CommandSpec, world: &dyn World) -> Result<(), Error> {
+        let standing = world.standing();
+        match &self.transaction {
+            Some(queue) if spec.name == "exec" => queue.check_standing(standing),
+            _ => standing.check(spec),
+        }
     }
 
     /// Whether CLIENT PAUSE keeps `spec` back.

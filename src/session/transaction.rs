@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::ids::Db;
 use crate::limits::{TRANSACTION_ARGUMENTS_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
 use crate::session::world::{Ended, World};
-use crate::session::{Place, Session, Step};
+use crate::session::{Place, Session, Standing, Step};
 
 /// Bytes counted for a queue that a command may open, beside its name.
 const OPENED_BYTES: usize = 64;
@@ -82,6 +82,11 @@ impl Queue {
     /// Whether one of them writes, or publishes.
     pub(super) fn writes(&self) -> bool {
         self.commands.iter().any(|queued| writes(queued.spec))
+    }
+
+    /// Whether the server answers all of them just now.
+    pub(super) fn check_standing(&self, standing: &Standing) -> Result<(), Error> {
+        self.commands.iter().try_for_each(|queued| standing.check(queued.spec))
     }
 
     /// Whether a command that is to be queued would be refused now, for want of something that is not its

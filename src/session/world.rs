@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::pubsub::PubSub;
 use crate::resp::{Encoder, Protocol};
-use crate::session::Session;
 use crate::session::acl::Acl;
 use crate::session::acl::log::{Context, Reason};
+use crate::session::{Session, Standing};
 
 /// The server as one session sees it during one command.
 pub trait World {
@@ -92,6 +92,12 @@ pub trait World {
     /// What keeps commands from running just now.
     fn obstacles(&self) -> Obstacles;
 
+    /// What the server is to its clients just now.
+    fn standing(&self) -> &Standing;
+
+    /// Whether it is a node of a cluster that another one decides for.
+    fn is_replica(&self) -> bool;
+
     /// A command is about to run; also each command of a transaction when EXEC comes to it, and
     /// again when it comes back after [`Next::Again`](super::Next::Again).
     fn began(&mut self);
@@ -105,9 +111,9 @@ pub trait World {
 /// What keeps commands from running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Obstacles {
-    /// The journal is being read: the session refuses every command without the flag `loading`, and to those
-    /// that run the engine must look empty. Once false it stays false.
-    pub loading: bool,
+    /// Not every command is served: [`World::standing`] says which. While the server loads, the engine must look
+    /// empty to those that are.
+    pub limited: bool,
     /// Clients are paused, and then whether only commands that write are kept back.
     pub paused: Option<bool>,
 }
@@ -129,6 +135,10 @@ pub enum Ended {
 
 /// The error a client gets whom `CLIENT UNBLOCK id ERROR` released.
 pub const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+/// The error a client gets that waits when its server stops to decide.
+pub const DEMOTED: &str = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> \
+    replica?)";
 
 /// A command about the server, or about others than the one who asks.
 #[derive(Clone, Debug)]

@@ -7,14 +7,16 @@ use std::collections::BTreeSet;
 use crate::support::{code, source};
 
 /// First words of error replies.
-const CLASSES: [&str; 10] = [
+const CLASSES: [&str; 12] = [
     "ERR ",
     "EXECABORT ",
     "LOADING ",
+    "MASTERDOWN ",
     "MISCONF ",
     "NOPROTO ",
     "NOSCRIPT ",
     "NOTBUSY ",
+    "READONLY ",
     "UNBLOCKED ",
     "WRONGPASS ",
     "WRONGTYPE ",

@@ -19,6 +19,9 @@
 //! % journal fails no disk            the journal fails, for this cause
 //! % loading 250 1000                 the journal is being read, 250 bytes of 1,000
 //! % flow full                        what the journal allows: runs, held, reserve, full, failed
+//! % stands following                 as a node of a cluster: serving, loading, following, blind (a follower that answers no
+//!                                    reads), down, forming n3 is missing; what comes after serving is a demotion
+//! % cluster leader                   what there is to tell of the cluster: leader, follower, lost (no leader), forming
 //!     a< "hello"                     what client a received; indented lines are the answers
 //! ```
 //!
@@ -37,8 +40,10 @@ use delayd::config::Config;
 use delayd::engine::room::{Flow, Room};
 use delayd::error::Misconf;
 use delayd::server::in_memory::{FarEnd, InMemory};
+use delayd::session::Standing;
 use delayd::time::{Micros, Millis};
 
+use crate::cluster;
 use crate::shown::{self, Value};
 
 /// Transcripts of the protocol itself: replies are shown as they are on the wire.
@@ -292,7 +297,11 @@ impl<'f> Play<'f> {
 
     /// What happens to the journal; none if that is not understood.
     fn journal(&mut self, what: &str) -> Option<()> {
-        if let Some(cause) = what.strip_prefix("journal fails ") {
+        if let Some(standing) = what.strip_prefix("stands ") {
+            self.server.stand(standing_of(standing)?);
+        } else if let Some(seen_by) = what.strip_prefix("cluster ") {
+            self.server.show_cluster(cluster::view_of(seen_by)?);
+        } else if let Some(cause) = what.strip_prefix("journal fails ") {
             self.server.fail_journal(cause);
         } else if let Some(cause) = what.strip_prefix("bases fail ") {
             self.server.fail_bases(cause);
@@ -425,6 +434,17 @@ fn flow_of(word: &str) -> Option<Flow> {
         "full" => Flow::Stopped { cause: Misconf::NoRoom { cause } },
         "failed" => Flow::Stopped { cause: Misconf::Failed { cause: "Input/output error".into() } },
         _ => return None,
+    })
+}
+
+fn standing_of(words: &str) -> Option<Standing> {
+    Some(match words {
+        "serving" => Standing::Serving,
+        "loading" => Standing::Loading,
+        "following" => Standing::Following { reads: true },
+        "blind" => Standing::Following { reads: false },
+        "down" => Standing::Down,
+        _ => Standing::Forming { missing: words.strip_prefix("forming ")?.into() },
     })
 }
 

@@ -4,6 +4,7 @@ pub(super) mod acl;
 mod always;
 pub(super) mod bulk;
 pub(super) mod client;
+pub(super) mod cluster;
 pub(super) mod commands;
 pub(super) mod connection;
 pub(super) mod consume;

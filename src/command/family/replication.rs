@@ -4,7 +4,7 @@
 use crate::command::family::always::refused;
 use crate::command::family::server::{ADMIN, SERVER, WORDS};
 use crate::command::read::number;
-use crate::command::spec::action::{Action, Fixed, Server};
+use crate::command::spec::action::{Action, Server};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{CommandSpec, Flag};
@@ -18,7 +18,8 @@ const REPLICA_OF: CommandSpec = CommandSpec {
         Argument::new("port", Kind::Bytes).shown("ONE"),
     ],
     flags: &[Flag::Admin, Flag::NoScript, Flag::Stale],
-    reply: "Simple string: `OK` for NO ONE, as it is nobody's replica; for a host and a port an error.",
+    reply: "Simple string: `OK` for NO ONE, as it is nobody's replica; for a host and a port, and in a cluster, an \
+            error.",
     parse: Some(parse_replica_of),
     ..SERVER
 };
@@ -92,11 +93,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
 
 fn parse_replica_of<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (host, port) = (args.word("host")?, args.word("port")?);
-    if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
-        return Ok(Action::Server(Server::Fixed(Fixed::Ok)));
+    let nobody = host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one");
+    if !nobody && !matches!(number::signed(port), Some(0..=65_535)) {
+        return Err(Error::text("ERR Invalid master port"));
     }
-    match number::signed(port) {
-        Some(0..=65_535) => Err(Error::text(NONE)),
-        _ => Err(Error::text("ERR Invalid master port")),
-    }
+    Ok(Action::Server(Server::ReplicaOf { nobody }))
 }

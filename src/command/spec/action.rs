@@ -270,7 +270,14 @@ pub enum Server<'a> {
     BgRewriteAof,
     WaitAof(WaitAof),
     LastSave,
+    /// DELAY.CLUSTER.
+    Cluster,
     Role,
+    /// REPLICAOF and SLAVEOF.
+    ReplicaOf {
+        /// NO ONE.
+        nobody: bool,
+    },
     Shutdown(Shutdown),
     ShutdownAbort,
     /// SCAN for a type that no key has → the end at once.

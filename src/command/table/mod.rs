@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use crate::command::family::{
-    acl, bulk, client, commands, connection, consume, help, job, journal, keyspace, list, observe,
-    policy, produce, pubsub, queue, replication, scripting, server, transaction,
+    acl, bulk, client, cluster, commands, connection, consume, help, job, journal, keyspace, list,
+    observe, policy, produce, pubsub, queue, replication, scripting, server, transaction,
 };
 use crate::command::spec::CommandSpec;
 use crate::command::spec::args::arity_error;
@@ -12,13 +12,14 @@ use crate::error::Error;
 use crate::nearest::nearest;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 20] = [
+static TABLE: [&[CommandSpec]; 21] = [
     produce::COMMANDS,
     consume::COMMANDS,
     job::COMMANDS,
     queue::COMMANDS,
     bulk::COMMANDS,
     policy::COMMANDS,
+    cluster::COMMANDS,
     help::COMMANDS,
     list::COMMANDS,
     keyspace::COMMANDS,

@@ -71,6 +71,14 @@ impl Step<'_, '_> {
 }
 
 impl Live {
+    /// Forgets all that would be done for connections that go.
+    pub fn step_down(&mut self) {
+        self.unsent.forget();
+        self.leases.forget();
+        self.unfinished.clear();
+        self.forecast = None;
+    }
+
     /// A request of the client that was half done is not asked again. What was done of it stays.
     pub fn abandon(&mut self, client: ClientId) {
         self.forecast.take_if(|forecast| forecast.client == client);

@@ -61,6 +61,13 @@ impl Leases {
         self.lost.extend(bounds.map(|bounds| bounds.leases.into_iter()));
     }
 
+    /// None of them ends with its connection any more.
+    pub fn forget(&mut self) {
+        self.by_client.clear();
+        self.lost.clear();
+        self.ending.clear();
+    }
+
     /// All that are left are to be ended, in the order of their clients.
     pub fn end_all(&mut self) {
         let mut bound: Vec<_> = self.by_client.drain().collect();

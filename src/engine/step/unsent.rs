@@ -175,6 +175,12 @@ impl Unsent {
         }
     }
 
+    /// Nothing goes back: all of it is as good as sent.
+    pub fn forget(&mut self) {
+        self.clients.clear();
+        self.returning.clear();
+    }
+
     /// What goes back next.
     pub fn next(&mut self) -> Option<&Taken> {
         while let Some(returning) = self.returning.front_mut()

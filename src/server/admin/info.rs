@@ -73,6 +73,7 @@ pub fn snapshot(core: &Core, clients: usize) -> Snapshot {
         clock_doubted_us: clock.anchored.doubted_us(clock.mono_us),
         standstills: clock.standstills.count,
         standstill_us: clock.standstills.total_us,
+        cluster: core.view.clone(),
     }
 }
 

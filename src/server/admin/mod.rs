@@ -2,6 +2,7 @@
 
 mod acl;
 mod clients;
+mod cluster;
 mod config;
 pub(super) mod info;
 mod latency;
@@ -31,7 +32,7 @@ use crate::server::core::Core;
 use crate::session::acl::Acl;
 use crate::session::acl::log::{Context, Entry as DenialEntry, Reason};
 use crate::session::world::{Admin, Ended, Obstacles, Served, World};
-use crate::session::{ClientLine, Session, SocketFacts};
+use crate::session::{ClientLine, Session, SocketFacts, Standing};
 use smallvec::SmallVec;
 
 /// The server around one running client.
@@ -209,6 +210,8 @@ impl<'a> ClientWorld<'a> {
         socket.output_held_bytes = unsent.held_bytes();
         socket.writable = !unsent.is_empty();
         socket.waiting |= self.core.outputs.is_waiting(slot);
+        let view = self.core.view.as_ref();
+        socket.role = view.map(|view| if view.leads { "master" } else { "replica" });
     }
 }
 
@@ -407,16 +410,34 @@ impl World for ClientWorld<'_> {
                 // No reply: the connection ends with the server.
                 persistence::shutdown(core, how, &peer.to_string()).map_err(class)?;
             }
+            Server::Cluster => cluster::write_nodes(core, client).map_err(str::to_owned)?,
+            Server::Role => cluster::write_role(core, client),
+            Server::ReplicaOf { nobody } => {
+                cluster::replica_of(core, nobody)?;
+                core.outputs.encoder(client).ok();
+            }
             what => return persistence::serve(core, asker, what),
         }
         Ok(Served::Done)
     }
 
     fn obstacles(&self) -> Obstacles {
+        let loading = self.core.durability.shown.loading.is_some();
         Obstacles {
-            loading: self.core.durability.shown.loading.is_some(),
+            limited: loading || !self.core.standing.is_serving(),
             paused: self.core.common.pauses.writes_only(),
         }
+    }
+
+    fn standing(&self) -> &Standing {
+        match self.core.standing {
+            Standing::Serving if self.core.durability.shown.loading.is_some() => &Standing::Loading,
+            ref standing => standing,
+        }
+    }
+
+    fn is_replica(&self) -> bool {
+        self.core.view.as_ref().is_some_and(|view| !view.leads)
     }
 
     fn began(&mut self) {

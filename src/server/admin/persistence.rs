@@ -64,12 +64,6 @@ pub fn serve(core: &mut Core, asker: &Session, what: Server<'_>) -> Result<Serve
             out.bulk_unsigned(clock.now.0 / 1_000_000);
             out.bulk_unsigned(clock.now.0 % 1_000_000);
         }
-        Server::Role => {
-            out.array(3);
-            out.bulk(b"master");
-            out.unsigned(durability.shown.offset());
-            out.array(0);
-        }
         // Of what is listed there is nothing.
         _ => out.array(0),
     }

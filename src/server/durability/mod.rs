@@ -55,8 +55,9 @@ pub struct Durability {
     pub waits: Waits,
     /// Where facts go.
     pub journaling: Journaling,
-    /// Whether clients are paused, as the engine was last told while there is no journal.
-    engine_paused: bool,
+    /// Whether clients are paused, and whether the node does not decide, as the engine was last told while there is
+    /// no journal.
+    engine_told: (bool, bool),
     /// The journal's folder, and what keeps it for this process.
     disk: Option<Arc<Disk>>,
     lock: Option<Lock>,
@@ -71,7 +72,7 @@ impl Durability {
             shown: Persistence { last_base_s: start_s, ..Persistence::default() },
             waits: Waits::default(),
             journaling: Journaling::Absent,
-            engine_paused: false,
+            engine_told: (false, false),
             disk: None,
             lock: None,
             notifier,
@@ -182,14 +183,23 @@ impl Durability {
         true
     }
 
-    /// Tells the engine what the journal allows in this turn, and whether clients are paused.
-    pub fn set_flow(&mut self, engine: &mut Engine, paused: bool, clock: &TurnClock) {
-        let flow = match &mut self.journaling {
-            Journaling::Running(running) => running.flow(clock.mono_us),
-            _ if paused == self.engine_paused => return,
+    /// Tells the engine what the journal allows in this turn, and whether clients are paused. With `stopped` the
+    /// node does not decide, whatever the journal allows.
+    pub fn set_flow(
+        &mut self,
+        engine: &mut Engine,
+        paused: bool,
+        stopped: Option<Misconf>,
+        clock: &TurnClock,
+    ) {
+        let told = (paused, stopped.is_some());
+        let flow = match (&mut self.journaling, stopped) {
+            (_, Some(cause)) => Flow::Stopped { cause },
+            (Journaling::Running(running), None) => running.flow(clock.mono_us),
+            _ if told == self.engine_told => return,
             _ => Flow::default(),
         };
-        self.engine_paused = paused;
+        self.engine_told = told;
         engine.set_flow(clock.now, if paused { flow.paused() } else { flow });
     }
 

@@ -1,6 +1,7 @@
 //! The turn: everything the server does, in order, again and again.
 
 pub(super) mod accept;
+pub mod demotion;
 pub(super) mod journal;
 pub(super) mod limit;
 pub(super) mod observers;
@@ -17,6 +18,7 @@ use crate::server::connection::clients::Clients;
 use crate::server::connection::handshake::Handshakes;
 use crate::server::connection::stream::Accepted;
 use crate::server::connection::wake::Notifier;
+use crate::server::turn::demotion::Leaving;
 use crate::server::turn::observers::Observers;
 use crate::server::turn::standstill::Backlog;
 use crate::time::Micros;
@@ -49,6 +51,8 @@ pub struct Turns {
     pub(super) observers: Option<Box<Observers>>,
     /// After a standstill, what has not been heard yet.
     pub(super) backlog: Option<Backlog>,
+    /// After a demotion, who is still there.
+    pub(super) leaving: Option<Leaving>,
     /// When all clients are looked at next; monotonic, µs.
     pub(super) tick_us: u64,
     pub(super) next_id: u64,
@@ -72,6 +76,7 @@ impl Turns {
             more: true,
             observers: None,
             backlog: None,
+            leaving: None,
             next_id: 1,
             notifier,
         }
@@ -94,6 +99,7 @@ impl Turns {
         self.read_sockets();
         // Once: everything in a turn happens at one instant.
         self.read_clock();
+        self.end_leaving();
         self.resume_postponed();
         // Before anything is decided.
         self.core.set_flow();
@@ -159,7 +165,9 @@ impl Turns {
         let pause_us = self.core.common.pauses.until_us();
         let timeout = self.core.engine.next_timeout();
         let timeout_us = timeout.map_or(u64::MAX, |at| at.start().0);
-        due_us.min(timeout_us).min(limit_us).min(pause_us).min(flood_us).min(self.tick_us)
+        let leaving_us = self.leaving_us();
+        let waits_us = timeout_us.min(limit_us).min(pause_us).min(leaving_us);
+        due_us.min(waits_us).min(flood_us).min(self.tick_us)
     }
 
     /// Whether every reply has left and nothing is half done.
@@ -173,11 +181,7 @@ impl Turns {
     /// From here on no new command is taken, and clients that wait are let go.
     pub fn drain(&mut self) {
         self.draining = true;
-        let waiting = |(slot, _): &(u32, &Client)| self.core.outputs.is_waiting(*slot);
-        let slots: Vec<u32> = self.clients.iter().filter(waiting).map(|(slot, _)| slot).collect();
-        for slot in slots {
-            self.close(slot);
-        }
+        self.close_those(|core, (slot, _)| core.outputs.is_waiting(slot));
     }
 
     /// At an orderly stop: leases that end with their connections end now, uncounted.
@@ -258,6 +262,13 @@ impl Turns {
     /// Closes a connection. What it was handed and never got goes to the next in line.
     pub fn close(&mut self, slot: u32) {
         self.core.close(&mut self.clients, slot);
+    }
+
+    /// Closes all connections of which `is_meant` says so.
+    pub(super) fn close_those(&mut self, is_meant: impl Fn(&Core, (u32, &Client)) -> bool) {
+        let meant = self.clients.iter().filter(|at| is_meant(&self.core, *at));
+        let slots: Vec<u32> = meant.map(|(slot, _)| slot).collect();
+        slots.into_iter().for_each(|slot| self.close(slot));
     }
 
     /// Puts a slot on the list for the next turn.

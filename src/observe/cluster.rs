@@ -1,0 +1,317 @@
+//! A node's view of its cluster: what ROLE, HELLO, INFO, DELAY.CLUSTER, `/metrics` and the probes tell, each in its own
+//! words. Plain data, made from what the raft thread has published and the turn's own figures.
+
+use super::info::Text;
+use crate::cluster::names::Address;
+use crate::words::words;
+
+/// See the module. Spans are as of when it was made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterView {
+    /// The cluster's id; none before it was founded, or joined.
+    pub cluster: Option<u128>,
+    /// This node's id and name.
+    pub node: u64,
+    /// Its name.
+    pub name: String,
+    /// It decides: it was elected, and all that earlier leaders have left is applied.
+    pub leads: bool,
+    /// What it is to Raft.
+    pub role: RaftRole,
+    /// Its engine is being read from base and log.
+    pub loading: bool,
+    /// Until all listed nodes have been there once: who is missing, or what has to be mended.
+    pub forming: Option<String>,
+    /// Why a listed node cannot be taken in.
+    pub conflict: Option<String>,
+    /// The newest epoch, a term of Raft.
+    pub epoch: u64,
+    /// Who leads, this node too.
+    pub leader: Option<u64>,
+    /// The last index of this node's log.
+    pub last: u64,
+    /// The last index known committed.
+    pub committed: u64,
+    /// The last index that the engine has.
+    pub applied: u64,
+    /// The first index that the log has.
+    pub first: u64,
+    /// The newest base's index; 0 for none.
+    pub base: u64,
+    /// All members, this node among them, in the order of their names.
+    pub nodes: Vec<NodeView>,
+    /// E, µs.
+    pub election_us: u64,
+    /// How long ago another node that leads was heard of, µs.
+    pub leader_heard_us: Option<u64>,
+    /// Of a leader: for how long it may still answer reads by itself, µs.
+    pub lease_us: Option<u64>,
+    /// Of a leader: how old the newest question is that a majority has answered, µs.
+    pub quorum_us: Option<u64>,
+    /// Leadership is being handed over.
+    pub transferring: bool,
+    /// Leaders seen since the start of the process.
+    pub elections: u64,
+    /// How often the engine had to be read again, since it had decided what was never committed.
+    pub reloads: u64,
+}
+
+/// A member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeView {
+    /// Its id.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Where clients reach it.
+    pub client: Address,
+    /// Where other nodes do.
+    pub peer: Address,
+    /// It has a vote.
+    pub is_voter: bool,
+    /// On the leader: the last index that it is known to have.
+    pub matched: Option<u64>,
+    /// It lacks what only a base has.
+    pub needs_base: bool,
+    /// It was heard of within E. A follower hears of the leader alone; none: nobody knows here.
+    pub is_heard: Option<bool>,
+}
+
+words! {
+    /// What a node is to Raft.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum RaftRole {
+        /// It was elected.
+        Leader = "leader",
+        /// It asks for votes.
+        Candidate = "candidate",
+        /// It follows, or waits to.
+        Follower = "follower",
+    }
+}
+
+words! {
+    /// What a member is to the others.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum NodePart {
+        /// It decides.
+        Leader = "leader",
+        /// It has a vote.
+        Follower = "follower",
+        /// It has none.
+        Learner = "learner",
+    }
+}
+
+words! {
+    /// How a member stands.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum NodeState {
+        /// It is there.
+        Online = "online",
+        /// It waits, as all do, until the cluster is complete for the first time.
+        Forming = "forming",
+        /// It reads its jobs.
+        Loading = "loading",
+        /// It needs more than the leader's log has.
+        Base = "base",
+        /// Nothing was heard of it within E.
+        Unreachable = "unreachable",
+        /// This node cannot know.
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// A follower's link to its leader, in Redis's words.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Link {
+        /// The leader was heard of lately.
+        Connected = "connected",
+        /// The jobs are being read.
+        Sync = "sync",
+        /// It was not.
+        Connect = "connect",
+    }
+}
+
+impl ClusterView {
+    /// Whether a leader is known, and, if it is another node, was heard of within 2 E.
+    pub fn is_led(&self) -> bool {
+        let is_heard = || self.leader_heard_us.is_some_and(|us| us <= 2 * self.election_us);
+        self.leads || (self.leader.is_some_and(|leader| leader != self.node) && is_heard())
+    }
+
+    /// Whether it leads, and may answer reads by itself.
+    pub fn has_lease(&self) -> bool {
+        self.leads && self.lease_us.is_some_and(|us| us > 0)
+    }
+
+    /// Of a follower: its link to its leader.
+    pub fn link(&self) -> Link {
+        match self.is_led() {
+            _ if self.loading => Link::Sync,
+            true => Link::Connected,
+            false => Link::Connect,
+        }
+    }
+
+    /// Where clients reach the leader, as Redis tells it: `?` and 0 if none is known.
+    pub fn master(&self) -> (&str, u16) {
+        let leader = self.nodes.iter().find(|node| Some(node.id) == self.leader);
+        leader.map_or(("?", 0), |leader| (leader.client.host(), leader.client.port()))
+    }
+
+    /// The other members that are there: Redis's replicas.
+    pub fn replicas(&self) -> impl Iterator<Item = &NodeView> {
+        self.others().filter(|node| node.is_heard == Some(true))
+    }
+
+    /// All members but this one.
+    pub fn others(&self) -> impl Iterator<Item = &NodeView> {
+        self.nodes.iter().filter(|node| node.id != self.node)
+    }
+
+    /// What a member is to the others.
+    pub fn part_of(&self, node: &NodeView) -> NodePart {
+        match node.is_voter {
+            _ if Some(node.id) == self.leader => NodePart::Leader,
+            true => NodePart::Follower,
+            false => NodePart::Learner,
+        }
+    }
+
+    /// How a member stands.
+    pub fn state_of(&self, node: &NodeView) -> NodeState {
+        match node.is_heard {
+            _ if node.id == self.node && self.loading => NodeState::Loading,
+            _ if node.id == self.node && self.forming.is_some() => NodeState::Forming,
+            _ if node.id == self.node => NodeState::Online,
+            Some(false) => NodeState::Unreachable,
+            Some(true) if node.needs_base => NodeState::Base,
+            Some(true) => NodeState::Online,
+            None => NodeState::Unknown,
+        }
+    }
+
+    /// The last index that a member has, if this node knows.
+    pub fn index_of(&self, node: &NodeView) -> Option<u64> {
+        if node.id == self.node { Some(self.last) } else { node.matched }
+    }
+
+    /// How many entries of the leader's log a member lacks, if this node knows: on the leader of all, elsewhere of none.
+    pub fn behind(&self, node: &NodeView) -> Option<u64> {
+        let index = self.index_of(node).filter(|_| self.leader == Some(self.node))?;
+        Some(self.last.saturating_sub(index))
+    }
+
+    fn name_of(&self, id: u64) -> Option<&str> {
+        self.nodes.iter().find(|node| node.id == id).map(|node| node.name.as_str())
+    }
+
+    /// INFO's section Replication. `offset` of all nodes is the index of the last entry.
+    pub(super) fn write_replication(&self, text: &mut Text) {
+        if self.leads {
+            self.write_master(text);
+        } else {
+            self.write_replica(text);
+        }
+        let replid = format!("{:040x}", self.cluster.unwrap_or(0));
+        let failover = if self.transferring { "failover-in-progress" } else { "no-failover" };
+        text.lines(&[
+            ("master_failover_state", &failover),
+            ("master_replid", &replid),
+            ("master_replid2", &"0".repeat(40)),
+            ("master_repl_offset", &self.last),
+            ("second_repl_offset", &-1),
+            ("repl_backlog_active", &0),
+            ("repl_backlog_size", &0),
+            ("repl_backlog_first_byte_offset", &0),
+            ("repl_backlog_histlen", &0),
+        ]);
+    }
+
+    fn write_master(&self, text: &mut Text) {
+        text.line("role", "master");
+        text.line("connected_slaves", self.replicas().count());
+        for (n, node) in self.replicas().enumerate() {
+            let state = if node.needs_base { "wait_bgsave" } else { "online" };
+            let (host, port) = (node.client.host(), node.client.port());
+            let offset = node.matched.unwrap_or(0);
+            // Whoever is listed was heard of within E, which is less than a second where nobody changes it.
+            let value = format!("ip={host},port={port},state={state},offset={offset},lag=0");
+            text.line(&format!("slave{n}"), value);
+        }
+    }
+
+    fn write_replica(&self, text: &mut Text) {
+        let (host, port) = self.master();
+        let heard_s = self.leader_heard_us.map(|us| us / 1_000_000);
+        let is_up = self.link() == Link::Connected;
+        text.lines(&[
+            ("role", &"slave"),
+            ("master_host", &host),
+            ("master_port", &port),
+            ("master_link_status", &if is_up { "up" } else { "down" }),
+            ("master_last_io_seconds_ago", &heard_s.map_or(-1, |s| s as i64)),
+            ("master_sync_in_progress", &u8::from(self.loading)),
+            ("slave_read_repl_offset", &self.last),
+            ("slave_repl_offset", &self.last),
+        ]);
+        if !is_up {
+            text.line("master_link_down_since_seconds", heard_s.unwrap_or(0));
+        }
+        text.lines(&[
+            ("slave_priority", &100),
+            ("slave_read_only", &1),
+            ("replica_announced", &1),
+            ("connected_slaves", &0),
+        ]);
+    }
+
+    /// INFO's section Raft.
+    pub(super) fn write_raft(&self, text: &mut Text) {
+        let named = |voters: bool| {
+            let members = self.nodes.iter().filter(|node| node.is_voter == voters);
+            members.map(|node| node.name.as_str()).collect::<Vec<_>>().join(",")
+        };
+        let ms = |us: Option<u64>| us.map_or(-1, |us| (us / 1_000) as i64);
+        let cluster = self.cluster.map_or(String::new(), |cluster| format!("{cluster:032x}"));
+        text.lines(&[
+            ("raft_cluster", &cluster),
+            ("raft_node", &format_args!("{:016x}", self.node)),
+            ("raft_name", &self.name),
+            ("raft_role", &self.role.word()),
+            ("raft_leads", &u8::from(self.leads)),
+            ("raft_epoch", &self.epoch),
+            ("raft_leader", &self.leader.and_then(|id| self.name_of(id)).unwrap_or_default()),
+            ("raft_voters", &named(true)),
+            ("raft_learners", &named(false)),
+            ("raft_first_index", &self.first),
+            ("raft_last_index", &self.last),
+            ("raft_committed_index", &self.committed),
+            ("raft_applied_index", &self.applied),
+            ("raft_base_index", &self.base),
+            ("raft_leader_heard_ms", &ms(self.leader_heard_us)),
+            ("raft_lease_ms", &ms(self.lease_us)),
+            ("raft_quorum_ms", &ms(self.quorum_us)),
+            ("raft_elections", &self.elections),
+            ("raft_reloads", &self.reloads),
+            ("raft_forming", &self.forming.as_deref().unwrap_or_default()),
+            ("raft_conflict", &self.conflict.as_deref().unwrap_or_default()),
+        ]);
+        if self.leader == Some(self.node) {
+            for (n, node) in self.others().enumerate() {
+                let value = format!(
+                    "name={},address={},state={},index={},behind={}",
+                    node.name,
+                    node.peer,
+                    self.state_of(node).word(),
+                    self.index_of(node).unwrap_or(0),
+                    self.behind(node).unwrap_or(0)
+                );
+                text.line(&format!("raft_peer{n}"), value);
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What is asked about the cluster: DELAY.CLUSTER, ROLE, REPLICAOF.
+
+use crate::ids::ClientId;
+use crate::observe::cluster::{ClusterView, NodeView};
+use crate::resp::Encoder;
+use crate::server::core::Core;
+
+const ALONE: &str = "ERR this server runs alone: cluster-node is not set";
+const ELECTED: &str = "ERR the cluster elects its leader; FAILOVER hands over";
+const NO_REPLICATION: &str = "ERR replication is not supported in this version";
+
+/// REPLICAOF and SLAVEOF. The text says why not: a real Sentinel must not meddle with a cluster.
+pub fn replica_of(core: &Core, nobody: bool) -> Result<(), String> {
+    match (&core.view, nobody) {
+        (Some(_), _) => Err(ELECTED.to_owned()),
+        (None, true) => Ok(()),
+        (None, false) => Err(NO_REPLICATION.to_owned()),
+    }
+}
+
+/// ROLE.
+pub fn write_role(core: &mut Core, client: ClientId) {
+    let offset = core.durability.shown.offset();
+    let out = core.outputs.encoder(client);
+    match core.view.as_deref() {
+        Some(view) if !view.leads => write_follower(view, out),
+        view => write_leader(view, offset, out),
+    }
+}
+
+fn write_leader(view: Option<&ClusterView>, offset: u64, mut out: Encoder<'_>) {
+    out.array(3);
+    out.bulk(b"master");
+    out.unsigned(view.map_or(offset, |view| view.last));
+    let replicas: Vec<&NodeView> = view.into_iter().flat_map(ClusterView::replicas).collect();
+    out.array(replicas.len());
+    for replica in replicas {
+        out.array(3);
+        out.bulk(replica.client.host().as_bytes());
+        out.bulk_unsigned(replica.client.port().into());
+        out.bulk_unsigned(replica.matched.unwrap_or(0));
+    }
+}
+
+fn write_follower(view: &ClusterView, mut out: Encoder<'_>) {
+    let (host, port) = view.master();
+    out.array(5);
+    out.bulk(b"slave");
+    out.bulk(host.as_bytes());
+    out.unsigned(port.into());
+    out.bulk(view.link().word().as_bytes());
+    out.unsigned(view.last);
+}
+
+/// DELAY.CLUSTER; the text says why not.
+pub fn write_nodes(core: &mut Core, client: ClientId) -> Result<(), &'static str> {
+    let view = core.view.as_deref().ok_or(ALONE)?;
+    let mut out = core.outputs.encoder(client);
+    out.array(view.nodes.len());
+    for node in &view.nodes {
+        out.map(8);
+        let texts = [
+            ("name", node.name.clone()),
+            ("id", format!("{:016x}", node.id)),
+            ("role", view.part_of(node).word().to_owned()),
+            ("state", view.state_of(node).word().to_owned()),
+            ("client", node.client.to_string()),
+            ("peer", node.peer.to_string()),
+        ];
+        for (name, text) in texts {
+            out.bulk(name.as_bytes());
+            out.bulk(text.as_bytes());
+        }
+        for (name, number) in [("index", view.index_of(node)), ("behind", view.behind(node))] {
+            out.bulk(name.as_bytes());
+            match number {
+                Some(number) => out.unsigned(number),
+                None => out.null(),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! The server begins or ends to decide. Who leads is found out elsewhere; what that means for clients stands here.
+//!
+//! Clients of Redis take a node that has stopped to lead for one that is gone: they find the new leader when they
+//! connect again. So at a demotion all connections go, and those with replies that wait for the journal get 2 s for
+//! those of them that are still confirmed.
+
+use crate::ids::ClientId;
+use crate::limits::DEMOTION_US;
+use crate::server::connection::calls::Ending;
+use crate::server::core::Core;
+use crate::server::turn::Turns;
+use crate::session::Standing;
+use crate::session::world::DEMOTED;
+
+/// Connections from before a demotion that are still there for replies which wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving {
+    /// Those with lower numbers.
+    before: ClientId,
+    /// Until then at the latest; monotonic, µs.
+    until_us: u64,
+}
+
+impl Turns {
+    /// From here on the server is this to its clients. To be called at the beginning of a turn, as often as one likes:
+    /// the same again changes nothing, and costs a comparison.
+    ///
+    /// Whatever comes after `Serving` ends it for all connections. Nothing is decided, no time passes and no fact is
+    /// made from here on; jobs in hand stay where they are, as after a crash. Waiting clients are told, and closed.
+    /// Connections without replies are closed at once, those with some when the last of them has left or after 2 s;
+    /// those whose replies will never be confirmed are closed by [`Turns::close_leaving`]. What was published and
+    /// waits for the journal is told to nobody.
+    pub fn stand(&mut self, standing: Standing) {
+        if self.core.standing == standing {
+            return;
+        }
+        // What was decided until now, for connections that were closed.
+        self.propose_leftovers();
+        let before = std::mem::replace(&mut self.core.standing, standing);
+        let leads = matches!(self.core.standing, Standing::Serving | Standing::Down);
+        self.core.view.iter_mut().for_each(|view| view.leads = leads);
+        self.core.set_flow();
+        if before.is_serving() {
+            self.demote();
+        } else if !self.core.standing.is_serving() {
+            self.close_subscribers();
+        }
+    }
+
+    /// Closes those connections from before a demotion that still have replies: they will never be confirmed.
+    pub fn close_leaving(&mut self) {
+        let Some(Leaving { before, .. }) = self.leaving.take() else { return };
+        self.close_those(|_, (_, client)| client.id < before);
+    }
+
+    /// Closes those that have not left by now, if it is time.
+    pub(super) fn end_leaving(&mut self) {
+        if self.leaving.is_some_and(|leaving| self.core.clock.mono_us >= leaving.until_us) {
+            self.close_leaving();
+        }
+    }
+
+    /// When that is; monotonic, µs.
+    pub(super) fn leaving_us(&self) -> u64 {
+        self.leaving.map_or(u64::MAX, |leaving| leaving.until_us)
+    }
+
+    fn demote(&mut self) {
+        let Core { engine, outputs, durability, messages, clock, .. } = &mut self.core;
+        engine.step_down();
+        messages.drop_after(outputs.gate.released());
+        durability.waits.fail_all(DEMOTED, outputs);
+        let (mono_us, mut silent) = (clock.mono_us, Vec::new());
+        for (slot, client) in self.clients.iter_mut() {
+            if outputs.is_waiting(slot) && engine.stop_waiting(client.id) {
+                outputs.set_answered(client.id, Ending::Failed);
+                outputs.refuse(client.id, DEMOTED);
+            }
+            if outputs.unsent_bytes(slot) == 0 {
+                silent.push(slot);
+            } else {
+                client.socket.closing_us.get_or_insert(mono_us);
+                outputs.mark_dirty(slot);
+            }
+        }
+        silent.into_iter().for_each(|slot| self.close(slot));
+        let (before, until_us) = (ClientId(self.next_id), mono_us + DEMOTION_US);
+        self.leaving = (self.clients.count() > 0).then_some(Leaving { before, until_us });
+        self.list_answered();
+    }
+
+    /// They wait for events that only the node makes that decides.
+    fn close_subscribers(&mut self) {
+        if self.core.messages.pubsub.client_count() > 0 {
+            self.close_those(|_, (_, client)| client.session.is_subscribed());
+        }
+    }
+}

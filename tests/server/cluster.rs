@@ -1,0 +1,113 @@
+//! A node of a cluster and its clients, where transcripts do not reach: what is left behind by a demotion.
+
+use delayd::config::Config;
+use delayd::server::in_memory::{FarEnd, InMemory};
+use delayd::session::Standing;
+use delayd::time::{Micros, Millis};
+
+const START: Millis = Millis(1_893_456_000_000);
+const FOLLOWING: Standing = Standing::Following { reads: true };
+
+fn server() -> InMemory {
+    let mut config = Config::default();
+    config.set("appendonly", &["no".to_owned()]).unwrap();
+    InMemory::new(config, START)
+}
+
+fn say(server: &mut InMemory, client: &FarEnd, command: &str) -> String {
+    client.send(format!("{command}\r\n").as_bytes());
+    server.run();
+    String::from_utf8(client.receive()).unwrap()
+}
+
+fn pass(server: &mut InMemory, us: u64) {
+    let until = Micros(server.now().0 + us);
+    server.go_to(until);
+}
+
+/// A popped job whose reply has not left, one that is leased to a connection which goes, one that is due. What
+/// becomes of them is the next leader's to say: no fact is made here, however long this node follows.
+#[test]
+fn a_demotion_makes_no_fact() {
+    let mut server = server();
+    let worker = server.connect();
+    for id in ["a", "b", "c"] {
+        say(&mut server, &worker, &format!("DELAY.ADD q 0 x ID {id}"));
+    }
+    say(&mut server, &worker, "DELAY.ADD q 1s x ID later");
+    assert!(say(&mut server, &worker, "DELAY.RESERVE NOWAIT 1 q BOUND LEASE 2s").contains('a'));
+    let stuck = server.connect();
+    stuck.set_room(0);
+    say(&mut server, &stuck, "DELAY.RESERVE NOWAIT 1 q LEASE 2s");
+    say(&mut server, &stuck, "DELAY.POP q NOWAIT");
+    let before = server.digest();
+
+    server.stand(FOLLOWING);
+    assert!(worker.is_closed());
+    pass(&mut server, 10_000_000);
+    assert!(stuck.is_closed());
+    assert_eq!(server.digest(), before);
+    let reader = server.connect();
+    assert_eq!(say(&mut server, &reader, "DELAY.LEN q leased"), ":2\r\n");
+    assert_eq!(say(&mut server, &reader, "DELAY.LEN q ready"), ":0\r\n");
+
+    // It leads again. The popped job stays popped, as after a crash, and the leases have run out.
+    server.stand(Standing::Serving);
+    pass(&mut server, 120_000_000);
+    assert_eq!(say(&mut server, &reader, "DELAY.LEN q leased"), ":0\r\n");
+    let stats = say(&mut server, &reader, "DELAY.STATS q");
+    assert!(stats.contains("$6\r\npopped\r\n:1\r\n"), "{stats}");
+    assert!(stats.contains("$4\r\nlost\r\n:0\r\n"), "{stats}");
+    assert!(stats.contains("$8\r\ntimeouts\r\n:2\r\n"), "{stats}");
+}
+
+/// The reply to what was never confirmed is not sent, neither by itself nor when later turns are.
+#[test]
+fn replies_that_are_lost_never_leave() {
+    let mut server = server();
+    server.open_journal(1_000_000, 0);
+    let client = server.connect();
+    assert_eq!(say(&mut server, &client, "DELAY.ADD q 0 x ID a"), "");
+    server.stand(FOLLOWING);
+    assert!(!client.is_closed());
+    server.lose_replies();
+    assert!(client.is_closed());
+    let reader = server.connect();
+    say(&mut server, &reader, "DELAY.LEN q");
+    pass(&mut server, 1_000_000);
+    assert_eq!(client.receive(), b"");
+    assert_eq!(reader.receive(), b":1\r\n");
+}
+
+/// Connections that come during the two seconds are not those that leave.
+#[test]
+fn who_comes_after_a_demotion_stays() {
+    let mut server = server();
+    server.open_journal(5_000_000, 0);
+    let old = server.connect();
+    say(&mut server, &old, "DELAY.ADD q 0 x ID a");
+    server.stand(FOLLOWING);
+    let new = server.connect();
+    // It waits for the same sync.
+    say(&mut server, &new, "DELAY.LEN q");
+    server.stand(Standing::Following { reads: false });
+    pass(&mut server, 4_000_000);
+    assert!(old.is_closed() && !new.is_closed());
+    pass(&mut server, 1_000_000);
+    assert_eq!((old.receive(), new.receive()), (b"".to_vec(), b":1\r\n".to_vec()));
+}
+
+/// To say the same again closes nobody; to serve again lets everybody stay.
+#[test]
+fn only_the_end_of_serving_closes_connections() {
+    let mut server = server();
+    server.stand(Standing::Forming { missing: "n3 is missing".into() });
+    let client = server.connect();
+    server.stand(FOLLOWING);
+    server.stand(FOLLOWING);
+    server.stand(Standing::Serving);
+    assert_eq!(say(&mut server, &client, "DELAY.ADD q 0 x ID a"), "$1\r\na\r\n");
+    assert!(!client.is_closed());
+    server.stand(Standing::Down);
+    assert!(client.is_closed());
+}

@@ -1,0 +1,79 @@
+//! Views of a cluster of three, n1 to n3, as its node n1 has them.
+
+use delayd::cluster::names::Address;
+use delayd::observe::cluster::{ClusterView, NodeView, RaftRole};
+
+/// By a word: `leader`, `follower`, `lost` (it has not heard of the leader for 5 s), `forming`.
+pub fn view_of(word: &str) -> Option<ClusterView> {
+    let follower =
+        ClusterView { leader_heard_us: Some(50_000), ..view(RaftRole::Follower, Some(2)) };
+    Some(match word {
+        "leader" => ClusterView {
+            leads: true,
+            lease_us: Some(225_000),
+            quorum_us: Some(1_000),
+            ..view(RaftRole::Leader, Some(1))
+        },
+        "follower" => follower,
+        "lost" => ClusterView { leader_heard_us: Some(5_000_000), ..follower },
+        "forming" => ClusterView {
+            cluster: None,
+            forming: Some("n3 is missing".to_owned()),
+            nodes: vec![node(1, None)],
+            epoch: 0,
+            base: 0,
+            last: 0,
+            committed: 0,
+            applied: 0,
+            ..view(RaftRole::Follower, None)
+        },
+        _ => return None,
+    })
+}
+
+fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
+    let leads = role == RaftRole::Leader;
+    ClusterView {
+        cluster: Some(0xc1),
+        node: 1,
+        name: "n1".to_owned(),
+        leads: false,
+        role,
+        loading: false,
+        forming: None,
+        conflict: None,
+        epoch: 7,
+        leader,
+        last: 120,
+        committed: 118,
+        applied: 117,
+        first: 1,
+        base: 100,
+        nodes: vec![
+            node(1, None),
+            NodeView { is_heard: Some(true), ..node(2, leads.then_some(119)) },
+            NodeView { is_heard: leads.then_some(false), ..node(3, leads.then_some(20)) },
+        ],
+        election_us: 300_000,
+        leader_heard_us: None,
+        lease_us: None,
+        quorum_us: None,
+        transferring: false,
+        elections: 3,
+        reloads: 1,
+    }
+}
+
+fn node(id: u64, matched: Option<u64>) -> NodeView {
+    let address = |port: u64| Address::new("127.0.0.1", (port + id) as u16).expect("an address");
+    NodeView {
+        id,
+        name: format!("n{id}"),
+        client: address(9_247),
+        peer: address(19_247),
+        is_voter: true,
+        matched,
+        needs_base: false,
+        is_heard: None,
+    }
+}
