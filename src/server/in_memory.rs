@@ -5,11 +5,15 @@
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::engine::room::Flow;
+use crate::engine::watch::histogram::CounterHistogram;
+use crate::engine::watch::survey::Walk;
 use crate::engine::{Engine, Settings};
 use crate::ids::ClientId;
 use crate::journal::recovery::Progress;
-use crate::limits::TICK_US;
+use crate::limits::{SCRAPED_PER_TURN, TICK_US};
 use crate::observe::cluster::ClusterView;
+use crate::observe::metrics::top::Top;
+use crate::observe::metrics::{self, Format, TURN_US};
 use crate::server::clock::timer::Timer;
 use crate::server::connection::memory;
 pub use crate::server::connection::memory::FarEnd;
@@ -190,6 +194,24 @@ impl InMemory {
     /// What there is to tell of a cluster from here on.
     pub fn show_cluster(&mut self, view: ClusterView) {
         self.turns.core.view = Some(Box::new(view));
+    }
+
+    /// What `/readyz` and `/leaderz` say, and how the server stands in words.
+    pub fn probes(&self) -> (bool, bool, String) {
+        let standing = self.turns.standing(false);
+        (standing.is_ready(), standing.leads(), standing.to_string())
+    }
+
+    /// What `/metrics` would say now, all queues told together.
+    pub fn metrics(&mut self) -> String {
+        let (mut top, mut walk) = (Top::new(0), Some(Walk::default()));
+        while let Some(from) = walk {
+            let now = self.now();
+            let engine = &mut self.turns.core.engine;
+            walk = engine.walk(from, SCRAPED_PER_TURN, now, |queue| top.add(queue));
+        }
+        let scrape = self.turns.scrape(top, &CounterHistogram::new(&TURN_US));
+        metrics::render(&scrape, Format::Prometheus)
     }
 
     /// As [`InMemory::stand`], after which replies that still wait will never be confirmed.

@@ -1,9 +1,13 @@
-//! A node of a cluster and its clients, where transcripts do not reach: what is left behind by a demotion.
+//! A node of a cluster and its clients, where transcripts do not reach: what is left behind by a demotion, probes, metrics.
+
+#[path = "../support/cluster.rs"]
+mod views;
 
 use delayd::config::Config;
 use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::session::Standing;
 use delayd::time::{Micros, Millis};
+use views::view_of;
 
 const START: Millis = Millis(1_893_456_000_000);
 const FOLLOWING: Standing = Standing::Following { reads: true };
@@ -110,4 +114,100 @@ fn only_the_end_of_serving_closes_connections() {
     assert!(!client.is_closed());
     server.stand(Standing::Down);
     assert!(client.is_closed());
+}
+
+#[test]
+fn probes_say_who_leads_and_who_answers_reads() {
+    let mut server = server();
+    let serving = "serving".to_owned();
+    assert_eq!(server.probes(), (true, true, serving.clone()));
+    let missing = || Standing::Forming { missing: "n3 is missing".into() };
+    let no_lease = || {
+        let view = view_of("leader").unwrap();
+        delayd::observe::cluster::ClusterView { lease_us: None, ..view }
+    };
+    for (view, standing, ready, leads, words) in [
+        (view_of("leader").unwrap(), Standing::Serving, true, true, "serving"),
+        (
+            no_lease(),
+            Standing::Serving,
+            true,
+            false,
+            "serving; a majority has yet to say that it still leads",
+        ),
+        (view_of("follower").unwrap(), FOLLOWING, true, false, "following"),
+        (view_of("lost").unwrap(), FOLLOWING, false, false, "no leader was heard of lately"),
+        (
+            view_of("leader").unwrap(),
+            Standing::Down,
+            false,
+            false,
+            "no quorum of the cluster answers",
+        ),
+        (
+            view_of("follower").unwrap(),
+            Standing::Loading,
+            false,
+            false,
+            "the jobs are being read anew",
+        ),
+        (
+            view_of("forming").unwrap(),
+            missing(),
+            false,
+            false,
+            "the cluster is forming: n3 is missing",
+        ),
+    ] {
+        server.stand(standing);
+        server.show_cluster(view);
+        assert_eq!(server.probes(), (ready, leads, words.to_owned()));
+    }
+}
+
+#[test]
+fn metrics_of_jobs_are_the_leaders_and_those_of_raft_a_nodes() {
+    let mut server = server();
+    let client = server.connect();
+    say(&mut server, &client, "DELAY.ADD q 30s x ID a");
+    let value = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.split(' ').next() == Some(name));
+        line.map(|line| line.rsplit(' ').next().unwrap().to_owned())
+    };
+    let alone = server.metrics();
+    assert_eq!(value(&alone, r#"delayd_jobs{state="delayed"}"#).as_deref(), Some("1"));
+    assert!(!alone.contains("delayd_raft_"), "{alone}");
+
+    server.show_cluster(view_of("leader").unwrap());
+    let leader = server.metrics();
+    for (name, is) in [
+        (r#"delayd_jobs{state="delayed"}"#, "1"),
+        (r#"delayd_queue_jobs{db="",queue="",state="delayed"}"#, "1"),
+        ("delayd_raft_leader", "1"),
+        ("delayd_raft_led", "1"),
+        ("delayd_raft_epoch", "7"),
+        ("delayd_raft_last_index", "120"),
+        ("delayd_raft_committed_index", "118"),
+        ("delayd_raft_applied_index", "117"),
+        ("delayd_raft_lease_seconds", "0.225000"),
+        ("delayd_raft_quorum_age_seconds", "0.001000"),
+        (r#"delayd_raft_peer_online{peer="n2"}"#, "1"),
+        (r#"delayd_raft_peer_online{peer="n3"}"#, "0"),
+        (r#"delayd_raft_peer_lag_entries{peer="n3"}"#, "100"),
+        ("delayd_raft_voters", "3"),
+        ("delayd_raft_elections_total", "3"),
+        ("delayd_raft_reloads_total", "1"),
+    ] {
+        assert_eq!(value(&leader, name).as_deref(), Some(is), "{name}");
+    }
+
+    server.show_cluster(view_of("lost").unwrap());
+    let follower = server.metrics();
+    for name in ["delayd_jobs{", "delayd_queue_", "delayd_lateness_", "delayd_raft_peer_"] {
+        assert!(!follower.contains(name), "{name}");
+    }
+    assert_eq!(value(&follower, "delayd_raft_leader").as_deref(), Some("0"));
+    assert_eq!(value(&follower, "delayd_raft_led").as_deref(), Some("0"));
+    let heard = value(&follower, "delayd_raft_leader_heard_age_seconds");
+    assert_eq!(heard.as_deref(), Some("5.000000"));
 }

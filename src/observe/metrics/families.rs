@@ -4,6 +4,7 @@
 use super::Scrape;
 use super::text::{Page, Value};
 use super::top::{Row, sides};
+use crate::observe::cluster::{ClusterView, NodeView};
 use crate::observe::persistence::Trouble;
 use crate::words::words;
 use Value::{Count, Float, Us};
@@ -30,6 +31,8 @@ pub enum Part {
     Queues,
     /// Is what was acknowledged safe?
     Journal,
+    /// Who leads, and have the others what it has? Only on nodes of a cluster.
+    Cluster,
     /// Who is connected, and what do they ask?
     Clients,
     Server,
@@ -81,7 +84,7 @@ const fn histogram(
 
 /// All metrics, in the order of the text and of the reference.
 #[rustfmt::skip]
-pub static FAMILIES: [Family; 89] = [
+pub static FAMILIES: [Family; 103] = [
     gauge(Part::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
         |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
     gauge(Part::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
@@ -193,6 +196,26 @@ pub static FAMILIES: [Family; 89] = [
     gauge(Part::Journal, "delayd_journal_base_failed", "", "1 if the last base file could not be written; the log is kept, and grows.", |s, page| journal(s, page, Count(s.journal.last_base_failure.is_some().into()))),
     gauge(Part::Journal, "delayd_journal_last_base_timestamp_seconds", "", "When the newest base file became complete, unix time; at first, when the server started.", |s, page| journal(s, page, Count(s.journal.last_base_s))),
 
+    gauge(Part::Cluster, "delayd_raft_leader", "", "1 on the node that leads: it decides what becomes of jobs.", |s, page| node(s, page, |view| Count(view.leads.into()))),
+    gauge(Part::Cluster, "delayd_raft_led", "", "1 if this node leads, or has heard of a leader within twice the election timeout.", |s, page| node(s, page, |view| Count(view.is_led().into()))),
+    gauge(Part::Cluster, "delayd_raft_epoch", "", "The newest epoch, in which one node at the most leads.", |s, page| node(s, page, |view| Count(view.epoch))),
+    gauge(Part::Cluster, "delayd_raft_last_index", "", "Entries of the log that this node has.", |s, page| node(s, page, |view| Count(view.last))),
+    gauge(Part::Cluster, "delayd_raft_committed_index", "", "Those that a majority has, as far as this node knows.", |s, page| node(s, page, |view| Count(view.committed))),
+    gauge(Part::Cluster, "delayd_raft_applied_index", "", "Those that its jobs follow from.", |s, page| node(s, page, |view| Count(view.applied))),
+    gauge(Part::Cluster, "delayd_raft_lease_seconds", "", "For how long the leader may still answer reads without asking the others; 0 where there is none.", |s, page| node(s, page, |view| Us(view.lease_us.unwrap_or(0)))),
+    gauge(Part::Cluster, "delayd_raft_quorum_age_seconds", "", "How long ago the leader asked what a majority has answered. Absent on others.",
+        |s, page| s.cluster.iter().filter_map(|view| view.quorum_us).for_each(|us| page.value(Us(us)))),
+    gauge(Part::Cluster, "delayd_raft_leader_heard_age_seconds", "", "How long ago this node heard of another one that leads. Absent before it ever has.",
+        |s, page| s.cluster.iter().filter_map(|view| view.leader_heard_us).for_each(|us| page.value(Us(us)))),
+    gauge(Part::Cluster, "delayd_raft_peer_online", "peer", "On the leader, for each other node: 1 if it was heard of within the election timeout.",
+        |s, page| peers(s, page, |_, peer| peer.is_heard.map(|is| Count(is.into())))),
+    gauge(Part::Cluster, "delayd_raft_peer_lag_entries", "peer", "On the leader, for each other node: entries of the log that it is not known to have.",
+        |s, page| peers(s, page, |view, peer| view.behind(peer).map(Count))),
+    gauge(Part::Cluster, "delayd_raft_voters", "", "Nodes with a vote; more than half of them must be there.",
+        |s, page| node(s, page, |view| Count(view.nodes.iter().filter(|node| node.is_voter).count() as u64))),
+    counter(Part::Cluster, "delayd_raft_elections_total", "", "Leaders seen since the start of the process.", |s, page| node(s, page, |view| Count(view.elections))),
+    counter(Part::Cluster, "delayd_raft_reloads_total", "", "Times at which this node read its jobs anew, since it had decided what was never committed.", |s, page| node(s, page, |view| Count(view.reloads))),
+
     gauge(Part::Clients, "delayd_clients", "", "Connections.", |s, page| page.value(Count(s.clients))),
     gauge(Part::Clients, "delayd_clients_max", "", "Connections there may be (maxclients).", |s, page| page.value(Count(s.clients_max))),
     gauge(Part::Clients, "delayd_clients_blocked", "on", "Clients that wait: for a job, or for the journal (WAITAOF, SAVE).",
@@ -240,6 +263,23 @@ pub static FAMILIES: [Family; 89] = [
 fn each(scrape: &Scrape, page: &mut Page<'_>, value: impl Fn(&Row) -> Option<Value>) {
     for (at, row) in scrape.rows.iter().enumerate() {
         value(row).into_iter().for_each(|value| page.row(at, "", value));
+    }
+}
+
+/// A sample that only a node of a cluster has.
+fn node(scrape: &Scrape, page: &mut Page<'_>, value: fn(&ClusterView) -> Value) {
+    scrape.cluster.iter().for_each(|view| page.value(value(view)));
+}
+
+/// A sample for each other node of which the leader knows one.
+fn peers(
+    scrape: &Scrape,
+    page: &mut Page<'_>,
+    value: fn(&ClusterView, &NodeView) -> Option<Value>,
+) {
+    let Some(view) = scrape.cluster.as_deref().filter(|view| view.leads) else { return };
+    for peer in view.others() {
+        value(view, peer).into_iter().for_each(|value| page.of("peer", &peer.name, value));
     }
 }
 

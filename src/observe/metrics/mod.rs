@@ -9,7 +9,7 @@ pub mod top;
 
 use super::snapshot::Snapshot;
 use crate::engine::watch::histogram::CounterHistogram;
-use families::FAMILIES;
+use families::{FAMILIES, Part};
 use std::ops::Deref;
 pub use text::Format;
 use text::Page;
@@ -63,7 +63,12 @@ impl Scrape {
 /// The text of a scrape. Cost: some lines for each row.
 pub fn render(scrape: &Scrape, format: Format) -> String {
     let mut page = Page::new(scrape, format);
-    for family in &FAMILIES {
+    // Jobs are the cluster's: counted on each node they would be there three times.
+    let skips = |part| {
+        let is_follower = scrape.cluster.as_ref().is_some_and(|view| !view.leads);
+        is_follower && matches!(part, Part::Jobs | Part::Queues)
+    };
+    for family in FAMILIES.iter().filter(|family| !skips(family.part)) {
         page.family(family);
     }
     page.finish()

@@ -3,10 +3,11 @@
 use super::families::{FAMILIES, Family, Part};
 use std::fmt::Write;
 
-const PARTS: [(Part, &str); 5] = [
+const PARTS: [(Part, &str); 6] = [
     (Part::Jobs, "Are jobs on time?"),
     (Part::Queues, "One queue"),
     (Part::Journal, "Is it safe?"),
+    (Part::Cluster, "Who leads, and do the others keep up? (nodes of a cluster)"),
     (Part::Clients, "Who asks for what?"),
     (Part::Server, "The process"),
 ];

@@ -5,12 +5,14 @@ use crate::config::options::Name;
 use crate::engine::watch::histogram::CounterHistogram;
 use crate::engine::watch::survey::Walk;
 use crate::limits::SCRAPED_PER_TURN;
+use crate::observe::cluster::ClusterView;
 use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{Scrape, TURN_US};
 use crate::server::admin::info;
 use crate::server::turn::Turns;
 use crate::server::watch::status::{Standing, StatusBoard};
 use crate::server::watch::supervisor::Supervisor;
+use crate::session;
 use std::sync::Arc;
 use tokio::sync::oneshot::Sender;
 
@@ -124,18 +126,38 @@ impl Turns {
     }
 
     /// How the server stands.
-    fn standing(&self, draining: bool) -> Standing {
+    pub(in crate::server) fn standing(&self, draining: bool) -> Standing {
         if draining || self.core.process.shutdown.is_some() {
             return Standing::Stopping;
         }
-        self.core.durability.standing()
+        let standing = self.core.durability.standing();
+        match &self.core.view {
+            Some(view) if standing == Standing::Serving => self.standing_among(view),
+            _ => standing,
+        }
     }
 
-    fn scrape(&self, top: Top, turns: &CounterHistogram) -> Scrape {
+    /// How a node stands whose journal is there.
+    fn standing_among(&self, view: &ClusterView) -> Standing {
+        let apart = |why: &str| Standing::Apart(why.into());
+        match &self.core.standing {
+            session::Standing::Serving if view.has_lease() => Standing::Serving,
+            session::Standing::Serving => Standing::Unsure,
+            session::Standing::Loading => apart("the jobs are being read anew"),
+            session::Standing::Forming { missing } => {
+                Standing::Apart(format!("the cluster is forming: {missing}").into())
+            }
+            session::Standing::Following { .. } if view.is_led() => Standing::Following,
+            session::Standing::Following { .. } => apart("no leader was heard of lately"),
+            session::Standing::Down => apart("no quorum of the cluster answers"),
+        }
+    }
+
+    pub(in crate::server) fn scrape(&self, top: Top, turns: &CounterHistogram) -> Scrape {
         let (rows, rest) = top.finish();
         Scrape {
             all: info::snapshot(&self.core, self.clients.count()),
-            ready: self.standing(false) == Standing::Serving,
+            ready: self.standing(false).is_ready(),
             lateness: self.core.watch.lateness.spread().clone(),
             syncs: self.core.durability.syncs(),
             turns: turns.clone(),

@@ -13,12 +13,30 @@ use tokio::sync::oneshot::{Receiver, Sender, channel};
 pub enum Standing {
     /// The journal is being read: so many percent.
     Loading(u8),
-    /// Requests are served.
+    /// Requests are served; of a node of a cluster: it leads, and may answer reads by itself.
     Serving,
+    /// It leads, and waits to hear from a majority whether it still does.
+    Unsure,
+    /// Another node of the cluster leads and is there: reads are answered here.
+    Following,
+    /// Of a node of a cluster: why no request is served here.
+    Apart(Arc<str>),
     /// The journal failed, for this cause.
     Failed(Arc<str>),
     /// A stop was asked for.
     Stopping,
+}
+
+impl Standing {
+    /// Whether requests are answered, reads at least.
+    pub fn is_ready(&self) -> bool {
+        matches!(self, Standing::Serving | Standing::Unsure | Standing::Following)
+    }
+
+    /// Whether this is where jobs are added and taken.
+    pub fn leads(&self) -> bool {
+        matches!(self, Standing::Serving)
+    }
 }
 
 impl std::fmt::Display for Standing {
@@ -26,6 +44,11 @@ impl std::fmt::Display for Standing {
         match self {
             Standing::Loading(percent) => write!(f, "loading the journal, {percent} % read"),
             Standing::Serving => f.write_str("serving"),
+            Standing::Unsure => {
+                f.write_str("serving; a majority has yet to say that it still leads")
+            }
+            Standing::Following => f.write_str("following"),
+            Standing::Apart(why) => f.write_str(why),
             Standing::Failed(cause) => {
                 write!(f, "the journal failed: {cause}; nothing changes until a restart")
             }

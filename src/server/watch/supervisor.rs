@@ -92,13 +92,14 @@ fn send_all(messages: &Receiver<Message>) {
                     Standing::Loading(_) => {
                         states.push(NotifyState::ExtendTimeoutUsec(ALIVE_LOADING_GOOD_US));
                     }
-                    // A server whose journal failed answers reads: it has started.
-                    Standing::Serving | Standing::Failed(_) if !ready => {
+                    Standing::Stopping => states.push(NotifyState::Stopping),
+                    // A server whose journal failed answers reads, and a node that waits for others, which may be
+                    // started after it, can do no more: both have started.
+                    _ if !ready => {
                         ready = true;
                         states.push(NotifyState::Ready);
                     }
-                    Standing::Serving | Standing::Failed(_) => {}
-                    Standing::Stopping => states.push(NotifyState::Stopping),
+                    _ => {}
                 }
                 sd_notify::notify(&states)
             }

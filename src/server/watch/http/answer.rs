@@ -17,7 +17,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const PATHS: &str = "delayd\n\
     /metrics  for Prometheus\n\
     /healthz  200 while the server works, 503 when it hangs\n\
-    /readyz   200 while it takes requests, 503 when it does not, with the reason\n";
+    /readyz   200 while it takes requests, 503 when it does not, with the reason\n\
+    /leaderz  200 where jobs are added and taken: on the node that leads its cluster, or on a server without one\n";
 
 const LATE: &str = "the server did not tell its metrics within 8 s; see /healthz";
 const UNREAD: &str =
@@ -96,6 +97,7 @@ impl Site {
             "/metrics" => self.metrics(format_of(request.headers().get(ACCEPT))).await,
             "/healthz" => self.health(),
             "/readyz" => self.readiness(),
+            "/leaderz" => self.leadership(),
             "/" => answer(StatusCode::OK, TEXT, PATHS.to_owned()),
             _ => answer(StatusCode::NOT_FOUND, TEXT, format!("no such page; there are\n{PATHS}")),
         })
@@ -119,7 +121,16 @@ impl Site {
         match (self.status_board.standing(), self.hung()) {
             (_, Some(hung)) => said(false, &format!("not ready: {hung}")),
             (Standing::Serving, None) => said(true, "ready"),
+            (standing, None) if standing.is_ready() => said(true, &format!("ready: {standing}")),
             (standing, None) => said(false, &format!("not ready: {standing}")),
+        }
+    }
+
+    fn leadership(&self) -> Answer {
+        match (self.status_board.standing(), self.hung()) {
+            (_, Some(hung)) => said(false, &format!("not the leader: {hung}")),
+            (standing, None) if standing.leads() => said(true, "leader"),
+            (standing, None) => said(false, &format!("not the leader: {standing}")),
         }
     }
 

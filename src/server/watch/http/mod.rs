@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz` and `/readyz`: HTTP on a port and a thread of their own, which never touch
+//! `/metrics`, `/healthz`, `/readyz` and `/leaderz`: HTTP on a port and a thread of their own, which never touch
 //! the engine. What they tell stands on the [`StatusBoard`].
 
 mod answer;
