@@ -18,6 +18,7 @@
 //! listed have been voters together the cluster is *forming*, and nobody may acknowledge anything; from then on a node
 //! that is missing does not matter. Term 1 has no other entry: what has entry 1 knows that it is committed.
 
+mod flow;
 mod joining;
 mod roles;
 mod status;
@@ -28,14 +29,13 @@ pub use status::{PeerStatus, Status};
 use super::claims::{Claims, ClusterId, Holds, NodeId, list_text};
 use super::codec::{Head, Outgoing};
 use super::directory::{self, Directory};
-use super::entry::{Base, Entry, Facts, Payload, Write};
+use super::entry::{Base, Entry, Payload, Write};
 use super::formation::Conflict;
-use super::frame::Lane;
 use super::lease::Lease;
-use super::member::{Batch, Proposals};
+use super::member::Proposals;
 use super::names::{Address, Listed, Name};
 use super::node::Node;
-use super::output::{Fetch, Output, Refused, Role};
+use super::output::{Fetch, Refused};
 use super::start::{Start, WrongStart};
 use crate::limits::HEARTBEAT_TICKS;
 use crate::time::Micros;
@@ -375,116 +375,6 @@ impl Driver {
             }
         }
         Ok(())
-    }
-
-    /// Takes all that Raft wants done, and gives it what has room now.
-    fn settle(&mut self) {
-        self.absorb();
-        while self.propose_next() {
-            self.absorb();
-        }
-        if self.roles.begins_to_decide(self.node.is_leading()) {
-            self.ask();
-        }
-    }
-
-    fn absorb(&mut self) {
-        let out = self.node.take_output();
-        // Nobody is sent a base: the log is kept from its first entry, so nobody needs one; and none is received.
-        let Output { writes, messages, committed, confirmed, fetches, .. } = out;
-        self.roles.look(&self.node, self.now, &mut self.lease, &mut self.out.told);
-        for entry in writes.iter().flat_map(|write| &write.entries) {
-            let members = members_of(&entry.payload).filter(|_| self.cluster.is_none());
-            if let Some(directory) = members.and_then(|members| read(&members.directory)) {
-                self.cluster = Some(ClusterId(directory.cluster));
-                self.tag = self.cluster.map(ClusterId::tag);
-            }
-        }
-        for entry in committed {
-            if let Some(members) = members_of(&entry.payload) {
-                self.directory = read(&members.directory);
-                self.roles.keep_heard(members);
-            }
-            self.out.told.push(Told::Delivered(entry));
-        }
-        confirmed.iter().for_each(|confirmed| self.lease.confirm(Micros(confirmed.asked)));
-        self.out.writes.extend(writes);
-        self.out.fetches.extend(fetches);
-        let tag = self.tag.unwrap_or(0);
-        for mut message in messages {
-            if message.lane == Lane::Base {
-                self.node.base_ended(message.to, false);
-                continue;
-            }
-            message.set_tag(tag);
-            self.out.messages.push(message);
-        }
-    }
-
-    /// Gives Raft the next batch that waits, or refuses it; whether there may be more.
-    fn propose_next(&mut self) -> bool {
-        let Some(next) = self.waiting.front() else { return false };
-        let Proposed { epoch, first, count, .. } = *next;
-        let is_current = self.roles.led == Some(epoch);
-        if is_current && (self.node.is_transferring() || !self.node.has_room(next.body.len())) {
-            return false;
-        }
-        let Proposed { now, body, .. } = self.waiting.pop_front().expect("it was looked at");
-        let batch = Batch { epoch, first, count: u64::from(count) };
-        let facts = Facts { first, now, count, body };
-        let is_taken =
-            self.proposals.admits(batch, self.roles.led) && self.node.propose(epoch, facts).is_ok();
-        if !is_taken {
-            self.proposals.refuse(batch);
-            self.out.told.push(Told::Refused { epoch, first, count });
-        }
-        true
-    }
-
-    /// Asks the majority whether this node leads, at most once at a time.
-    fn ask(&mut self) {
-        if self.roles.led.is_some() && self.asked < Some(self.now) {
-            self.asked = Some(self.now);
-            self.node.confirm(self.now.0);
-            self.settle();
-        }
-    }
-
-    fn begin_to_hand_over(&mut self, to: Option<u64>) -> bool {
-        let members = self.node.members();
-        let voters = members.voters.iter().filter(|id| **id != self.identity.node);
-        let peers = self.node.peers();
-        let reach = |id: &u64| {
-            let peer = peers.iter().find(|peer| peer.id == *id);
-            peer.map_or((false, 0), |peer| {
-                (self.roles.is_heard(*id, self.now, self.identity.election_us), peer.matched)
-            })
-        };
-        let most = || voters.clone().copied().max_by_key(reach);
-        let to = to.filter(|to| voters.clone().any(|id| id == to)).or_else(|| {
-            // One that is named and cannot take over is not another's turn.
-            to.map_or_else(most, |_| None)
-        });
-        let is_free = self.node.role() == Role::Leader && !self.node.is_transferring();
-        let Some(to) = to.filter(|_| is_free) else { return false };
-        self.lease.end();
-        let is_begun = self.node.transfer(to);
-        self.settle();
-        is_begun
-    }
-
-    fn go_on_resigning(&mut self) {
-        if self.node.is_transferring() {
-            return;
-        }
-        match self.roles.resigns() {
-            roles::Resigns::No => {}
-            roles::Resigns::HandsOver if self.begin_to_hand_over(None) => {}
-            roles::Resigns::HandsOver | roles::Resigns::StepsDown => {
-                self.node.step_down();
-                self.settle();
-            }
-        }
     }
 }
 

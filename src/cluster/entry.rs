@@ -75,7 +75,8 @@ pub struct Vote {
 /// What is to become durable, whole and in the order of the numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Grows; [`super::node::Node::persisted`] is told it.
+    /// Never falls; several may have the same. [`super::node::Node::persisted`] is told it when this one is durable, and so
+    /// all before it.
     pub number: u64,
     /// A base that was received takes the place of the whole log.
     pub base: Option<Base>,

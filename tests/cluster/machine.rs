@@ -5,6 +5,7 @@ use delayd::cluster::entry::{Base, Entry, Payload, Vote, Write};
 use delayd::cluster::lease::Lease;
 use delayd::cluster::node::Node;
 use delayd::cluster::start::Start;
+use delayd::limits::MEMBERS_PENDING_MAX;
 use std::collections::{BTreeMap, VecDeque};
 
 pub struct Machine {
@@ -74,11 +75,30 @@ impl Disk {
             if let Some(first) = write.entries.first() {
                 self.entries.retain(|entry| entry.index < first.index);
             }
-            self.entries.extend(write.entries);
+            for entry in write.entries {
+                if matches!(entry.payload, Payload::Members(_)) {
+                    let pending = self.members_pending();
+                    assert!(
+                        pending < MEMBERS_PENDING_MAX,
+                        "entry {}: a journal refuses it",
+                        entry.index
+                    );
+                }
+                self.entries.push(entry);
+            }
             self.vote = write.vote.unwrap_or(self.vote);
             self.commit = write.commit;
         }
         last
+    }
+
+    /// Changes of members that a journal remembers: the newest that it knows committed, and those behind it.
+    fn members_pending(&self) -> usize {
+        let members =
+            self.entries.iter().filter(|entry| matches!(entry.payload, Payload::Members(_)));
+        let (before, after): (Vec<u64>, Vec<u64>) =
+            members.map(|entry| entry.index).partition(|index| *index <= self.commit);
+        usize::from(!before.is_empty() || self.base.index > 0) + after.len()
     }
 
     /// A base of what is durable takes its place; the log keeps what is from `first` on.

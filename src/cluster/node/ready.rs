@@ -69,9 +69,10 @@ impl Node {
             (self.vote, self.vote_write) = (vote, ready.number());
         }
         if base.is_some() || !entries.is_empty() || vote.is_some() {
-            let (number, commit) = (ready.number(), self.commit());
-            self.unsynced.push_back(number);
-            self.out.writes.push(Write { number, base, entries, vote, commit });
+            self.unsynced.push_back(ready.number());
+            let whole =
+                Write { number: ready.number(), base, entries, vote, commit: self.commit() };
+            self.out.writes.extend(after_members(whole));
         }
     }
 
@@ -172,4 +173,29 @@ impl Node {
             self.out.messages.push(outgoing);
         }
     }
+}
+
+/// The same in several writes, each with one change of members at the most, as its last entry. A journal remembers the
+/// newest change that is committed and a few behind it; so who gets many of them at once, as a node that joins does, tells
+/// it with each that those before are committed. All but the last go by the number before: it is durable when they are.
+fn after_members(mut whole: Write) -> Vec<Write> {
+    let mut writes = Vec::new();
+    let is_members = |entry: &Entry| matches!(entry.payload, Payload::Members(_));
+    while let Some(at) = whole.entries.iter().position(is_members)
+        && at + 1 < whole.entries.len()
+    {
+        let rest = whole.entries.split_off(at + 1);
+        let (number, commit) = (whole.number - 1, whole.commit.min(whole.entries[at].index));
+        let last = Write { base: None, entries: rest, vote: None, ..whole };
+        writes.push(Write {
+            number,
+            commit,
+            base: whole.base,
+            entries: whole.entries,
+            vote: whole.vote,
+        });
+        whole = last;
+    }
+    writes.push(whole);
+    writes
 }

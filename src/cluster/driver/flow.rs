@@ -1,0 +1,120 @@
+//! What comes out of Raft, and what goes into it when it can.
+
+use super::roles::Resigns;
+use super::{Driver, Proposed, Told, members_of, read};
+use crate::cluster::claims::ClusterId;
+use crate::cluster::entry::Facts;
+use crate::cluster::frame::Lane;
+use crate::cluster::member::Batch;
+use crate::cluster::output::{Output, Role};
+use crate::time::Micros;
+
+impl Driver {
+    /// Takes all that Raft wants done, and gives it what has room now.
+    pub(super) fn settle(&mut self) {
+        self.absorb();
+        while self.propose_next() {
+            self.absorb();
+        }
+        if self.roles.begins_to_decide(self.node.is_leading()) {
+            self.ask();
+        }
+    }
+
+    fn absorb(&mut self) {
+        let out = self.node.take_output();
+        // Nobody is sent a base: the log is kept from its first entry, so nobody needs one; and none is received.
+        let Output { writes, messages, committed, confirmed, fetches, .. } = out;
+        self.roles.look(&self.node, self.now, &mut self.lease, &mut self.out.told);
+        for entry in writes.iter().flat_map(|write| &write.entries) {
+            let members = members_of(&entry.payload).filter(|_| self.cluster.is_none());
+            if let Some(directory) = members.and_then(|members| read(&members.directory)) {
+                self.cluster = Some(ClusterId(directory.cluster));
+                self.tag = self.cluster.map(ClusterId::tag);
+            }
+        }
+        for entry in committed {
+            if let Some(members) = members_of(&entry.payload) {
+                self.directory = read(&members.directory);
+                self.roles.keep_heard(members);
+            }
+            self.out.told.push(Told::Delivered(entry));
+        }
+        confirmed.iter().for_each(|confirmed| self.lease.confirm(Micros(confirmed.asked)));
+        self.out.writes.extend(writes);
+        self.out.fetches.extend(fetches);
+        let tag = self.tag.unwrap_or(0);
+        for mut message in messages {
+            if message.lane == Lane::Base {
+                self.node.base_ended(message.to, false);
+                continue;
+            }
+            message.set_tag(tag);
+            self.out.messages.push(message);
+        }
+    }
+
+    /// Gives Raft the next batch that waits, or refuses it; whether there may be more.
+    fn propose_next(&mut self) -> bool {
+        let Some(next) = self.waiting.front() else { return false };
+        let Proposed { epoch, first, count, .. } = *next;
+        let is_current = self.roles.led == Some(epoch);
+        if is_current && (self.node.is_transferring() || !self.node.has_room(next.body.len())) {
+            return false;
+        }
+        let Proposed { now, body, .. } = self.waiting.pop_front().expect("it was looked at");
+        let batch = Batch { epoch, first, count: u64::from(count) };
+        let facts = Facts { first, now, count, body };
+        let is_taken =
+            self.proposals.admits(batch, self.roles.led) && self.node.propose(epoch, facts).is_ok();
+        if !is_taken {
+            self.proposals.refuse(batch);
+            self.out.told.push(Told::Refused { epoch, first, count });
+        }
+        true
+    }
+
+    /// Asks the majority whether this node leads, at most once at a time.
+    pub(super) fn ask(&mut self) {
+        if self.roles.led.is_some() && self.asked < Some(self.now) {
+            self.asked = Some(self.now);
+            self.node.confirm(self.now.0);
+            self.settle();
+        }
+    }
+
+    pub(super) fn begin_to_hand_over(&mut self, to: Option<u64>) -> bool {
+        let own = self.identity.node;
+        let mut voters = self.node.members().voters.iter().copied().filter(|id| *id != own);
+        let (peers, election_us) = (self.node.peers(), self.identity.election_us);
+        let reach = |id: &u64| {
+            let peer = peers.iter().find(|peer| peer.id == *id);
+            let is_heard = self.roles.is_heard(*id, self.now, election_us);
+            (is_heard, peer.map_or(0, |peer| peer.matched))
+        };
+        let to = match to {
+            Some(to) => voters.find(|id| *id == to),
+            None => voters.max_by_key(reach),
+        };
+        let is_free = self.node.role() == Role::Leader && !self.node.is_transferring();
+        let Some(to) = to.filter(|_| is_free) else { return false };
+        self.lease.end();
+        let is_begun = self.node.transfer(to);
+        self.settle();
+        is_begun
+    }
+
+    pub(super) fn go_on_resigning(&mut self) {
+        if self.node.is_transferring() {
+            return;
+        }
+        match self.roles.resigns() {
+            Resigns::No => {}
+            Resigns::HandsOver if self.begin_to_hand_over(None) => {}
+            Resigns::HandsOver | Resigns::StepsDown => {
+                self.node.step_down();
+                self.settle();
+            }
+        }
+    }
+}
