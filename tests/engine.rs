@@ -2,6 +2,8 @@
 
 #[path = "engine/bench.rs"]
 mod bench;
+#[path = "engine/follow.rs"]
+mod follow;
 #[path = "engine/forecast.rs"]
 mod forecast;
 #[path = "engine/herds.rs"]

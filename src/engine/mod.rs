@@ -30,7 +30,7 @@ use decide::watch::{Stamp, Watched};
 use decide::whole::{self, Begun, Whole};
 use model::budget::Budget;
 use model::event::Events;
-pub use model::fact::Facts;
+pub use model::fact::{Applying, Facts};
 use model::fact::{Fact, Malformed};
 use model::reply::Reply;
 use model::request::{QueueName, Request};
@@ -327,23 +327,43 @@ impl Engine {
 impl Engine {
     /// Applies facts of an earlier turn, as recovery does.
     pub fn apply(&mut self, now: Micros, facts: &Facts) -> Result<(), Malformed> {
-        self.apply_encoded(now, &facts.bytes, facts.count)
+        self.apply_encoded(now, &facts.bytes, facts.count).map(drop)
     }
 
-    /// As [`Engine::apply`], of `count` facts that are encoded. An error says at which byte; what
-    /// stands before it has been applied.
+    /// As [`Engine::apply`], of `count` facts that are encoded: the instant of the last one. An error says at
+    /// which byte; what stands before it has been applied.
     pub fn apply_encoded(
         &mut self,
         now: Micros,
         bytes: &[u8],
         count: u64,
-    ) -> Result<(), Malformed> {
-        let (mut reader, mut applied) = (model::fact::Reader::new(bytes), 0);
-        while !reader.is_done() {
-            self.store.apply(now, &Fact::decode(&mut reader)?);
-            applied += 1;
+    ) -> Result<Micros, Malformed> {
+        let mut batch = Applying::new(now);
+        while !self.apply_slice(&mut batch, bytes, count, u32::MAX)? {}
+        Ok(batch.now())
+    }
+
+    /// Goes on with applying a batch of `count` facts that are encoded, in about `budget` steps: a fact, each job
+    /// of those that fall due together, a timer moved or a job freed before it can be applied are one each; true
+    /// when all of it is applied. As many steps more as fall due in one fact. A base file must not be begun
+    /// between two slices of one batch. Errors as of [`Engine::apply_encoded`].
+    pub fn apply_slice(
+        &mut self,
+        batch: &mut Applying,
+        bytes: &[u8],
+        count: u64,
+        mut budget: u32,
+    ) -> Result<bool, Malformed> {
+        while let Some((fact, end)) = batch.next(bytes, count)? {
+            if budget == 0 || !self.store.prepare(&fact, &mut budget) {
+                return Ok(false);
+            }
+            let jobs = if let Fact::Due { count, .. } = fact { count } else { 0 };
+            budget = budget.saturating_sub(1 + jobs);
+            batch.pass(&fact, end);
+            self.store.apply(batch.now(), &fact);
         }
-        if applied == count { Ok(()) } else { Err(Malformed { at: bytes.len() }) }
+        Ok(true)
     }
 
     /// Gives back what facts that were [applied](Engine::apply_encoded) have left behind, in `budget` steps:

@@ -124,17 +124,20 @@ impl<W: Write> Dump<W> {
 
     fn facts(&mut self, entry: &Entry<'_>, lsn: Option<u64>) -> Result<(), DumpError> {
         let reader = &mut Reader::new(entry.body);
-        let mut sequence = entry.first;
+        let (mut sequence, mut now) = (entry.first, entry.now);
         while !reader.is_done() {
             let fact = Fact::decode(reader)?;
             self.names.learn(&fact);
+            if let Fact::At { now: at } = fact {
+                now = at;
+            }
             let mut line = Fields::new(&self.names);
             if let Some(lsn) = lsn {
                 line.put("lsn", Value::Count(lsn)).put("epoch", Value::Count(entry.epoch));
             }
             line.put("index", Value::Count(entry.index.0));
             line.put("sequence", Value::Count(sequence));
-            line.put("at", Value::Instant(entry.now));
+            line.put("at", Value::Instant(now));
             line.fact(&fact);
             line.write(&mut self.out)?;
             self.names.forget(&fact);
@@ -198,5 +201,62 @@ impl<W: Write> Dump<W> {
     /// The output, with all that was written.
     pub fn into_output(self) -> W {
         self.out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Facts;
+    use crate::engine::{Engine, Settings};
+    use crate::time::{Micros, Millis};
+
+    fn lines(write: impl FnOnce(&mut Dump<Vec<u8>>)) -> Vec<String> {
+        let mut dump = Dump::new(Vec::new(), Names::default());
+        write(&mut dump);
+        let text = String::from_utf8(dump.into_output()).expect("JSON is text");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_fact_has_its_own_instant_and_who_leads_is_told() {
+        let (stall_from, stall_to) = (Millis(1_000), Millis(3_000));
+        let mut facts = Facts::default();
+        let bound = Fact::QueueBound { queue: QueueNo(0), db: Db(0), name: b"q" };
+        facts.push(&Fact::Led { term: 7, node: 9, stall_from, stall_to, level: 2 });
+        let mut later = Facts::default();
+        later.push(&bound);
+        later.push(&Fact::StallOver);
+        facts.append(Micros(3_500_001), &later);
+        let entry = Entry {
+            kind: Kind::Facts,
+            index: Index(5),
+            epoch: 7,
+            node: 9,
+            first: 40,
+            now: Micros(1_250_000),
+            count: facts.count as u32,
+            body: &facts.bytes,
+        };
+        let told = lines(|dump| dump.entry(&entry).expect("own facts"));
+        assert_eq!(
+            told,
+            [
+                r#"{"index":5,"sequence":40,"at":"1970-01-01T00:00:01.250000Z","fact":"led","term":7,"node":"9","level":2,"stall_from":"1970-01-01T00:00:01.000Z","stall_to":"1970-01-01T00:00:03.000Z"}"#,
+                r#"{"index":5,"sequence":41,"at":"1970-01-01T00:00:03.500001Z","fact":"at"}"#,
+                r#"{"index":5,"sequence":42,"at":"1970-01-01T00:00:03.500001Z","fact":"queue_bound","queue":0,"name":"q","db":0}"#,
+                r#"{"index":5,"sequence":43,"at":"1970-01-01T00:00:03.500001Z","fact":"stall_over"}"#,
+            ]
+        );
+        let mut engine = Engine::new(Settings::default());
+        engine.apply_encoded(entry.now, entry.body, 4).expect("own facts");
+        engine.begin_base();
+        while !engine.base_slice(9, usize::MAX) {}
+        let images = std::mem::take(engine.base_output());
+        let told = lines(|dump| dump.images(Index(5), &images).expect("own images"));
+        assert_eq!(
+            told[1],
+            r#"{"base":5,"image":"leading","term":7,"node":"9","level":2,"stall_from":null,"stall_to":null}"#
+        );
     }
 }

@@ -106,11 +106,12 @@ impl Replay {
             *self = Replay { index, first, epoch, now: self.now };
             return Offered::Applied;
         }
-        if let Err(error) = engine.apply_encoded(now, body, count.into()) {
-            return Offered::Void(format!("batch {index}: {error}"));
-        }
+        let last = match engine.apply_encoded(now, body, count.into()) {
+            Ok(last) => last,
+            Err(error) => return Offered::Void(format!("batch {index}: {error}")),
+        };
         engine.tidy_applied(TIDYING_STEPS_PER_FACT.saturating_mul(count));
-        *self = Replay { index, first: first + u64::from(count), epoch, now: self.now.max(now) };
+        *self = Replay { index, first: first + u64::from(count), epoch, now: self.now.max(last) };
         Offered::Applied
     }
 }
@@ -221,4 +222,42 @@ fn remove_leftovers(storage: &impl Storage, newest: Option<&str>) -> Result<(), 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Facts;
+    use crate::engine::model::fact::Fact;
+    use crate::ids::{Db, QueueNo};
+
+    #[test]
+    fn a_replay_is_at_the_instant_of_the_last_fact() {
+        let (mut engine, mut replay) = (Engine::new(Settings::default()), Replay::new());
+        let mut facts = Facts::default();
+        facts.push(&Fact::QueueBound { queue: QueueNo(0), db: Db(0), name: b"q" });
+        let mut later = Facts::default();
+        later.push(&Fact::QueueRemoved { queue: QueueNo(0) });
+        facts.append(Micros(9_000), &later);
+        let entry = Entry {
+            kind: Kind::Facts,
+            index: Index(1),
+            epoch: 1,
+            node: 0,
+            first: 1,
+            now: Micros(5_000),
+            count: 3,
+            body: &facts.bytes,
+        };
+        assert_eq!(replay.offer(&mut engine, &entry), Offered::Applied);
+        let after = Replay { index: Index(1), first: 4, epoch: 1, now: Micros(9_000) };
+        assert_eq!(replay, after);
+        // The clock of a batch never goes back.
+        let mut back = Facts::default();
+        back.append(Micros(8_999), &Facts::default());
+        let (index, now, body) = (Index(2), Micros(9_000), &back.bytes[..]);
+        let entry = Entry { index, first: 4, now, count: 1, body, ..entry };
+        assert!(matches!(replay.offer(&mut engine, &entry), Offered::Void(_)));
+        assert_eq!(replay, after);
+    }
 }

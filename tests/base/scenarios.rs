@@ -135,6 +135,25 @@ fn settings_and_pauses_are_there_after_loading_and_alone_make_a_queue_exist() {
     apply(&mut desk, &Fact::QueueBound { queue, db: Db(0), name: b"q" }, 0);
 }
 
+#[test]
+fn who_leads_and_a_stall_that_is_not_over_are_there_after_loading() {
+    let mut desk = Desk::new();
+    desk.ask(1, &named(b"a"));
+    let alone = desk.reloaded().engine.base_bytes();
+    let (from, to) = (BEGIN.floor(), BEGIN.floor().plus(2_000));
+    let led = |term| Fact::Led { term, node: 3, stall_from: from, stall_to: to, level: 1 };
+    let mut seen = vec![desk.engine.digest()];
+    for fact in [led(1), led(2), Fact::StallOver] {
+        let mut facts = Facts::default();
+        facts.push(&fact);
+        desk.engine.apply(desk.now, &facts).expect("own facts");
+        desk.reloaded();
+        assert!(!seen.contains(&desk.engine.digest()), "{fact:?} changes nothing");
+        seen.push(desk.engine.digest());
+    }
+    assert_eq!(desk.engine.base_bytes(), alone + 37);
+}
+
 fn named(id: &'static [u8]) -> Request<'static> {
     Request::Add(Add { id: Some(id), ..add(b"q", 0) })
 }

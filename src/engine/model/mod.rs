@@ -4,6 +4,7 @@ pub mod budget;
 pub mod event;
 pub mod fact;
 pub mod lateness;
+pub mod leading;
 pub mod policy;
 pub mod queue_settings;
 pub mod reply;

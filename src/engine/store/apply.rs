@@ -3,6 +3,7 @@
 //! our own mistake and stops the process.
 
 use crate::engine::model::fact::{Destination, Fact, FactId, Image};
+use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::policy::Policy;
 use crate::engine::model::request::Side;
 use crate::engine::model::token;
@@ -15,6 +16,9 @@ use crate::engine::store::{Located, Store};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo, Token};
 use crate::time::{Micros, Millis};
 use crate::wheel::Peek;
+
+/// Levels of the wheel that the cursor enters on its way to a job whose slot was opened, and as many again.
+const FALL_STEPS: u32 = 16;
 
 /// What applying a fact left over, for whoever decided it.
 #[derive(Debug, Default)]
@@ -36,7 +40,7 @@ pub struct Swept {
 }
 
 impl Store {
-    /// Applies a fact of a turn that happened at `now`.
+    /// Applies a fact of a turn that happened at `now`, for which all is prepared.
     pub fn apply(&mut self, now: Micros, fact: &Fact<'_>) {
         let located = match fact.subject() {
             Some((queue, id)) => self.locate(queue, id),
@@ -148,6 +152,17 @@ impl Store {
                 queue.settings = (!settings.is_empty()).then(|| settings.clone());
             }),
             Fact::Paused { queue, pauses } => self.change_own(queue, |queue| queue.pauses = pauses),
+            // Whoever reads the batch keeps it.
+            Fact::At { .. } => return applied,
+            Fact::Led { term, node, stall_from, stall_to, level } => {
+                let stall = Stall { from: stall_from, to: stall_to }.joined(self.leading.stall);
+                self.leading = Leading { term, node, level, stall: Some(stall) };
+                return applied;
+            }
+            Fact::StallOver => {
+                self.leading.stall = None;
+                return applied;
+            }
         }
         self.note_use(fact, at_ms);
         applied
@@ -185,11 +200,6 @@ impl Store {
     }
 
     fn forget_policy(&mut self, number: PolicyNo) {
-        // Who decided this saw no user. In a replay the only users left can be removed queues.
-        if self.policies.users(number) > 0 {
-            self.image_kept();
-            self.bury_slice(&mut u32::MAX.clone());
-        }
         let policy = self.policies.forget(number);
         self.policy_image_bytes -= record::policy_bytes(&policy);
         self.bytes -= policy_bytes(&policy);
@@ -240,10 +250,10 @@ impl Store {
     /// The first delayed job of the queue becomes ready.
     fn fall_due(&mut self, queue: QueueNo, enters: Side, at: Millis) {
         let (queue_ref, _, timers, _) = self.parts(queue);
-        let mut budget = u32::MAX;
-        // The live server opened the slot within its budget; a replay does all of it here.
+        let mut budget = FALL_STEPS;
+        // The slot was opened when this was decided, or before it is applied: see `prepare.rs`.
         let Peek::Due(index) = queue_ref.delayed.peek(timers, Millis(u64::MAX), &mut budget) else {
-            panic!("a job that falls due is delayed");
+            panic!("a job that falls due is delayed, in a slot that was opened");
         };
         if self.bases.is_running() {
             self.image_queue(queue);

@@ -22,7 +22,7 @@ impl Store {
         let queues = self.queues();
         // Sums, so that the order in which tables are walked does not matter.
         let queues = queues.map(|queue| self.digest_queue(queue)).fold(0, u64::wrapping_add);
-        hashed((queues, self.number))
+        hashed((queues, self.number, self.leading))
     }
 
     fn digest_queue(&self, queue: &Queue) -> u64 {

@@ -13,6 +13,7 @@ pub(super) mod jobs;
 mod lower;
 pub(super) mod memory;
 pub(super) mod pace;
+mod prepare;
 pub(super) mod purged;
 pub(super) mod queue;
 mod queues;
@@ -25,6 +26,7 @@ mod view;
 
 use std::collections::VecDeque;
 
+use crate::engine::model::leading::Leading;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::request::State;
 use crate::engine::model::settings::Settings;
@@ -67,6 +69,8 @@ pub struct Store {
     tidying: Tidying,
     /// The greatest number used for a token or an id.
     number: u64,
+    /// Who leads, and whose leases could not be answered for meanwhile.
+    leading: Leading,
     /// Removed queues that are not freed yet.
     graveyard: Graveyard,
     /// Removed queues that the running base file may still need.
@@ -120,6 +124,7 @@ impl Store {
             index_bytes: 0,
             tidying: Tidying::new(settings.spare_bytes_min, settings.spare_quiet_ms),
             number: 0,
+            leading: Leading::default(),
             graveyard: Graveyard::default(),
             kept: Graveyard::default(),
             bases: Bases::default(),
@@ -163,6 +168,11 @@ impl Store {
     /// The greatest number used for a token or an id.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Who leads, and the stall that is not over.
+    pub fn leading(&self) -> Leading {
+        self.leading
     }
 
     /// Bytes that jobs take more once all have been delivered, with so many new ones; or, looking no closer,

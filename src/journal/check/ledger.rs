@@ -66,11 +66,11 @@ impl Ledger {
 
     /// An image of the base.
     pub fn image(&mut self, image: &Image<'_>) {
-        // The first and the last tell of nothing.
-        let frame = matches!(image, Image::Begin { .. } | Image::End(_));
+        // The first ones and the last tell of nothing.
+        let frame = matches!(image, Image::Begin { .. } | Image::Leading(_) | Image::End(_));
         self.records[self.file as usize] += u64::from(!frame);
         match image {
-            Image::Begin { .. } | Image::End(_) => {}
+            Image::Begin { .. } | Image::Leading(_) | Image::End(_) => {}
             Image::Policy { number, .. } => self.count_policy(*number),
             Image::Queue(queue) => {
                 self.bind(queue.number, queue.db);

@@ -3,6 +3,7 @@
 use super::Names;
 use super::value::Value;
 use crate::engine::model::fact::{Destination, Fact, FactId, Image as Popped};
+use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting};
 use crate::engine::model::request::State;
@@ -10,6 +11,7 @@ use crate::engine::model::token;
 use crate::engine::record::{Image, JobImage, QueueImage, totals};
 use crate::ids::{PolicyNo, QueueNo};
 use crate::journal::state::Vote;
+use crate::time::Millis;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -133,6 +135,11 @@ impl<'a> Fields<'a> {
             | Fact::WindowOver { queue, id } => self.job(queue, id),
             Fact::Configured { queue, ref settings } => self.queue(queue).settings(settings),
             Fact::Paused { queue, pauses } => self.queue(queue).pauses(pauses),
+            Fact::At { .. } | Fact::StallOver => self,
+            Fact::Led { term, node, stall_from, stall_to, level } => {
+                let stall = Some(Stall { from: stall_from, to: stall_to });
+                self.leading(Leading { term, node, level, stall })
+            }
         };
     }
 
@@ -142,6 +149,7 @@ impl<'a> Fields<'a> {
             Image::Begin { number } => {
                 self.text("image", "begin").put("number", Value::digits(*number))
             }
+            Image::Leading(leading) => self.text("image", "leading").leading(*leading),
             Image::Policy { number, policy } => {
                 self.text("image", "policy").policy(*number, policy)
             }
@@ -161,6 +169,15 @@ impl<'a> Fields<'a> {
                 self.put("jobs", Value::Count(counts.jobs))
             }
         };
+    }
+
+    fn leading(&mut self, leading: Leading) -> &mut Self {
+        let Leading { term, node, level, stall } = leading;
+        self.put("term", Value::Count(term)).put("node", Value::digits(node));
+        self.put("level", Value::Count(level.into()));
+        let at = |at: Option<Millis>| at.map_or(Value::Null, Value::At);
+        self.put("stall_from", at(stall.map(|stall| stall.from)));
+        self.put("stall_to", at(stall.map(|stall| stall.to)))
     }
 
     fn text(&mut self, name: &'static str, text: impl Into<Cow<'a, str>>) -> &mut Self {
@@ -333,5 +350,8 @@ pub fn word_of(fact: &Fact<'_>) -> &'static str {
         Fact::WindowOver { .. } => "window_over",
         Fact::Configured { .. } => "configured",
         Fact::Paused { .. } => "paused",
+        Fact::At { .. } => "at",
+        Fact::Led { .. } => "led",
+        Fact::StallOver => "stall_over",
     }
 }

@@ -169,6 +169,11 @@ impl<'a> Reader<'a> {
         Reader { bytes, at: 0 }
     }
 
+    /// Begins at this one.
+    pub(super) fn from(bytes: &'a [u8], at: usize) -> Reader<'a> {
+        Reader { bytes, at }
+    }
+
     /// Whether all was read.
     pub fn is_done(&self) -> bool {
         self.at == self.bytes.len()

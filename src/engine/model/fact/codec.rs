@@ -7,6 +7,7 @@
 use crate::engine::model::fact::{Counted, Fact, FactId, Malformed, Reader, Sink, Writer};
 use crate::engine::model::request::Purge;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
+use crate::time::Micros;
 
 macro_rules! tags {
     ($($name:ident = $value:literal),* $(,)?) => { $(const $name: u8 = $value;)* };
@@ -16,6 +17,7 @@ tags! {
     DUE = 7, LEASED = 8, POPPED = 9, UNLEASED = 10, UNPOPPED = 11, ACKED = 12, NACKED = 13, EXTENDED = 14,
     LEASE_OVER = 15, DELETED = 16, EXPIRED = 17, DROPPED = 18, RESCHEDULED = 19, WINDOW_OVER = 20, POLICY_FORGOTTEN = 21, FLUSHED = 22,
     CONFIGURED = 23, PAUSED = 24, DUE_LEFT = 25, PURGED = 26, RENAMED = 27, REDRIVEN = 28,
+    AT = 29, LED = 30, STALL_OVER = 31,
 }
 
 // The database of a FLUSHED that names none.
@@ -119,6 +121,11 @@ impl<'a> Fact<'a> {
                 w.head(CONFIGURED, queue).settings(settings)
             }
             Fact::Paused { queue, pauses } => w.head(PAUSED, queue).pauses(pauses),
+            Fact::At { now } => w.u8(AT).u64(now.0),
+            Fact::Led { term, node, stall_from, stall_to, level } => {
+                w.u8(LED).u64(term).u64(node).u64(stall_from.0).u64(stall_to.0).u32(level)
+            }
+            Fact::StallOver => w.u8(STALL_OVER),
         };
     }
 
@@ -134,6 +141,16 @@ impl<'a> Fact<'a> {
                 let db = r.u8()?;
                 return Ok(Fact::Flushed { db: (db != ALL_DATABASES).then_some(Db(db)) });
             }
+            AT => return Ok(Fact::At { now: Micros(r.u64()?) }),
+            LED => {
+                let (term, node) = (r.u64()?, r.u64()?);
+                let (stall_from, stall_to, level) = (r.millis()?, r.millis()?, r.u32()?);
+                if term == 0 || stall_to < stall_from {
+                    return Err(r.malformed());
+                }
+                return Ok(Fact::Led { term, node, stall_from, stall_to, level });
+            }
+            STALL_OVER => return Ok(Fact::StallOver),
             _ => {}
         }
         let queue = QueueNo(r.u32()?);
@@ -336,6 +353,9 @@ mod tests {
             Fact::Configured { queue, settings: Box::new(settings()) },
             Fact::Paused { queue, pauses: Pauses::default() },
             Fact::Paused { queue, pauses: Pauses { into: Pause::Until(due), out: Pause::Endless } },
+            Fact::At { now: Micros(1 << 50) },
+            Fact::Led { term: 7, node: 1 << 63, stall_from: due, stall_to: due.plus(9), level: 2 },
+            Fact::StallOver,
         ]
     }
 
@@ -360,6 +380,20 @@ mod tests {
                 assert!(matches!(read.next(), Some(Err(_))), "{fact:?} cut at {cut}");
                 assert_eq!(read.next(), None);
             }
+        }
+    }
+
+    #[test]
+    fn tags_that_nobody_wrote_and_a_stall_that_ends_before_it_begins_are_malformed() {
+        for tag in (0..=u8::MAX).filter(|tag| !(1..=STALL_OVER).contains(tag)) {
+            let facts = Facts { bytes: [&[tag][..], &[0; 64]].concat(), count: 1 };
+            assert!(matches!(facts.iter().next(), Some(Err(_))), "tag {tag}");
+        }
+        for (term, from, to) in [(1, 5, 4), (0, 4, 5)] {
+            let (stall_from, stall_to) = (Millis(from), Millis(to));
+            let mut facts = Facts::default();
+            facts.push(&Fact::Led { term, node: 1, stall_from, stall_to, level: 1 });
+            assert!(matches!(facts.iter().next(), Some(Err(_))), "{term} {from} {to}");
         }
     }
 

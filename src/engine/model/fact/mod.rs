@@ -4,6 +4,7 @@
 
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
+mod batch;
 mod bytes;
 mod codec;
 
@@ -12,7 +13,8 @@ use crate::engine::model::queue_settings::{Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::Purge;
 use crate::ids::{Db, PolicyNo, QueueNo, Token};
-use crate::time::Millis;
+use crate::time::{Micros, Millis};
+pub use batch::Applying;
 pub(in crate::engine) use bytes::{Counted, Writer};
 pub use bytes::{Malformed, Reader, Sink};
 
@@ -214,6 +216,24 @@ pub enum Fact<'a> {
         /// Both directions.
         pauses: Pauses,
     },
+    /// What follows in the batch happened at this instant, which is not before that of what stands before.
+    At { now: Micros },
+    /// A node has begun to lead. The leases that would have ended in the stall, and in one that was not over, are
+    /// extended when their ends are met.
+    Led {
+        /// The epoch.
+        term: u64,
+        /// The node's id.
+        node: u64,
+        /// When the leader before was last heard.
+        stall_from: Millis,
+        /// By when all holders have found this one.
+        stall_to: Millis,
+        /// The level of the format that all members read.
+        level: u32,
+    },
+    /// Every lease was met that would have ended in the stall.
+    StallOver,
 }
 
 impl<'a> Fact<'a> {
@@ -274,6 +294,13 @@ impl Facts {
     pub fn push(&mut self, fact: &Fact<'_>) {
         fact.encode(&mut self.bytes);
         self.count += 1;
+    }
+
+    /// Appends those of a later turn, which happened at `now`.
+    pub fn append(&mut self, now: Micros, later: &Facts) {
+        self.push(&Fact::At { now });
+        self.bytes.extend_from_slice(&later.bytes);
+        self.count += later.count;
     }
 
     /// Reads them back, in order. The error says at which byte reading stopped.

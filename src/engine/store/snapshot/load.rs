@@ -11,6 +11,7 @@ use std::mem;
 
 use crate::engine::model::fact::{Malformed, Reader};
 use crate::engine::model::lateness::Histogram;
+use crate::engine::model::leading::Leading;
 use crate::engine::model::policy::Policy;
 use crate::engine::model::settings::Settings;
 use crate::engine::store::jobs::hash::wide;
@@ -136,6 +137,12 @@ impl Loader {
                 self.begun = true;
                 self.store.number = number;
                 when(number <= COUNTED_MAX * 2)
+            }
+            Image::Leading(leading) => {
+                let first = self.counts == Counts::default();
+                when(first && leading.term > 0 && self.store.leading == Leading::default())?;
+                self.store.leading = leading;
+                Some(())
             }
             Image::Policy { number, policy } => self.policy(number, policy),
             Image::Queue(image) => self.queue(*image),

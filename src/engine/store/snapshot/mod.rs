@@ -207,13 +207,6 @@ impl Store {
         record::write_job(&mut self.bases.output, queue, of, timer, data);
     }
 
-    /// Writes all that is kept of removed queues.
-    pub(super) fn image_kept(&mut self) {
-        while self.keeps_removed() {
-            self.base_step();
-        }
-    }
-
     /// Whether a base file that is being written still needs a removed queue.
     pub(super) fn keeps_removed(&self) -> bool {
         let running = self.bases.running.as_ref();
@@ -233,7 +226,7 @@ impl Store {
             grave: None,
             walk: Walk::Policies(0),
         }));
-        record::write_begin(&mut self.bases.output, self.number);
+        record::write_begin(&mut self.bases.output, self.number, &self.leading);
     }
 
     /// Gives up the base file that is being written, if there is one, and forgets the output.
@@ -248,7 +241,7 @@ impl Store {
     }
 
     /// One image, or one look for more of them.
-    fn base_step(&mut self) {
+    pub(super) fn base_step(&mut self) {
         let running = self.bases.running();
         if let Some(index) = running.pending.pop() {
             let queue = running.pending_of;
@@ -380,6 +373,6 @@ impl Store {
     /// How many bytes of images a base file would have if it were written now. O(16).
     pub fn base_bytes(&self) -> u64 {
         let queues: u64 = self.databases.iter().map(|database| database.image_bytes).sum();
-        record::frame_bytes() + self.policy_image_bytes + queues
+        record::frame_bytes(&self.leading) + self.policy_image_bytes + queues
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::engine::model::fact::{Counted, Malformed, Reader, Sink, Writer};
 use crate::engine::model::lateness::Histogram;
+use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::policy::Policy;
 use crate::engine::model::queue_settings::{Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
@@ -22,6 +23,7 @@ const JOB: u8 = 4;
 const WINDOW: u8 = 5;
 const END: u8 = 6;
 const QUEUE_MORE: u8 = 7;
+const LEADING: u8 = 8;
 
 // The stage of a job stands in the low bits of its flags.
 const STAGES: u8 = 7;
@@ -29,12 +31,16 @@ const HAS_HISTORY: u8 = 8;
 const BOUND: u8 = 16;
 const HAS_ERROR: u8 = 32;
 
+/// A span that ends before it begins.
+const NO_STALL: (Millis, Millis) = (Millis(1), Millis(0));
+
 /// The byte of a job that is not dead.
 const ALIVE: u8 = u8::MAX;
 
-/// Bytes of the first and the last image.
-pub fn frame_bytes() -> u64 {
-    Counted::of(|out| write_begin(out, 0)) + Counted::of(|out| write_end(out, Counts::default()))
+/// Bytes of the first and the last image, and of who leads.
+pub fn frame_bytes(leading: &Leading) -> u64 {
+    let begin = Counted::of(|out| write_begin(out, 0, leading));
+    begin + Counted::of(|out| write_end(out, Counts::default()))
 }
 
 /// Bytes of a job's or window's image.
@@ -79,9 +85,17 @@ pub struct Counts {
     pub jobs: u64,
 }
 
-/// Appends the first image: the greatest number used for a token or an id.
-pub fn write_begin(out: &mut impl Sink, number: u64) {
-    Writer(out).u8(BEGIN).u64(number);
+/// Appends the first image: the greatest number used for a token or an id. Behind it, who leads, if anybody ever
+/// did.
+pub fn write_begin(out: &mut impl Sink, number: u64, leading: &Leading) {
+    let w = &mut Writer(out);
+    w.u8(BEGIN).u64(number);
+    if *leading == Leading::default() {
+        return;
+    }
+    let &Leading { term, node, level, stall } = leading;
+    let (from, to) = stall.map_or(NO_STALL, |stall| (stall.from, stall.to));
+    w.u8(LEADING).u64(term).u64(node).u32(level).u64(from.0).u64(to.0);
 }
 
 /// Appends the last image.
@@ -185,6 +199,8 @@ pub enum Image<'a> {
         policy: PolicyNo,
         end: Millis,
     },
+    /// Who leads; behind the first.
+    Leading(Leading),
     /// The last.
     End(Counts),
 }
@@ -245,10 +261,22 @@ impl<'a> Image<'a> {
                 let (queue, id) = (QueueNo(r.u32()?), r.bytes()?);
                 Image::Window { queue, id, policy: PolicyNo(r.u32()?), end: r.millis()? }
             }
+            LEADING => Image::Leading(read_leading(r)?),
             END => Image::End(Counts { policies: r.u64()?, queues: r.u64()?, jobs: r.u64()? }),
             _ => return Err(r.malformed()),
         })
     }
+}
+
+fn read_leading(r: &mut Reader<'_>) -> Result<Leading, Malformed> {
+    let (term, node, level) = (r.u64()?, r.u64()?, r.u32()?);
+    let (from, to) = (r.millis()?, r.millis()?);
+    let stall = match (from, to) {
+        NO_STALL => None,
+        _ if from <= to => Some(Stall { from, to }),
+        _ => return Err(r.malformed()),
+    };
+    Ok(Leading { term, node, level, stall })
 }
 
 fn read_queue<'a>(r: &mut Reader<'a>) -> Result<QueueImage<'a>, Malformed> {

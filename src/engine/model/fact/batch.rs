@@ -1,0 +1,56 @@
+//! How far the facts of a batch are applied.
+
+use crate::engine::model::fact::{Fact, Malformed, Reader};
+use crate::time::Micros;
+
+/// A batch that is applied in slices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Applying {
+    now: Micros,
+    at: usize,
+    applied: u64,
+}
+
+impl Applying {
+    /// Nothing of it is; its first fact happened at `now`.
+    pub fn new(now: Micros) -> Applying {
+        Applying { now, at: 0, applied: 0 }
+    }
+
+    /// The instant of the fact applied last.
+    pub fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// How many of its facts are applied.
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// The next fact of the batch with these bytes and so many facts, and where it ends; none when it is applied
+    /// whole.
+    pub(in crate::engine) fn next<'b>(
+        &self,
+        bytes: &'b [u8],
+        count: u64,
+    ) -> Result<Option<(Fact<'b>, usize)>, Malformed> {
+        let mut reader = Reader::from(bytes, self.at);
+        if reader.is_done() {
+            let whole = self.applied == count;
+            return if whole { Ok(None) } else { Err(Malformed { at: self.at }) };
+        }
+        let fact = Fact::decode(&mut reader)?;
+        match fact {
+            Fact::At { now } if now < self.now => Err(Malformed { at: self.at }),
+            _ => Ok(Some((fact, reader.at()))),
+        }
+    }
+
+    /// That fact has been applied.
+    pub(in crate::engine) fn pass(&mut self, fact: &Fact<'_>, end: usize) {
+        if let Fact::At { now } = *fact {
+            self.now = now;
+        }
+        (self.at, self.applied) = (end, self.applied + 1);
+    }
+}
