@@ -104,6 +104,8 @@ pub const PEER_CONTROL_QUEUE_BYTES_MAX: usize = 1 << 20;
 pub const PEER_READ_BYTES: usize = 256 << 10;
 /// ... and before other connections have their turn; the same for what is written: less than a ms.
 pub const PEER_BYTES_AT_ONCE: usize = 1 << 20;
+/// A message with more than so many bytes of bodies is put together by a thread of its own: 2 ms.
+pub const PEER_JOIN_BYTES: usize = 4 << 20;
 /// Parts of messages handed to the system at a time; a small message has two.
 pub const PEER_PARTS_AT_ONCE: usize = 64;
 /// A refusal of one kind is logged once in so long for each address, µs, ...

@@ -10,10 +10,12 @@ use crate::server::cluster::poll::{Poller, Ready};
 use crate::server::cluster::queue::Queue;
 use crate::server::cluster::refusals::{Refusals, Trouble};
 use crate::server::cluster::transport::Incoming;
+use crate::server::cluster::wakeup::Wakeup;
 use bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What all connections need.
@@ -29,6 +31,8 @@ pub struct Context {
     pub incoming: Vec<Incoming>,
     /// To whom what was on its way is lost.
     pub lost: Vec<u64>,
+    /// Wakes the thread that has all this.
+    pub wakeup: Arc<Wakeup>,
     /// After so long without an acknowledgement a control connection has ended.
     pub acknowledged_within: Duration,
     scratch: Box<[u8]>,
@@ -40,7 +44,12 @@ const FIRST_TOKEN: u64 = 1 << 16;
 
 impl Context {
     /// For a node that says `own` of itself.
-    pub fn new(own: Claims, secret: Secret, election_us: u64) -> io::Result<Context> {
+    pub fn new(
+        own: Claims,
+        secret: Secret,
+        election_us: u64,
+        wakeup: Arc<Wakeup>,
+    ) -> io::Result<Context> {
         Ok(Context {
             poller: Poller::new()?,
             own,
@@ -49,6 +58,7 @@ impl Context {
             refusals: Refusals::default(),
             incoming: Vec::new(),
             lost: Vec::new(),
+            wakeup,
             acknowledged_within: Duration::from_micros(PEER_ACKNOWLEDGED_ELECTIONS * election_us),
             scratch: vec![0; PEER_READ_BYTES].into_boxed_slice(),
             next_token: FIRST_TOKEN,

@@ -1,23 +1,23 @@
 //! The peers' port: who calls, and what those say who were let in.
 
-use crate::cluster::codec::Head;
-use crate::cluster::frame::{FrameError, Kind, Lane};
-use crate::cluster::hello::{Handshake, Peer};
-use crate::cluster::names::Name;
+use crate::cluster::frame::Lane;
+use crate::cluster::hello::Peer;
 use crate::limits::{
     PEER_ACCEPT_PAUSE_US, PEER_ACCEPTS_AT_ONCE, PEER_BYTES_AT_ONCE, PEER_HANDSHAKE_US,
-    PEER_HANDSHAKES_MAX, PEER_KEEPALIVE_PROBES, PEER_KEEPALIVE_S,
+    PEER_HANDSHAKES_MAX,
 };
-use crate::server::cluster::connection::{Connection, Context, nonce};
+use crate::server::cluster::caller::{Caller, Known};
+use crate::server::cluster::connection::Context;
 use crate::server::cluster::dialer::Dialer;
 use crate::server::cluster::poll::Ready;
 use crate::server::cluster::refusals::Trouble;
-use crate::server::cluster::transport::{Incoming, Meet};
-use socket2::{SockRef, TcpKeepalive};
+use crate::server::cluster::transport::Meet;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::net::TcpListener;
+
+/// Below are the tokens of the wake-up and of the ticks.
+const FIRST_TOKEN: u64 = 16;
 
 /// See the module.
 pub struct Door {
@@ -28,23 +28,6 @@ pub struct Door {
     closed_until_us: Option<u64>,
     /// By their tokens: oldest first.
     callers: BTreeMap<u64, Caller>,
-}
-
-struct Caller {
-    connection: Connection,
-    address: IpAddr,
-    since_us: u64,
-    /// It has said who it is, and has yet to prove it.
-    has_asked: bool,
-    known: Option<Known>,
-}
-
-/// Who has proved who it is.
-#[derive(Clone)]
-struct Known {
-    name: Name,
-    node: u64,
-    lane: Lane,
 }
 
 impl Door {
@@ -74,6 +57,7 @@ impl Door {
         if std::mem::take(&mut self.is_called) && self.closed_until_us.is_none() {
             self.accept(cx);
         }
+        self.write(cx);
         // Heartbeats first; those who are not known yet last.
         for lane in [Some(Lane::Control), Some(Lane::Data), None] {
             if !(is_full && lane == Some(Lane::Data)) {
@@ -107,10 +91,11 @@ impl Door {
 
     /// Whether there is something to do at once.
     pub fn has_more(&self, is_full: bool) -> bool {
-        let is_read = |caller: &Caller| {
-            !(is_full && caller.lane() == Some(Lane::Data)) && caller.connection.is_readable()
-        };
-        self.callers.values().any(|caller| is_read(caller) || caller.connection.wants_to_write())
+        let mut callers = self.callers.values();
+        callers.any(|caller| {
+            let is_left = is_full && caller.lane() == Some(Lane::Data);
+            !is_left && caller.is_readable() || caller.connection.wants_to_write()
+        })
     }
 
     /// When there is something to do at the latest, µs of CLOCK_BOOTTIME.
@@ -169,9 +154,23 @@ impl Door {
         }
     }
 
+    /// What a handshake had no room for.
+    fn write(&mut self, cx: &mut Context) {
+        let callers = self.callers.iter_mut();
+        let mut callers = callers.filter(|(_, caller)| caller.connection.wants_to_write());
+        let failed = callers.find_map(|(token, caller)| {
+            let error = caller.connection.write().err()?;
+            Some((*token, error))
+        });
+        if let Some((token, error)) = failed {
+            // The others have their turn in the next wake-up, which is at once.
+            self.end(cx, token, error.into());
+        }
+    }
+
     fn read(&mut self, cx: &mut Context, dialer: &mut Dialer, lane: Option<Lane>, meet: Meet<'_>) {
         let tokens = self.callers.iter();
-        let tokens = tokens.filter(|(_, one)| one.lane() == lane && one.connection.is_readable());
+        let tokens = tokens.filter(|(_, caller)| caller.lane() == lane && caller.may_have_more());
         let tokens: Vec<u64> = tokens.map(|(token, _)| *token).collect();
         for token in tokens {
             if let Err(trouble) = self.read_one(cx, dialer, token, meet) {
@@ -190,7 +189,8 @@ impl Door {
         let mut taken = 0;
         while taken < PEER_BYTES_AT_ONCE {
             let Some(caller) = self.callers.get_mut(&token) else { return Ok(()) };
-            if !caller.connection.is_readable() {
+            caller.join(cx)?;
+            if !caller.is_readable() {
                 break;
             }
             let bytes = caller.connection.read(cx)?;
@@ -239,59 +239,6 @@ impl Door {
         }
         if lane == Lane::Control {
             dialer.nudge(cx, &name);
-        }
-        Ok(())
-    }
-}
-
-/// Below are the tokens of the wake-up and of the ticks.
-const FIRST_TOKEN: u64 = 16;
-
-impl Caller {
-    fn new(cx: &mut Context, stream: TcpStream, address: IpAddr) -> io::Result<Caller> {
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        // A machine that vanished says so to nobody.
-        let probes = TcpKeepalive::new()
-            .with_time(Duration::from_secs(PEER_KEEPALIVE_S))
-            .with_interval(Duration::from_secs(PEER_KEEPALIVE_S / 3))
-            .with_retries(PEER_KEEPALIVE_PROBES);
-        SockRef::from(&stream).set_tcp_keepalive(&probes)?;
-        let handshake = Handshake::door(cx.own.clone(), cx.secret.clone(), nonce());
-        let connection = Connection::new(cx, stream, handshake, Vec::new())?;
-        Ok(Caller { connection, address, since_us: cx.now_us, has_asked: false, known: None })
-    }
-
-    fn lane(&self) -> Option<Lane> {
-        self.known.as_ref().map(|known| known.lane)
-    }
-
-    /// Whether nothing at all has come.
-    fn is_silent(&self) -> bool {
-        self.connection.is_silent()
-    }
-
-    fn shake(&mut self) -> Result<Option<Peer>, Trouble> {
-        let peer = self.connection.shake()?;
-        self.has_asked |= self.connection.queued_bytes() > 0;
-        self.connection.write()?;
-        Ok(peer)
-    }
-
-    fn take_messages(&mut self, cx: &mut Context) -> Result<(), Trouble> {
-        let Some(Known { node, .. }) = self.known else { return Ok(()) };
-        let token = self.connection.token();
-        while let Some(frame) = self.connection.inbox().next_frame()? {
-            if frame.kind != Kind::Message {
-                return Err(FrameError::Place(frame.kind).into());
-            }
-            let head = Head::read(&frame.head)?;
-            let mut body = frame.body;
-            let bodies = head.bodies().map(|bytes| body.take(bytes)).collect::<Result<_, _>>()?;
-            if body.bytes() > 0 {
-                return Err(Trouble::Behind(body.bytes()));
-            }
-            cx.incoming.push(Incoming { token, peer: node, head, bodies });
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The raft thread: its sockets, its clock, and what stands between it and the turn.
 
+mod caller;
 mod connection;
 pub mod desk;
 mod dialer;
@@ -8,6 +9,7 @@ mod poll;
 mod queue;
 mod refusals;
 mod resolve;
+pub mod thread;
 pub mod transport;
 pub mod wakeup;
 

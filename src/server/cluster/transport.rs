@@ -41,7 +41,6 @@ pub struct Transport {
     dialer: Dialer,
     door: Door,
     ticker: Ticker,
-    wakeup: Arc<Wakeup>,
     ready: Vec<Ready>,
     is_full: bool,
 }
@@ -61,14 +60,14 @@ impl Transport {
         listeners: Vec<TcpListener>,
         wakeup: Arc<Wakeup>,
     ) -> io::Result<Transport> {
-        let mut cx = Context::new(own, secret, election_us)?;
+        let mut cx = Context::new(own, secret, election_us, Arc::clone(&wakeup))?;
         cx.now_us = boot_us();
         let ticker = Ticker::new(election_us / ELECTION_TICKS as u64)?;
         cx.poller.watch_level(&ticker, TICK)?;
         cx.poller.watch_wakeups(&*wakeup, WAKEUP)?;
         let door = Door::open(&cx, listeners)?;
-        let dialer = Dialer::new(Arc::clone(&wakeup));
-        Ok(Transport { cx, dialer, door, ticker, wakeup, ready: Vec::new(), is_full: false })
+        let dialer = Dialer::new(wakeup);
+        Ok(Transport { cx, dialer, door, ticker, ready: Vec::new(), is_full: false })
     }
 
     /// What this node says of itself to whom it meets from here on.
@@ -99,7 +98,7 @@ impl Transport {
         };
         let Transport { cx, ready, .. } = self;
         cx.poller.wait(for_us, ready)?;
-        self.wakeup.begin_to_look();
+        self.cx.wakeup.begin_to_look();
         self.cx.now_us = boot_us();
         let mut has_ticked = false;
         for ready in self.ready.drain(..) {

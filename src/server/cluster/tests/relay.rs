@@ -40,6 +40,11 @@ impl Relay {
         Relay { address, shared }
     }
 
+    /// Whom it leads to from here on.
+    pub fn lead_to(&self, to: &Address) {
+        *self.shared.to.lock().unwrap() = to.to_string();
+    }
+
     /// Ends the connections of this caller, or of all; none of them gets through until it is mended.
     pub fn cut(&self, caller: &str) {
         self.shared.cut.lock().unwrap().push(caller.to_owned());

@@ -2,6 +2,7 @@
 
 use crate::cluster::claims::{Claims, ClusterId, Holds, NodeId};
 use crate::cluster::codec::{Head, Outgoing};
+use crate::cluster::driver::Status;
 use crate::cluster::formation::Conflict;
 use crate::cluster::frame::{Inbox, Kind, Lane, PREFACE};
 use crate::cluster::hello::{Called, Handshake, Peer, Refusal, Secret};
@@ -37,6 +38,26 @@ pub fn claims(text: &str, id: u64) -> Claims {
         client: Address::parse("127.0.0.1:9248").unwrap(),
         tls: None,
         sentinel: None,
+    }
+}
+
+/// What a node says of itself, or something like it.
+pub struct Like(pub Claims);
+
+/// What this node would say under another id.
+pub fn claims_of(status: &Status, id: u64) -> Like {
+    let cluster = ClusterId(status.cluster.unwrap());
+    let claims = claims(status.name.as_str(), id);
+    Like(Claims { holds: Holds::Member(cluster), ..claims })
+}
+
+impl Like {
+    pub fn of_another_cluster(self) -> Like {
+        Like(Claims { holds: Holds::Member(ClusterId(1)), ..self.0 })
+    }
+
+    pub fn called(self, text: &str) -> Like {
+        Like(Claims { name: name(text), ..self.0 })
     }
 }
 
@@ -269,7 +290,12 @@ pub struct Hand {
 impl Hand {
     /// Calls a site.
     pub fn call(site: &Site, own: Claims, secret: &str, called: &str, lane: Lane) -> Hand {
-        let stream = TcpStream::connect(site.address.to_string()).unwrap();
+        Hand::call_at(&site.address, own, secret, called, lane)
+    }
+
+    /// Calls whoever is at an address.
+    pub fn call_at(address: &Address, own: Claims, secret: &str, called: &str, lane: Lane) -> Hand {
+        let stream = TcpStream::connect(address.to_string()).unwrap();
         let called = Called { name: name(called), node: None };
         let mut out = Vec::new();
         let handshake = Handshake::call(own, Secret::new(secret), [7; 32], called, lane, &mut out);

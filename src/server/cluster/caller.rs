@@ -1,0 +1,155 @@
+//! A node that calls this one, or whoever else does.
+
+use crate::cluster::codec::Head;
+use crate::cluster::frame::{Body, FrameError, Kind, Lane};
+use crate::cluster::hello::{Handshake, Peer};
+use crate::cluster::names::Name;
+use crate::limits::{PEER_JOIN_BYTES, PEER_KEEPALIVE_PROBES, PEER_KEEPALIVE_S};
+use crate::server::cluster::connection::{Connection, Context, nonce};
+use crate::server::cluster::refusals::Trouble;
+use crate::server::cluster::transport::Incoming;
+use bytes::Bytes;
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::net::{IpAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::Duration;
+
+/// See the module.
+pub struct Caller {
+    pub connection: Connection,
+    pub address: IpAddr,
+    pub since_us: u64,
+    /// It has said who it is, and has yet to prove it.
+    pub has_asked: bool,
+    pub known: Option<Known>,
+    joining: Option<Joining>,
+}
+
+/// Who has proved who it is.
+#[derive(Clone)]
+pub struct Known {
+    pub name: Name,
+    pub node: u64,
+    pub lane: Lane,
+}
+
+/// A message whose large body another thread puts into one place: that takes some 0.6 ms a MiB, for which no
+/// heartbeat is to wait. What comes behind it on the same connection does.
+struct Joining {
+    head: Head,
+    bodies: Receiver<Result<Vec<Bytes>, Trouble>>,
+}
+
+impl Caller {
+    /// Takes a connection that was accepted.
+    pub fn new(cx: &mut Context, stream: TcpStream, address: IpAddr) -> io::Result<Caller> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        // A machine that vanished says so to nobody.
+        let probes = TcpKeepalive::new()
+            .with_time(Duration::from_secs(PEER_KEEPALIVE_S))
+            .with_interval(Duration::from_secs(PEER_KEEPALIVE_S / 3))
+            .with_retries(PEER_KEEPALIVE_PROBES);
+        SockRef::from(&stream).set_tcp_keepalive(&probes)?;
+        let handshake = Handshake::door(cx.own.clone(), cx.secret.clone(), nonce());
+        let connection = Connection::new(cx, stream, handshake, Vec::new())?;
+        Ok(Caller {
+            connection,
+            address,
+            since_us: cx.now_us,
+            has_asked: false,
+            known: None,
+            joining: None,
+        })
+    }
+
+    /// Which connection it is, once it is known whose.
+    pub fn lane(&self) -> Option<Lane> {
+        self.known.as_ref().map(|known| known.lane)
+    }
+
+    /// Whether nothing at all has come.
+    pub fn is_silent(&self) -> bool {
+        self.connection.is_silent()
+    }
+
+    /// Whether to read from it.
+    pub fn is_readable(&self) -> bool {
+        self.joining.is_none() && self.connection.is_readable()
+    }
+
+    /// Whether to read from it, or to look whether what was read is whole.
+    pub fn may_have_more(&self) -> bool {
+        self.joining.is_some() || self.connection.is_readable()
+    }
+
+    /// Goes on with the handshake.
+    pub fn shake(&mut self) -> Result<Option<Peer>, Trouble> {
+        let peer = self.connection.shake()?;
+        self.has_asked |= self.connection.queued_bytes() > 0;
+        self.connection.write()?;
+        Ok(peer)
+    }
+
+    /// Takes the messages that have arrived, up to one that is being joined.
+    pub fn take_messages(&mut self, cx: &mut Context) -> Result<(), Trouble> {
+        while self.known.is_some() && self.joining.is_none() {
+            let Some(frame) = self.connection.inbox().next_frame()? else { break };
+            if frame.kind != Kind::Message {
+                return Err(FrameError::Place(frame.kind).into());
+            }
+            let head = Head::read(&frame.head)?;
+            if frame.body.bytes() > PEER_JOIN_BYTES {
+                self.joining = Some(begin_to_join(cx, head, frame.body)?);
+            } else {
+                let bodies = bodies(&head, frame.body)?;
+                self.take(cx, head, bodies);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has been joined, and what came behind it.
+    pub fn join(&mut self, cx: &mut Context) -> Result<(), Trouble> {
+        let Some(joining) = &self.joining else { return Ok(()) };
+        let bodies = match joining.bodies.try_recv() {
+            Err(TryRecvError::Empty) => return Ok(()),
+            Ok(bodies) => bodies?,
+            // It panicked, which has been logged.
+            Err(TryRecvError::Disconnected) => return Err(io::Error::other("a bug").into()),
+        };
+        if let Some(Joining { head, .. }) = self.joining.take() {
+            self.take(cx, head, bodies);
+        }
+        self.take_messages(cx)
+    }
+
+    fn take(&self, cx: &mut Context, head: Head, bodies: Vec<Bytes>) {
+        if let Some(Known { node, .. }) = self.known {
+            let token = self.connection.token();
+            cx.incoming.push(Incoming { token, peer: node, head, bodies });
+        }
+    }
+}
+
+fn begin_to_join(cx: &Context, head: Head, body: Body) -> io::Result<Joining> {
+    let (sender, receiver) = sync_channel(1);
+    let (of_thread, wakeup) = (head.clone(), Arc::clone(&cx.wakeup));
+    std::thread::Builder::new().name("delayd-join".to_owned()).spawn(move || {
+        // Nobody waits for it if the connection has ended meanwhile.
+        let _ = sender.send(bodies(&of_thread, body));
+        wakeup.wake();
+    })?;
+    Ok(Joining { head, bodies: receiver })
+}
+
+/// What the head has announced.
+fn bodies(head: &Head, mut body: Body) -> Result<Vec<Bytes>, Trouble> {
+    let bodies = head.bodies().map(|bytes| body.take(bytes)).collect::<Result<_, _>>()?;
+    match body.bytes() {
+        0 => Ok(bodies),
+        more => Err(Trouble::Behind(more)),
+    }
+}

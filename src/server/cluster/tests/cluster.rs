@@ -1,0 +1,370 @@
+//! Nodes whose logs are in memory, and the turn of each as the test plays it.
+
+use super::relay::Relay;
+use super::site::PATIENCE;
+use crate::cluster::directory;
+use crate::cluster::driver::{Driver, Identity, Proposed, Status, Told};
+use crate::cluster::entry::{Base, Entry, Payload, Vote, Write};
+use crate::cluster::hello::Secret;
+use crate::cluster::members::Members;
+use crate::cluster::names::{Address, Listed, Name};
+use crate::cluster::output::Fetch;
+use crate::cluster::start::Start;
+use crate::limits::{APPEND_BYTES_MAX, LOG_CACHE_BYTES};
+use crate::server::clock::timer::boot_us;
+use crate::server::cluster::desk::Desk;
+use crate::server::cluster::thread::{Done, NodeLog, RaftThread};
+use crate::server::cluster::wakeup::Wakeup;
+use crate::server::connection::wake::Notifier;
+use crate::time::Micros;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+pub const ELECTION_US: u64 = 300_000;
+
+/// What a log has, and what outlives its node.
+#[derive(Default)]
+pub struct Store {
+    vote: Vote,
+    commit: u64,
+    entries: Vec<Entry>,
+    /// Where the thread's figures are.
+    pub task: Option<std::path::PathBuf>,
+    /// The next write fails, or panics.
+    pub fails: Option<&'static str>,
+}
+
+/// A log that is as fast as memory.
+struct MemoryLog {
+    store: Arc<Mutex<Store>>,
+    wakeup: Arc<Wakeup>,
+    done: Vec<Done>,
+}
+
+impl NodeLog for MemoryLog {
+    fn write(&mut self, write: Write) {
+        let mut store = self.store.lock().unwrap();
+        match store.fails {
+            Some("panic") => panic!("the test wants it"),
+            Some(cause) => self.done.push(Done::Failed(cause.to_owned())),
+            None => {
+                let Write { number, base, entries, vote, commit } = write;
+                assert!(base.is_none());
+                if let Some(first) = entries.first() {
+                    store.entries.truncate(first.index as usize - 1);
+                    assert_eq!(store.entries.len() as u64 + 1, first.index);
+                }
+                store.entries.extend(entries);
+                store.vote = vote.unwrap_or(store.vote);
+                store.commit = store.commit.max(commit);
+                self.done.push(Done::Persisted(number));
+            }
+        }
+        drop(store);
+        self.wakeup.wake();
+    }
+
+    fn fetch(&mut self, fetch: Fetch) {
+        let (first, end) = (fetch.low as usize - 1, fetch.high as usize - 1);
+        let mut entries = self.store.lock().unwrap().entries[first..end].to_vec();
+        let mut bytes = 0;
+        entries.retain(|entry| {
+            bytes += entry.bytes();
+            bytes == entry.bytes() || bytes <= APPEND_BYTES_MAX
+        });
+        self.done.push(Done::Fetched(fetch.number, entries));
+        self.wakeup.wake();
+    }
+
+    fn stamp(&mut self, commit: u64) {
+        let mut store = self.store.lock().unwrap();
+        store.commit = store.commit.max(commit);
+    }
+
+    fn take_done(&mut self) -> Vec<Done> {
+        let mut store = self.store.lock().unwrap();
+        if store.task.is_none() {
+            let task = std::fs::read_link("/proc/thread-self").unwrap();
+            store.task = Some(std::path::Path::new("/proc").join(task));
+        }
+        std::mem::take(&mut self.done)
+    }
+}
+
+/// A node and its turn.
+pub struct TestNode {
+    pub name: Name,
+    pub id: u64,
+    pub desk: Arc<Desk>,
+    pub store: Arc<Mutex<Store>>,
+    pub port: Address,
+    pub delivered: Vec<Entry>,
+    pub refused: u64,
+    /// Which it leads.
+    pub epoch: Option<u64>,
+    /// The sequence of its next fact.
+    pub next: u64,
+    pub thread: Option<Box<dyn FnOnce() + Send>>,
+    notifier: Arc<Notifier>,
+}
+
+pub struct Cluster {
+    pub nodes: Vec<TestNode>,
+    pub relays: Vec<Relay>,
+    listed: Vec<Listed>,
+    secret: &'static str,
+    waker: Waker,
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn bind() -> (TcpListener, Address) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+    (listener, address)
+}
+
+impl Cluster {
+    /// Of so many nodes, which are still to find each other.
+    pub fn start(count: u64) -> Cluster {
+        let ports: Vec<_> = (0..count).map(|_| bind()).collect();
+        let relays: Vec<Relay> = ports.iter().map(|(_, port)| Relay::start(port)).collect();
+        let listed = (1..).zip(&relays).map(|(id, relay)| Listed {
+            name: Name::new(&format!("n{id}")).unwrap(),
+            peer: relay.address.clone(),
+        });
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut cluster = Cluster {
+            nodes: Vec::new(),
+            listed: listed.collect(),
+            relays,
+            secret: "secret",
+            waker,
+        };
+        for (id, port) in (1..).zip(ports) {
+            let node = cluster.node(id, Arc::default(), port);
+            cluster.nodes.push(node);
+        }
+        cluster
+    }
+
+    fn node(&self, id: u64, store: Arc<Mutex<Store>>, port: (TcpListener, Address)) -> TestNode {
+        let Listed { name, peer } = self.listed[id as usize - 1].clone();
+        let notifier = Arc::<Notifier>::default();
+        let desk = Desk::new(Arc::clone(&notifier)).unwrap();
+        let start = {
+            let store = store.lock().unwrap();
+            Start {
+                id,
+                vote: store.vote,
+                commit: store.commit,
+                base: Base::default(),
+                before: (0, 0),
+                terms: Vec::new(),
+                applied: 0,
+                members: Members::default(),
+                entries: store.entries.clone(),
+                seed: id + boot_us(),
+                cache_bytes: LOG_CACHE_BYTES,
+            }
+        };
+        let own = directory::Node {
+            name: name.clone(),
+            peer,
+            client: Address::new("127.0.0.1", 9000 + id as u16).unwrap(),
+            tls: None,
+            sentinel: None,
+        };
+        let identity = Identity {
+            node: id,
+            own,
+            nodes: self.listed.clone(),
+            version: "0.1.0".to_owned(),
+            level: 1,
+            election_us: ELECTION_US,
+            cluster: 77 + u128::from(id),
+            hash_seed: 1,
+        };
+        let driver = Driver::new(start, identity, Micros(boot_us())).unwrap();
+        let wakeup = Arc::clone(desk.wakeup());
+        let log = MemoryLog { store: Arc::clone(&store), wakeup, done: Vec::new() };
+        let (secret, shared) = (Secret::new(self.secret), Arc::clone(&desk));
+        let thread = RaftThread::start(driver, log, shared, vec![port.0], secret).unwrap();
+        TestNode {
+            name,
+            id,
+            desk,
+            store,
+            port: port.1,
+            delivered: Vec::new(),
+            refused: 0,
+            epoch: None,
+            next: 1,
+            thread: Some(Box::new(move || drop(thread.stop()))),
+            notifier,
+        }
+    }
+
+    /// Ends a node; how long that took.
+    pub fn stop(&mut self, at: usize) -> Duration {
+        let began = Instant::now();
+        self.nodes[at].thread.take().unwrap()();
+        began.elapsed()
+    }
+
+    /// Starts a node again that was stopped, with what its log has.
+    pub fn restart(&mut self, at: usize) {
+        let port = bind();
+        self.relays[at].lead_to(&port.1);
+        let TestNode { id, store, .. } = &self.nodes[at];
+        self.nodes[at] = self.node(*id, Arc::clone(store), port);
+    }
+
+    /// Takes what all turns are told, until it is so.
+    pub fn until(&mut self, what: &str, is: impl FnMut(&mut Cluster) -> bool) {
+        self.within(PATIENCE, what, is);
+    }
+
+    pub fn within(&mut self, most: Duration, what: &str, mut is: impl FnMut(&mut Cluster) -> bool) {
+        let began = Instant::now();
+        loop {
+            let mut is_news = false;
+            for node in &mut self.nodes {
+                is_news |= node.notifier.take(&mut Vec::new(), &self.waker).notice;
+                node.hear();
+            }
+            if is(self) {
+                return;
+            }
+            if began.elapsed() > most {
+                let statuses: Vec<_> = self.nodes.iter().map(TestNode::status).collect();
+                panic!("not after {most:?}: {what}; {statuses:#?}");
+            }
+            if !is_news {
+                // How a node stands rings no bell: it is at most a tick old.
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+        }
+    }
+
+    /// Waits until one of those that run decides, and all that run follow it.
+    pub fn leader(&mut self) -> usize {
+        let mut found = 0;
+        self.until("a leader that all follow", |cluster| {
+            let running = |node: &&TestNode| node.thread.is_some();
+            let leaders: Vec<usize> =
+                (0..cluster.nodes.len()).filter(|at| cluster.nodes[*at].decides()).collect();
+            let newest = leaders.into_iter().max_by_key(|at| cluster.nodes[*at].epoch);
+            let Some(leader) = newest else { return false };
+            found = leader;
+            let id = cluster.nodes[leader].id;
+            cluster.nodes.iter().filter(running).all(|node| node.status().leader == Some(id))
+        });
+        found
+    }
+
+    /// Waits until the cluster has formed, and for its leader.
+    pub fn formed(&mut self) -> usize {
+        self.until("formed", |cluster| {
+            cluster.nodes.iter().all(|node| node.status().forming.is_none())
+        });
+        self.leader()
+    }
+
+    /// Waits until these have all that this one has proposed.
+    pub fn committed(&mut self, leader: usize, nodes: &[usize]) {
+        let next = self.nodes[leader].next;
+        self.until("everything delivered", |cluster| {
+            nodes.iter().all(|at| cluster.nodes[*at].delivered_facts() + 1 == next)
+        });
+    }
+
+    /// All nodes have been told the same, as far as each has come.
+    pub fn check(&self) {
+        let longest = self.nodes.iter().max_by_key(|node| node.delivered.len()).unwrap();
+        for node in &self.nodes {
+            assert_eq!(node.delivered[..], longest.delivered[..node.delivered.len()]);
+            let indices = node.delivered.iter().map(|entry| entry.index);
+            assert!(indices.eq(1..=node.delivered.len() as u64));
+        }
+    }
+
+    /// Term and leader, as all agree on them.
+    pub fn term(&self) -> (u64, Option<u64>) {
+        let status = self.nodes[0].status();
+        (status.term, status.leader)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for node in &mut self.nodes {
+            if let Some(stop) = node.thread.take() {
+                stop();
+            }
+        }
+    }
+}
+
+impl TestNode {
+    pub fn status(&self) -> Arc<Status> {
+        self.desk.status().unwrap()
+    }
+
+    fn hear(&mut self) {
+        let mut told = VecDeque::new();
+        self.desk.take_told(&mut told);
+        for told in told {
+            match told {
+                Told::Elected { epoch } => self.epoch = Some(epoch),
+                Told::Followed { .. } => self.epoch = None,
+                Told::Refused { .. } => self.refused += 1,
+                Told::Delivered(entry) => {
+                    self.delivered.push(entry);
+                    self.next = self.delivered_facts() + 1;
+                }
+            }
+        }
+    }
+
+    /// The sequence of the last fact.
+    pub fn delivered_facts(&self) -> u64 {
+        let last = self.delivered.iter().rev().find_map(|entry| match &entry.payload {
+            Payload::Facts(facts) => Some(facts.first + u64::from(facts.count) - 1),
+            Payload::Blank | Payload::Members(_) => None,
+        });
+        last.unwrap_or(0)
+    }
+
+    /// Whether it leads and has all that was decided before.
+    pub fn decides(&self) -> bool {
+        let is_first = |entry: &Entry| Some(entry.term) == self.epoch;
+        self.thread.is_some() && self.delivered.iter().any(is_first)
+    }
+
+    /// A turn decides one fact.
+    pub fn propose(&mut self, body: Bytes) {
+        let epoch = self.epoch.expect("it leads");
+        let (first, now) = (self.next, Micros(1));
+        self.next += 1;
+        self.desk.propose(Proposed { epoch, first, count: 1, now, body });
+    }
+
+    /// What its thread has used of a processor, ns.
+    pub fn cpu_ns(&self) -> u64 {
+        let task = self.store.lock().unwrap().task.clone().unwrap();
+        let text = std::fs::read_to_string(task.join("schedstat")).unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
+    }
+}
