@@ -2,7 +2,12 @@
 //! words. Plain data, made from what the raft thread has published and the turn's own figures.
 
 use super::info::Text;
+use crate::cluster::directory::Node;
+use crate::cluster::driver::Status;
+use crate::cluster::members::Members;
 use crate::cluster::names::Address;
+use crate::cluster::output::Role;
+use crate::time::Micros;
 use crate::words::words;
 
 /// See the module. Spans are as of when it was made.
@@ -135,7 +140,100 @@ words! {
     }
 }
 
+/// What a turn knows beside what the raft thread has published.
+#[derive(Clone, Debug)]
+pub struct Own<'a> {
+    /// Name and addresses of this node, for as long as it is no member.
+    pub node: &'a Node,
+    /// It decides.
+    pub leads: bool,
+    /// Its engine is being read from base and log.
+    pub loading: bool,
+    /// The last index that the engine has.
+    pub applied: u64,
+    /// How often the engine had to be read again.
+    pub reloads: u64,
+    /// E, µs.
+    pub election_us: u64,
+    /// Until when the leader has its lease, and of when the newest question is that a majority has answered; 0 for
+    /// none.
+    pub lease: (u64, u64),
+    /// The clock by which all of these are told.
+    pub now: Micros,
+}
+
+impl NodeView {
+    fn of((id, node): (&u64, &Node), status: &Status) -> NodeView {
+        let Members { voters, outgoing, .. } = &status.members;
+        let peer = status.peers.iter().find(|peer| peer.id == *id);
+        let is_elected = status.role == Role::Leader;
+        let is_known = is_elected || status.leader == Some(*id);
+        NodeView {
+            id: *id,
+            name: node.name.to_string(),
+            client: node.client.clone(),
+            peer: node.peer.clone(),
+            is_voter: [voters, outgoing].iter().any(|list| list.contains(id)),
+            matched: peer.filter(|_| is_elected).map(|peer| peer.matched),
+            needs_base: peer.is_some_and(|peer| peer.needs_base),
+            is_heard: peer.filter(|_| is_known).map(|peer| peer.is_heard),
+        }
+    }
+}
+
 impl ClusterView {
+    /// Of a node that stands so. Cost: some allocations for each member.
+    pub fn of(status: &Status, own: &Own<'_>) -> ClusterView {
+        let until_us = |at: u64| (at > 0).then(|| at.saturating_sub(own.now.0));
+        let since_us = |at: u64| (at > 0).then(|| own.now.0.saturating_sub(at));
+        let is_elected = status.role == Role::Leader;
+        let mut nodes: Vec<NodeView> = match &status.directory {
+            Some(directory) => directory.nodes.iter().map(|at| NodeView::of(at, status)).collect(),
+            None => vec![NodeView::of((&status.node, own.node), status)],
+        };
+        nodes.sort_by(|one, other| (&one.name, one.id).cmp(&(&other.name, other.id)));
+        ClusterView {
+            cluster: status.cluster,
+            node: status.node,
+            name: status.name.to_string(),
+            leads: own.leads,
+            role: match status.role {
+                Role::Leader => RaftRole::Leader,
+                Role::Candidate => RaftRole::Candidate,
+                Role::Follower { .. } => RaftRole::Follower,
+            },
+            loading: own.loading,
+            forming: status.forming.clone(),
+            conflict: status.conflict.clone(),
+            epoch: status.term,
+            leader: status.leader,
+            last: status.last,
+            committed: status.commit,
+            applied: own.applied,
+            first: status.first,
+            base: status.base,
+            nodes,
+            election_us: own.election_us,
+            leader_heard_us: status.leader_heard.and_then(|at| since_us(at.0)),
+            lease_us: until_us(own.lease.0).filter(|_| is_elected),
+            quorum_us: since_us(own.lease.1).filter(|_| is_elected),
+            transferring: status.transferring,
+            elections: status.elections,
+            reloads: own.reloads,
+        }
+    }
+
+    /// Whether a leader that has just been asked could still think that it leads: a majority has answered within 4 E, or
+    /// has not been asked yet.
+    pub fn has_quorum(&self) -> bool {
+        self.quorum_us.is_none_or(|us| us <= 4 * self.election_us)
+    }
+
+    /// Whether what a follower has is not older than 4 E.
+    pub fn is_current(&self) -> bool {
+        self.leader_heard_us.is_some_and(|us| us <= 4 * self.election_us)
+    }
+
     /// Whether a leader is known, and, if it is another node, was heard of within 2 E.
     pub fn is_led(&self) -> bool {
         let is_heard = || self.leader_heard_us.is_some_and(|us| us <= 2 * self.election_us);

@@ -2,6 +2,7 @@
 //! gate and its checks; what is around it is the caller: clients, the clock, the disk. Tests and transcripts
 //! drive it.
 
+use crate::cluster::member::Role;
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::engine::room::Flow;
@@ -25,6 +26,7 @@ use crate::server::durability::commit::by_hand::ByHand;
 use crate::server::durability::loading::{Loaded, Loading};
 use crate::server::durability::running::Running;
 use crate::server::turn::Turns;
+use crate::server::turn::demotion::standing_of;
 use crate::server::watch::logs::LogLevel;
 use crate::session::Standing;
 use crate::time::{Micros, Millis};
@@ -189,6 +191,14 @@ impl InMemory {
     pub fn stand(&mut self, standing: Standing) {
         self.turns.stand(standing);
         self.run();
+    }
+
+    /// As [`InMemory::stand`], as follows from what a node of a cluster is and knows. It may answer reads as a follower
+    /// if its engine has nothing but what is committed.
+    pub fn join(&mut self, role: Role, is_committed: bool, view: ClusterView) {
+        let standing = standing_of(role, is_committed, &view, true);
+        self.show_cluster(view);
+        self.stand(standing);
     }
 
     /// What there is to tell of a cluster from here on.

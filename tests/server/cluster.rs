@@ -3,7 +3,16 @@
 #[path = "../support/cluster.rs"]
 mod views;
 
+use std::collections::BTreeMap;
+
+use delayd::cluster::directory::{Directory, Node};
+use delayd::cluster::driver::{PeerStatus, Status};
+use delayd::cluster::member::Role;
+use delayd::cluster::members::Members;
+use delayd::cluster::names::{Address, Name};
+use delayd::cluster::output;
 use delayd::config::Config;
+use delayd::observe::cluster::{ClusterView, Own};
 use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::session::Standing;
 use delayd::time::{Micros, Millis};
@@ -124,7 +133,7 @@ fn probes_say_who_leads_and_who_answers_reads() {
     let missing = || Standing::Forming { missing: "n3 is missing".into() };
     let no_lease = || {
         let view = view_of("leader").unwrap();
-        delayd::observe::cluster::ClusterView { lease_us: None, ..view }
+        ClusterView { lease_us: None, ..view }
     };
     for (view, standing, ready, leads, words) in [
         (view_of("leader").unwrap(), Standing::Serving, true, true, "serving"),
@@ -149,7 +158,7 @@ fn probes_say_who_leads_and_who_answers_reads() {
             Standing::Loading,
             false,
             false,
-            "the jobs are being read anew",
+            "not all jobs are there yet",
         ),
         (
             view_of("forming").unwrap(),
@@ -210,4 +219,136 @@ fn metrics_of_jobs_are_the_leaders_and_those_of_raft_a_nodes() {
     assert_eq!(value(&follower, "delayd_raft_led").as_deref(), Some("0"));
     let heard = value(&follower, "delayd_raft_leader_heard_age_seconds");
     assert_eq!(heard.as_deref(), Some("5.000000"));
+}
+
+fn node(name: &str, id: u16) -> Node {
+    let address = |port| Address::new("127.0.0.1", port).unwrap();
+    let (peer, client) = (address(19_247 + id), address(9_247 + id));
+    Node { name: Name::new(name).unwrap(), peer, client, tls: None, sentinel: None }
+}
+
+/// Of n1 in a cluster of three, whose ids are not in the order of the names.
+fn status(role: output::Role, leader: Option<u64>) -> Status {
+    let nodes = BTreeMap::from([(1, node("n1", 1)), (2, node("n3", 3)), (3, node("n2", 2))]);
+    let directory =
+        Directory { cluster: 0xc1, hash_seed: 5, partitions: 1, is_formed: true, nodes };
+    let is_leader = role == output::Role::Leader;
+    let peer = |id: u64, name: &str, matched: u64, is_heard| PeerStatus {
+        id,
+        name: Name::new(name).unwrap(),
+        address: node(name, 1).client,
+        matched: if is_leader { matched } else { 0 },
+        needs_base: false,
+        is_heard,
+        is_voter: true,
+    };
+    Status {
+        node: 1,
+        name: Name::new("n1").unwrap(),
+        cluster: Some(0xc1),
+        forming: None,
+        conflict: None,
+        term: 7,
+        leader,
+        role,
+        commit: 118,
+        applied: 118,
+        last: 120,
+        first: 1,
+        base: 100,
+        members: Members { learners: vec![2], ..Members::of([1, 3]) },
+        directory: Some(directory),
+        peers: vec![peer(2, "n3", 20, false), peer(3, "n2", 119, true)],
+        leader_heard: (!is_leader).then_some(Micros(950_000)),
+        elections: 3,
+        transferring: false,
+        lease_until: None,
+    }
+}
+
+/// At 1 s of the clock; the lease runs until 1.225 s.
+fn view(status: &Status, leads: bool) -> ClusterView {
+    let own = Own {
+        node: &node("n1", 1),
+        leads,
+        loading: false,
+        applied: 117,
+        reloads: 1,
+        election_us: 300_000,
+        lease: (1_225_000, 999_000),
+        now: Micros(1_000_000),
+    };
+    ClusterView::of(status, &own)
+}
+
+/// The raft thread's figures and the turn's own become what the transcripts show.
+#[test]
+fn a_view_has_what_the_node_knows() {
+    let leader = view(&status(output::Role::Leader, Some(1)), true);
+    let mut expected = view_of("leader").unwrap();
+    (expected.nodes[1].id, expected.nodes[2].id, expected.nodes[2].is_voter) = (3, 2, false);
+    assert_eq!(leader, expected);
+    let words = |view: &ClusterView| {
+        let one = |node| (view.part_of(node).word(), view.state_of(node).word(), view.behind(node));
+        view.nodes.iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        words(&leader),
+        [
+            ("leader", "online", Some(0)),
+            ("follower", "online", Some(1)),
+            ("learner", "unreachable", Some(100))
+        ]
+    );
+
+    // A follower hears of the leader alone, and knows of nobody how far it is. What it had as a leader is past.
+    let follower = view(&status(output::Role::Follower { leader: 3 }, Some(3)), false);
+    assert_eq!((follower.leader_heard_us, follower.lease_us), (Some(50_000), None));
+    assert_eq!(
+        words(&follower),
+        [("follower", "online", None), ("leader", "online", None), ("learner", "unknown", None)]
+    );
+    assert_eq!(follower.master(), ("127.0.0.1", 9_249));
+    assert!(follower.nodes.iter().all(|node| node.matched.is_none()), "{follower:?}");
+
+    // Before it is a member it knows itself.
+    let alone = Status { directory: None, peers: Vec::new(), ..status(output::Role::Leader, None) };
+    let alone = view(&alone, false);
+    assert_eq!(alone.nodes.iter().map(|node| &node.name).collect::<Vec<_>>(), ["n1"]);
+}
+
+/// What follows for clients from what a node is to the engine and knows of the others: an answer to a read, one to an add.
+#[test]
+fn a_nodes_role_says_what_it_answers() {
+    let role = |leader| Role::Follower { leader };
+    let silent = |us| ClusterView { leader_heard_us: us, ..view_of("follower").unwrap() };
+    let asked = |us| ClusterView { quorum_us: us, ..view_of("leader").unwrap() };
+    let leads = Role::Leader { epoch: 7 };
+    let (follower, leader) = (view_of("follower").unwrap(), view_of("leader").unwrap());
+    let (four_e, forming) = (1_200_000, view_of("forming").unwrap());
+    for (role, is_committed, view, read, add) in [
+        (leads, true, leader.clone(), ":0", "$"),
+        (leads, false, leader.clone(), ":0", "$"),
+        (leads, false, asked(None), ":0", "$"),
+        (leads, false, asked(Some(four_e)), ":0", "$"),
+        (leads, false, asked(Some(four_e + 1)), "-MASTERDOWN", "-MASTERDOWN"),
+        (leads, false, forming, "-LOADING", "-LOADING"),
+        (Role::Rising { epoch: 7 }, true, leader.clone(), "-LOADING", "-LOADING"),
+        (Role::Loading, true, leader, "-LOADING", "-LOADING"),
+        (role(Some(2)), true, follower.clone(), ":0", "-READONLY"),
+        // Something that it has decided itself is not known committed.
+        (role(Some(2)), false, follower, "-MASTERDOWN", "-READONLY"),
+        (role(None), true, silent(Some(four_e)), ":0", "-READONLY"),
+        (role(None), true, silent(Some(four_e + 1)), "-MASTERDOWN", "-READONLY"),
+        (role(None), true, silent(None), "-MASTERDOWN", "-READONLY"),
+    ] {
+        let mut server = server();
+        let shown = format!("{role:?} {is_committed} {view:?}");
+        server.join(role, is_committed, view);
+        let client = server.connect();
+        let answer = say(&mut server, &client, "DELAY.LEN q");
+        assert!(answer.starts_with(read), "{shown}: {answer}");
+        let answer = say(&mut server, &client, "DELAY.ADD q 30s x");
+        assert!(answer.starts_with(add), "{shown}: {answer}");
+    }
 }

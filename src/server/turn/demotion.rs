@@ -4,8 +4,10 @@
 //! connect again. So at a demotion all connections go, and those with replies that wait for the journal get 2 s for
 //! those of them that are still confirmed.
 
+use crate::cluster::member::Role;
 use crate::ids::ClientId;
 use crate::limits::DEMOTION_US;
+use crate::observe::cluster::ClusterView;
 use crate::server::connection::calls::Ending;
 use crate::server::core::Core;
 use crate::server::turn::Turns;
@@ -19,6 +21,28 @@ pub struct Leaving {
     before: ClientId,
     /// Until then at the latest; monotonic, µs.
     until_us: u64,
+}
+
+/// What a node is to its clients, from what it is to the engine, whether the engine has nothing but what is committed,
+/// and what it knows of the others. With `serves_stale` a follower answers reads.
+pub fn standing_of(
+    role: Role,
+    is_committed: bool,
+    view: &ClusterView,
+    serves_stale: bool,
+) -> Standing {
+    if let Some(missing) = &view.forming {
+        return Standing::Forming { missing: missing.as_str().into() };
+    }
+    match role {
+        // Who comes before all that earlier leaders left is applied tries again, and need not look elsewhere.
+        Role::Loading | Role::Rising { .. } => Standing::Loading,
+        Role::Leader { .. } if view.has_quorum() => Standing::Serving,
+        Role::Leader { .. } => Standing::Down,
+        Role::Follower { .. } => {
+            Standing::Following { reads: serves_stale && is_committed && view.is_current() }
+        }
+    }
 }
 
 impl Turns {

@@ -143,7 +143,7 @@ impl Turns {
         match &self.core.standing {
             session::Standing::Serving if view.has_lease() => Standing::Serving,
             session::Standing::Serving => Standing::Unsure,
-            session::Standing::Loading => apart("the jobs are being read anew"),
+            session::Standing::Loading => apart("not all jobs are there yet"),
             session::Standing::Forming { missing } => {
                 Standing::Apart(format!("the cluster is forming: {missing}").into())
             }
