@@ -129,6 +129,27 @@ fn a_host_that_goes_while_it_forms_is_waited_for() {
     site.wait_for("it has formed", FORMED_WITHIN, Site::has_formed);
 }
 
+/// Who learns and is gone gets no vote: with one of two the others could decide nothing.
+#[test]
+fn who_learns_votes_when_it_has_all() {
+    for seed in 0..20 {
+        let mut site = Site::new(seed, Weather::calm(3));
+        site.start_all();
+        let learners = |site: &Site| {
+            let driver = site.hosts[0].driver.as_ref();
+            driver.map_or(Vec::new(), |driver| driver.status().members.learners)
+        };
+        site.wait_for("one learns", 10 * E, |site| !learners(site).is_empty());
+        let at = (1_000 - learners(&site)[0]) as usize;
+        site.kill(at);
+        site.run_until(site.now + 10 * E);
+        let id = site.hosts[at].id;
+        assert!(!site.hosts[0].driver().status().members.voters.contains(&id), "seed {seed}");
+        site.start(at);
+        site.wait_for("it has formed", FORMED_WITHIN, Site::has_formed);
+    }
+}
+
 #[test]
 fn once_it_has_formed_a_missing_host_does_not_matter() {
     let mut site = formed(4, 3);

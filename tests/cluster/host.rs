@@ -117,9 +117,7 @@ impl Host {
 
     /// Stops at once; of what was not synced the first `kept` writes are there all the same.
     pub fn kill(&mut self, kept: usize) {
-        self.disk.make_durable(kept.min(self.disk.queue.len()));
-        self.disk.queue.clear();
-        self.disk.syncing = 0;
+        self.disk.lose(kept);
         self.driver = None;
         self.led = None;
         self.life += 1;

@@ -39,6 +39,8 @@ pub struct Disk {
     pub entries: Vec<Entry>,
     pub vote: Vote,
     pub commit: u64,
+    /// What of that is found after a kill.
+    pub stamped: u64,
     /// Written and not synced, in order.
     pub queue: VecDeque<Write>,
     /// How many of them the sync that runs will make durable; 0 if none runs.
@@ -52,6 +54,7 @@ impl Disk {
         Disk {
             vote: Vote { term: base.term, voted_for: 0 },
             commit: base.index,
+            stamped: base.index,
             before: (base.index, base.term),
             base,
             entries: Vec::new(),
@@ -72,6 +75,10 @@ impl Disk {
                 self.before = (base.index, base.term);
                 self.base = base;
             }
+            if !write.entries.is_empty() || write.vote.is_some() {
+                // A journal tells what is committed with what it writes next.
+                self.stamped = self.commit;
+            }
             if let Some(first) = write.entries.first() {
                 self.entries.retain(|entry| entry.index < first.index);
             }
@@ -87,9 +94,16 @@ impl Disk {
                 self.entries.push(entry);
             }
             self.vote = write.vote.unwrap_or(self.vote);
-            self.commit = write.commit;
+            self.commit = self.commit.max(write.commit);
         }
         last
+    }
+
+    /// What was not synced is gone, but for the first writes of it, and so is what was not told.
+    pub fn lose(&mut self, kept: usize) {
+        self.make_durable(kept.min(self.queue.len()));
+        self.queue.clear();
+        (self.syncing, self.commit) = (0, self.stamped.max(self.base.index));
     }
 
     /// Changes of members that a journal remembers: the newest that it knows committed, and those behind it.
@@ -119,7 +133,7 @@ impl Disk {
         replay: bool,
     ) -> (Start, Vec<Entry>) {
         let base = self.base.clone();
-        let commit = self.commit.max(base.index);
+        let commit = self.stamped.max(base.index);
         let applied = if replay { commit } else { base.index };
         let (before, entries): (Vec<Entry>, Vec<Entry>) =
             self.entries.iter().cloned().partition(|entry| entry.index <= applied);
@@ -198,9 +212,7 @@ impl Machine {
 
     /// Stops at once; of what was not synced the first `kept` writes are there all the same.
     pub fn kill(&mut self, kept: usize) {
-        self.disk.make_durable(kept.min(self.disk.queue.len()));
-        self.disk.queue.clear();
-        self.disk.syncing = 0;
+        self.disk.lose(kept);
         self.node = None;
         self.life += 1;
         self.led = None;

@@ -8,6 +8,7 @@ use crate::cluster::formation::{Answer, Conflict, Decision, Wait, decide};
 use crate::cluster::members::Members;
 use crate::cluster::names::{Listed, Name};
 use crate::cluster::node::Node;
+use crate::cluster::output::Peer;
 use crate::cluster::start::Start;
 use crate::limits::WINDOW_BATCHES_MAX;
 use std::collections::BTreeMap;
@@ -126,11 +127,14 @@ impl Driver {
     fn next_voter(&self, directory: &Directory) -> Option<Members> {
         let mut next = self.node.members().clone();
         let last = self.node.last();
+        let peers = self.node.peers();
+        // One that has just been added counts as heard with Raft, and a short log is near its beginning.
         let is_near = |id: &u64| {
-            let is_near = |peer: &crate::cluster::output::Peer| {
-                peer.id == *id && peer.is_heard && peer.matched + WINDOW_BATCHES_MAX as u64 >= last
-            };
-            self.node.peers().iter().any(is_near)
+            let peer = peers.iter().find(|peer| peer.id == *id);
+            let is_near =
+                |peer: &Peer| peer.matched > 0 && peer.matched + WINDOW_BATCHES_MAX as u64 >= last;
+            self.roles.is_heard(*id, self.now, self.identity.election_us)
+                && peer.is_some_and(is_near)
         };
         let at = next.learners.iter().position(is_near)?;
         let learner = next.learners.remove(at);

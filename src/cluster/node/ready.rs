@@ -175,26 +175,30 @@ impl Node {
     }
 }
 
-/// The same in several writes, each with one change of members at the most, as its last entry. A journal remembers the
-/// newest change that is committed and a few behind it; so who gets many of them at once, as a node that joins does, tells
-/// it with each that those before are committed. All but the last go by the number before: it is durable when they are.
+/// The same in several writes, so that a change of members is written where all before it is known committed that is: a
+/// journal remembers the newest change that is committed and a few behind it, and tells what is committed with what it
+/// writes next. A node that joins gets many of them at once. All but the last go by the number before: it is durable when
+/// they are.
 fn after_members(mut whole: Write) -> Vec<Write> {
     let mut writes = Vec::new();
+    let mut part = |entries: Vec<Entry>, up_to: u64, whole: &mut Write| {
+        let (number, commit) = (whole.number - 1, whole.commit.min(up_to));
+        let (base, vote) = (whole.base.take(), whole.vote.take());
+        writes.push(Write { number, base, entries, vote, commit });
+    };
     let is_members = |entry: &Entry| matches!(entry.payload, Payload::Members(_));
-    while let Some(at) = whole.entries.iter().position(is_members)
-        && at + 1 < whole.entries.len()
-    {
-        let rest = whole.entries.split_off(at + 1);
-        let (number, commit) = (whole.number - 1, whole.commit.min(whole.entries[at].index));
-        let last = Write { base: None, entries: rest, vote: None, ..whole };
-        writes.push(Write {
-            number,
-            commit,
-            base: whole.base,
-            entries: whole.entries,
-            vote: whole.vote,
-        });
-        whole = last;
+    while let Some(at) = whole.entries.iter().position(is_members) {
+        let index = whole.entries[at].index;
+        let mut members = whole.entries.split_off(at);
+        let before = std::mem::take(&mut whole.entries);
+        part(before, index - 1, &mut whole);
+        let rest = members.split_off(1);
+        if rest.is_empty() {
+            whole.entries = members;
+            break;
+        }
+        part(members, index, &mut whole);
+        whole.entries = rest;
     }
     writes.push(whole);
     writes
