@@ -138,8 +138,14 @@ fn bind() -> (TcpListener, Address) {
 impl Cluster {
     /// Of so many nodes, which are still to find each other.
     pub fn start(count: u64) -> Cluster {
+        Cluster::start_over(count, |_| ())
+    }
+
+    /// As that, over a network that something is done to first.
+    pub fn start_over(count: u64, done: impl FnOnce(&[Relay])) -> Cluster {
         let ports: Vec<_> = (0..count).map(|_| bind()).collect();
         let relays: Vec<Relay> = ports.iter().map(|(_, port)| Relay::start(port)).collect();
+        done(&relays);
         let listed = (1..).zip(&relays).map(|(id, relay)| Listed {
             name: Name::new(&format!("n{id}")).unwrap(),
             peer: relay.address.clone(),

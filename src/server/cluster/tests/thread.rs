@@ -33,6 +33,27 @@ fn three_nodes_form_a_cluster_and_commit() {
 }
 
 #[test]
+fn a_cluster_that_forms_says_who_is_missing() {
+    let mut cluster = Cluster::start_over(3, |relays| {
+        relays[1].cut("");
+        relays.iter().for_each(|relay| relay.cut("n2"));
+    });
+    let says = |cluster: &mut Cluster, at: usize, text: &str| {
+        cluster.until(text, |cluster| cluster.nodes[at].status().forming.as_deref() == Some(text));
+    };
+    says(&mut cluster, 0, "n2 is missing");
+    says(&mut cluster, 2, "n2 is missing");
+    cluster.stop(2);
+    says(&mut cluster, 0, "n2, n3 are missing");
+    cluster.restart(2);
+    says(&mut cluster, 0, "n2 is missing");
+    cluster.relays.iter().for_each(super::relay::Relay::mend);
+    let leader = cluster.formed();
+    cluster.nodes[leader].propose(body(1));
+    cluster.committed(leader, &[0, 1, 2]);
+}
+
+#[test]
 fn a_leader_that_stops_is_replaced_and_follows_when_it_is_back() {
     let mut cluster = Cluster::start(3);
     let first = cluster.formed();
