@@ -56,6 +56,41 @@ impl Outgoing {
     }
 }
 
+/// Which entries an append has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entries {
+    /// The term of who sends it.
+    term: u64,
+    /// The index before the first.
+    before: u64,
+    /// That of the last one.
+    last: u64,
+}
+
+impl Entries {
+    /// Whether all of the other ones are among these.
+    pub fn has(&self, other: &Entries) -> bool {
+        self.term == other.term && self.before <= other.before && other.last <= self.last
+    }
+
+    /// These and the next ones, if they follow; else the next ones alone.
+    pub fn and(self, next: Entries) -> Entries {
+        let follows = self.term == next.term && self.last == next.before;
+        if follows { Entries { before: self.before, ..next } } else { next }
+    }
+}
+
+impl Outgoing {
+    /// Of an append that has any.
+    pub fn entries(&self) -> Option<Entries> {
+        let head = Head::read(&self.head).ok()?;
+        let count = head.entries.len() as u64;
+        let is_any = head.kind == Kind::Append && count > 0;
+        let (term, before, last) = (head.term, head.index, head.index + count);
+        is_any.then_some(Entries { term, before, last })
+    }
+}
+
 /// Bytes of a head without entries.
 pub const HEAD_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 48;

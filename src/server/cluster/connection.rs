@@ -106,7 +106,7 @@ impl Connection {
         let token = cx.token();
         cx.poller.watch_changes(&stream, token)?;
         let mut queue = Queue::default();
-        queue.push(Bytes::from(out));
+        queue.push([Bytes::from(out)]);
         Ok(Connection {
             token,
             stream,
@@ -152,6 +152,11 @@ impl Connection {
         self.queue.bytes()
     }
 
+    /// Those of them behind the message that is being written.
+    pub fn bytes_behind_first(&self) -> usize {
+        self.queue.bytes_behind_first()
+    }
+
     /// What has arrived.
     pub fn inbox(&mut self) -> &mut Inbox {
         &mut self.inbox
@@ -187,7 +192,7 @@ impl Connection {
     pub fn shake(&mut self) -> Result<Option<Peer>, Refusal> {
         let mut out = Vec::new();
         let shaken = self.handshake.advance(&mut self.inbox, &mut out);
-        self.queue.push(Bytes::from(out));
+        self.queue.push([Bytes::from(out)]);
         if shaken.is_err() {
             let _ = self.write();
         }
@@ -204,7 +209,7 @@ impl Connection {
 
     /// Appends the parts of a message.
     pub fn push(&mut self, parts: Vec<Bytes>) {
-        parts.into_iter().for_each(|part| self.queue.push(part));
+        self.queue.push(parts);
     }
 
     /// Writes what there is room for, up to [`PEER_BYTES_AT_ONCE`].

@@ -1,7 +1,7 @@
 //! The connections to peers: two to each, dialled as long as they do not stand.
 
 use crate::cluster::claims::NodeId;
-use crate::cluster::codec::Outgoing;
+use crate::cluster::codec::{Entries, Outgoing};
 use crate::cluster::frame::{Kind, Lane, encode};
 use crate::cluster::hello::{Called, Handshake};
 use crate::cluster::names::{Address, Name};
@@ -62,6 +62,8 @@ struct Open {
     connection: Connection,
     node: u64,
     since_us: u64,
+    /// The entries in its queue.
+    waiting: Option<Entries>,
 }
 
 impl Link {
@@ -183,7 +185,7 @@ impl Dialer {
 
     /// Queues a message. What cannot be sent is dropped: Raft sends anew what it needs.
     pub fn send(&mut self, cx: &mut Context, message: Outgoing) {
-        let Outgoing { to, lane, head, bodies } = message;
+        let (to, lane) = (message.to, message.lane);
         let is_for = |peer: &&mut Peer| {
             lane != Lane::Base && peer.link(lane).open().is_some_and(|open| open.node == to)
         };
@@ -195,13 +197,24 @@ impl Dialer {
         };
         let link = peer.link_mut(lane);
         let bytes_max = link.queue_bytes_max();
-        let connection = link.connection_mut().expect("it is open");
-        let queued = connection.queued_bytes();
-        if queued > bytes_max {
-            peer.end(cx, lane, &Trouble::Full(queued));
-        } else {
-            connection.push(encode(Kind::Message, &head, &bodies));
+        let State::Open(open) = &mut link.state else { unreachable!("it is open") };
+        let behind = open.connection.bytes_behind_first();
+        if behind > bytes_max {
+            return peer.end(cx, lane, &Trouble::Full(behind));
         }
+        let entries = message.entries();
+        if open.connection.queued_bytes() == 0 {
+            open.waiting = None;
+        }
+        // Raft sends a peer that it has to find anew the same entries with each heartbeat, until it has answered. Of
+        // large ones the second would be in the queue before the first has left.
+        if entries.is_some_and(|new| open.waiting.is_some_and(|waiting| waiting.has(&new))) {
+            return;
+        }
+        if let Some(new) = entries {
+            open.waiting = Some(open.waiting.map_or(new, |waiting| waiting.and(new)));
+        }
+        open.connection.push(encode(Kind::Message, &message.head, &message.bodies));
     }
 
     /// Writes: what must not wait first, then of entries what does not take long.
@@ -338,7 +351,7 @@ impl Peer {
                 unreachable!("a handshake ends once");
             };
             let (node, since_us) = (peer.claims.node.0, cx.now_us);
-            link.state = State::Open(Open { connection, node, since_us });
+            link.state = State::Open(Open { connection, node, since_us, waiting: None });
             if lane == Lane::Control {
                 self.data.state = State::Waiting(cx.now_us);
                 if std::mem::take(&mut self.is_said_away) {

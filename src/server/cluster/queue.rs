@@ -10,15 +10,26 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 pub struct Queue {
     parts: VecDeque<Bytes>,
     bytes: usize,
+    /// Of each message the bytes that wait.
+    messages: VecDeque<usize>,
 }
 
 impl Queue {
-    /// Appends a part.
-    pub fn push(&mut self, part: Bytes) {
-        self.bytes += part.len();
-        if !part.is_empty() {
+    /// Appends a message.
+    pub fn push(&mut self, message: impl IntoIterator<Item = Bytes>) {
+        let before = self.bytes;
+        for part in message.into_iter().filter(|part| !part.is_empty()) {
+            self.bytes += part.len();
             self.parts.push_back(part);
         }
+        if self.bytes > before {
+            self.messages.push_back(self.bytes - before);
+        }
+    }
+
+    /// Bytes that wait behind the message that is being written.
+    pub fn bytes_behind_first(&self) -> usize {
+        self.bytes - self.messages.front().unwrap_or(&0)
     }
 
     /// Bytes that wait.
@@ -62,6 +73,16 @@ impl Queue {
 
     fn advance(&mut self, mut bytes: usize) {
         self.bytes -= bytes;
+        let mut written = bytes;
+        while let Some(message) = self.messages.front_mut() {
+            let taken = written.min(*message);
+            *message -= taken;
+            written -= taken;
+            if *message > 0 {
+                break;
+            }
+            self.messages.pop_front();
+        }
         while let Some(part) = self.parts.front_mut() {
             let taken = part.len().min(bytes);
             part.advance(taken);
@@ -103,13 +124,32 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_behind_the_first_message_is_known() {
+        let message = |bytes: usize| [Bytes::from(vec![0; bytes]), Bytes::from(vec![1; bytes])];
+        let mut queue = Queue::default();
+        queue.push([]);
+        assert_eq!(queue.bytes_behind_first(), 0);
+        queue.push(message(500));
+        assert_eq!(queue.bytes_behind_first(), 0);
+        queue.push(message(10));
+        queue.push(message(20));
+        let mut to = Narrow { taken: Vec::new(), step: 999, room: usize::MAX };
+        for behind in [60, 40, 0, 0] {
+            assert_eq!(queue.bytes_behind_first(), behind);
+            let next = *queue.messages.front().unwrap_or(&0);
+            queue.write(&mut to, next).unwrap();
+        }
+        assert!(queue.is_empty());
+    }
+
+    #[test]
     fn everything_leaves_once_and_in_order_wherever_it_is_cut() {
         let parts = || (0..200u8).map(|at| Bytes::from(vec![at; usize::from(at % 7)]));
         let all: Vec<u8> = parts().flatten().collect();
         for step in [1, 2, 3, 5, 64, 10_000] {
             for most in [1, 7, 100, 10_000] {
                 let mut queue = Queue::default();
-                parts().for_each(|part| queue.push(part));
+                parts().for_each(|part| queue.push([part]));
                 let mut to = Narrow { taken: Vec::new(), step, room: 300 };
                 while queue.write(&mut to, most).unwrap() {
                     assert!(to.taken.len() <= 300);

@@ -170,6 +170,20 @@ fn an_entry_of_64_mib_elects_nobody() {
     assert!(cluster.nodes.iter().all(|node| node.status().elections == 1));
 }
 
+/// It has to be found anew where its follower is, and 64 MiB take longer than a heartbeat.
+#[test]
+fn a_large_entry_arrives_over_connections_that_were_cut() {
+    let mut cluster = Cluster::start(3);
+    let leader = cluster.formed();
+    for round in 0..3 {
+        cluster.nodes[leader].propose(body(64 << 20));
+        cluster.relays[(leader + 1 + round % 2) % 3].end("");
+        cluster.nodes[leader].propose(body(1));
+        cluster.committed(leader, &[0, 1, 2]);
+    }
+    cluster.check();
+}
+
 /// Strangers in their hundreds, and such as almost belong: nobody is elected, and commits go on.
 #[test]
 fn bad_callers_disturb_nobody() {

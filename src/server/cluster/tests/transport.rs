@@ -223,3 +223,44 @@ fn one_that_is_full_hears_heartbeats_and_no_entries() {
         Seen::Met(_) | Seen::Lost(_) => None,
     });
 }
+
+/// The bound of the queue is for what waits behind it.
+#[test]
+fn a_large_message_lets_others_follow() {
+    let [n1, n2] = two();
+    until_data_flows(&n1, &n2, 1);
+    n1.rest();
+    let large = Bytes::from(vec![7; PEER_DATA_QUEUE_BYTES_MAX]);
+    let next = (3..103).map(|term| append(1, 2, term, Bytes::from_static(b"next")));
+    n1.send([append(1, 2, 2, large)].into_iter().chain(next).collect());
+    for _ in 3..103 {
+        n2.expect("what follows", |seen| match seen {
+            Seen::Heard { bodies, .. } => (bodies[0] == b"next"[..]).then_some(()),
+            Seen::Met(_) | Seen::Lost(_) => None,
+        });
+    }
+    assert!(!n1.rest().iter().any(|seen| matches!(seen, Seen::Lost(_))));
+}
+
+/// As Raft does it while it has no answer.
+#[test]
+fn what_waits_to_be_sent_is_not_queued_again() {
+    let [n1, n2] = two();
+    until_data_flows(&n1, &n2, 1);
+    n1.rest();
+    let large = Bytes::from(vec![7; PEER_DATA_QUEUE_BYTES_MAX]);
+    for _ in 0..100 {
+        n1.send(vec![append(1, 2, 2, large.clone())]);
+    }
+    n1.send(vec![append(1, 2, 3, Bytes::from_static(b"next"))]);
+    let mut count = 0;
+    n2.expect("what follows", |seen| match seen {
+        Seen::Heard { bodies, .. } => {
+            count += usize::from(bodies[0].len() == large.len());
+            (bodies[0] == b"next"[..]).then_some(())
+        }
+        Seen::Met(_) | Seen::Lost(_) => None,
+    });
+    assert!((1..10).contains(&count), "sent {count} times");
+    assert!(!n1.rest().iter().any(|seen| matches!(seen, Seen::Lost(_))));
+}
