@@ -22,6 +22,8 @@ mod redrive;
 mod regressions;
 #[path = "engine/room.rs"]
 mod room;
+#[path = "support/seeds.rs"]
+mod seeds;
 #[path = "engine/standstill.rs"]
 mod standstill;
 #[path = "engine/tidy.rs"]

@@ -8,6 +8,8 @@
 mod auditor;
 #[path = "base/mod.rs"]
 mod base;
+#[path = "simulation/changes.rs"]
+mod changes;
 #[path = "crash/mod.rs"]
 mod crash;
 #[path = "simulation/decide.rs"]

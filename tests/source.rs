@@ -64,7 +64,10 @@ const MAY_NAME_RAFT: [(&str, &[&str]); 6] = [
 /// module's root, which joins them.
 const ROOMS: [(&str, &[&str]); 3] = [
     ("command", &["read", "spec", "family", "table", "show"]),
-    ("engine", &["model", "store", "room", "watch", "step", "handoff", "advance", "decide"]),
+    (
+        "engine",
+        &["model", "store", "room", "watch", "step", "handoff", "advance", "follow", "decide"],
+    ),
     (
         "server",
         &[

@@ -11,11 +11,12 @@
 //!
 //! The rooms, lowest first: `model` (values), `store` (what a replay of the facts gives back), `room` (what
 //! the journal allows in a turn), `watch` (what is counted for others), `step` (what every decision works
-//! in), `handoff` (who gets a ready job), `advance` (time passing), `decide` (what clients ask for). None
+//! in), `handoff` (who gets a ready job), `advance` (time passing), `follow` (what is done beside applying), `decide` (what clients ask for). None
 //! names one above it.
 
 mod advance;
 pub mod decide;
+mod follow;
 mod handoff;
 pub mod model;
 pub mod room;
@@ -32,6 +33,7 @@ use model::budget::Budget;
 use model::event::Events;
 pub use model::fact::{Applying, Facts};
 use model::fact::{Fact, Malformed};
+pub use model::leading::{Lead, Leading, Stall};
 use model::reply::Reply;
 use model::request::{QueueName, Request};
 pub use model::settings::Settings;
@@ -323,6 +325,56 @@ impl Engine {
     }
 }
 
+/// Several nodes: one leads, which decides, the others apply its facts.
+///
+/// ```text
+/// follower   apply_slice …, follow                    after each batch; reads go on under `Flow::Stopped`
+/// leads      lead, then as ever                       when all batches of epochs before are applied
+/// follows    unlead, then apply_slice …, follow       if all its facts were committed, and `may_follow` the next batch
+/// ```
+impl Engine {
+    /// Does beside applying what passing time does on the engine that decides, in about `budget` steps: frees
+    /// what was removed, moves jobs together, opens slots ahead, drops stale entries. Nothing durable changes, and
+    /// for jobs it is never later than at the last fact, whatever `now` is: this node's own clock, which does
+    /// not go back. True if that was not all.
+    pub fn follow(&mut self, now: Micros, budget: u32) -> bool {
+        follow::follow(&mut self.store, &mut self.live, now, budget)
+    }
+
+    /// When [`Engine::follow`] is to be called next although nothing was applied.
+    pub fn next_following(&self) -> Option<Millis> {
+        self.store.next_tidying()
+    }
+
+    /// This engine, which only applied, decides from `now` on, which is not before the last fact that it applied;
+    /// what says so is the first fact. Leases that would have ended from `lead.from` to `lead.to` are extended
+    /// as their ends are met; bound ones of other connections than this node's end at `lead.to`, and no
+    /// rate allows a delivery until a second behind `lead.from`. Tokens begin above the clock. Cost: as of
+    /// [`Engine::unlead`]; what looks at many queues is done as time passes.
+    pub fn lead(&mut self, now: Micros, lead: &Lead, turn: &mut Turn<'_>) {
+        assert!(now >= self.live.applied, "a leader's clock goes on from the last fact");
+        self.step(now, turn).lead(lead);
+    }
+
+    /// This engine decides no more: nobody waits or watches, nothing is in hand, nothing is put off or half
+    /// done. Who waits is told nothing; to let very many go, stop them in slices before. Cost: as many as wait.
+    pub fn unlead(&mut self) {
+        self.live.unlead(&mut self.store);
+    }
+
+    /// Whether facts of a batch that begins at `now` can be applied: not if time has passed here beyond it,
+    /// which is so for an engine that led until its clock was ahead of the next leader's. It is to be thrown away
+    /// then.
+    pub fn may_follow(&self, now: Micros) -> bool {
+        self.store.passed() <= now.floor()
+    }
+
+    /// Who leads, as far as facts were applied.
+    pub fn leading(&self) -> Leading {
+        self.store.leading()
+    }
+}
+
 /// Recovery and base files.
 impl Engine {
     /// Applies facts of an earlier turn, as recovery does.
@@ -362,6 +414,7 @@ impl Engine {
             budget = budget.saturating_sub(1 + jobs);
             batch.pass(&fact, end);
             self.store.apply(batch.now(), &fact);
+            self.live.applied = batch.now();
         }
         Ok(true)
     }

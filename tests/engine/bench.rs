@@ -11,7 +11,7 @@ use delayd::engine::model::request::{
 };
 use delayd::engine::model::stats::StatsView;
 use delayd::engine::room::Flow;
-use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
+use delayd::engine::{Engine, Facts, Lead, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, Token};
 use delayd::time::Micros;
 use std::borrow::Cow;
@@ -345,6 +345,11 @@ impl Bench {
         assert!(ms >= self.at_ms, "the clock never goes back");
         self.at_ms = ms;
         while self.advance(1_000_000) {}
+    }
+
+    /// The engine, which only applied, decides from now on.
+    pub fn lead(&mut self, lead: &Lead) {
+        self.call(|engine, now, turn| engine.lead(now, lead, turn));
     }
 
     /// What the journal allows from here on.

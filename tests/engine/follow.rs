@@ -1,13 +1,17 @@
 //! An engine that only applies what another one decides.
 
 use delayd::engine::model::policy::{Backoff, Steps};
-use delayd::engine::model::request::{Add, Request, Wait};
-use delayd::engine::{Applying, Engine, Facts, Settings};
+use delayd::engine::model::queue_settings::QueueSettings;
+use delayd::engine::model::reply::{Outbox, Reply};
+use delayd::engine::model::request::{Add, Request, Reserve, Wait};
+use delayd::engine::{Applying, Engine, Facts, Lead, Settings, Turn};
+use delayd::ids::{ClientId, Db};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::bench::{BEGIN_MS, Bench, Q, job, pop, remove, reserve};
+use crate::bench::{BEGIN_MS, Bench, Q, get, job, pop, queue, remove, reserve};
+use crate::seeds::number_of;
 
 /// All that was decided since the last time, in one batch: the instant of its first fact, and the facts.
 fn batch(bench: &Bench, from: usize) -> (Micros, Facts) {
@@ -127,4 +131,322 @@ fn an_instant_that_goes_back_is_refused() {
     facts.append(Micros(now.0 - 1), &Facts::default());
     let refused = follower().apply_encoded(now, &facts.bytes, facts.count);
     assert!(refused.is_err(), "{refused:?}");
+}
+
+/// Applies all that was decided so far to a follower, and does what it has to do beside.
+fn told(bench: &Bench) -> Engine {
+    let mut engine = follower();
+    apply(&mut engine, &batch(bench, 0), 64);
+    while engine.follow(bench.now(), 100) {}
+    engine
+}
+
+fn lead(bench: &Bench, term: u64, from_ms: u64, to_ms: u64) -> Lead {
+    let at = |ms| Micros((BEGIN_MS + ms) * 1_000);
+    assert!(bench.at_ms <= to_ms);
+    Lead { term, node: term, level: 1, from: at(from_ms), to: at(to_ms) }
+}
+
+/// The follower goes on for the engine that decided, whose clients are gone.
+fn changed(bench: &mut Bench, term: u64, from_ms: u64, to_ms: u64) {
+    let engine = told(bench);
+    bench.engine = engine;
+    let lead = lead(bench, term, from_ms, to_ms);
+    bench.lead(&lead);
+}
+
+fn leased(bench: &mut Bench, id: &'static str, lease_ms: u64, bound: bool) {
+    bench.add(job("q", id, 0));
+    let terms = Reserve { lease_ms: Some(lease_ms), bound, ..reserve(Q, Wait::No, 1) };
+    bench.ask(7, Request::Reserve(terms));
+    bench.sent(7);
+    bench.take_events();
+}
+
+#[test]
+fn leases_live_through_a_change_of_the_leader_and_have_what_they_had_left() {
+    let mut bench = Bench::new();
+    for (id, ms) in [("before", 900), ("first", 1_000), ("left", 2_000), ("last", 4_000)] {
+        leased(&mut bench, id, ms, false);
+    }
+    leased(&mut bench, "after", 4_001, false);
+    bench.at_ms = 1_500;
+    changed(&mut bench, 1, 1_000, 4_000);
+    bench.at(1_500);
+    let until = |bench: &mut Bench, id, end: u64| {
+        let said = format!("2:leased due 0 attempt 1 until {end}");
+        bench.check(2, get("q", id), &[&said]);
+    };
+    // It had ended before.
+    bench.check(2, get("q", "before"), &["2:ready due 0 attempt 1"]);
+    // Nothing was left of it, so it has until the end of the stall.
+    until(&mut bench, "first", 4_001);
+    until(&mut bench, "left", 2_000);
+    bench.at(2_000);
+    // A second of three was left: until 3,000, which is in the stall.
+    until(&mut bench, "left", 4_001);
+    bench.at(4_000);
+    until(&mut bench, "last", 7_000);
+    assert!(bench.engine.leading().stall.is_some());
+    bench.at(4_001);
+    assert_eq!(bench.engine.leading().stall, None);
+    for id in ["first", "left", "after"] {
+        bench.check(2, get("q", id), &["2:ready due 0 attempt 1"]);
+    }
+    bench.at(6_999);
+    until(&mut bench, "last", 7_000);
+    bench.at(7_000);
+    bench.check(2, get("q", "last"), &["2:ready due 0 attempt 1"]);
+    let told = told(&bench);
+    assert_eq!(told.digest(), bench.engine.digest());
+}
+
+#[test]
+fn a_leader_that_dies_in_the_stall_leaves_the_rest_to_the_next() {
+    let mut bench = Bench::new();
+    leased(&mut bench, "a", 2_000, false);
+    bench.at_ms = 1_500;
+    changed(&mut bench, 1, 1_000, 4_000);
+    bench.at_ms = 2_500;
+    // The first of them had met nothing; the lease ended before the second was last heard.
+    changed(&mut bench, 2, 2_400, 4_500);
+    let stall = bench.engine.leading().stall.expect("it lasts");
+    assert_eq!((stall.from.0 - BEGIN_MS, stall.to.0 - BEGIN_MS), (1_000, 4_500));
+    assert_eq!((bench.engine.leading().term, bench.engine.leading().node), (2, 2));
+    bench.at(2_500);
+    bench.check(2, get("q", "a"), &["2:leased due 0 attempt 1 until 4501"]);
+    bench.at(4_501);
+    bench.check(2, get("q", "a"), &["2:ready due 0 attempt 1"]);
+}
+
+/// A former leader may have its connections open until the stall is over; those to the new one are its own matter.
+#[test]
+fn bound_leases_of_the_former_leader_end_with_the_stall_and_no_others() {
+    for many in [0, 600] {
+        let mut bench = Bench::new();
+        for _ in 0..many {
+            bench.add(Add { id: None, ..job("q", "-", 0) });
+        }
+        let all = Reserve { lease_ms: Some(60_000), ..reserve(Q, Wait::No, many) };
+        if many > 0 {
+            bench.ask(8, Request::Reserve(all));
+            bench.sent(8);
+        }
+        leased(&mut bench, "old", 60_000, true);
+        leased(&mut bench, "short", 2_000, true);
+        bench.at_ms = 1_500;
+        changed(&mut bench, 1, 1_000, 4_000);
+        // Before anything is collected.
+        leased(&mut bench, "new", 60_000, true);
+        bench.at(4_000);
+        bench.check(2, get("q", "old"), &["2:leased due 0 attempt 1 until 60000"]);
+        bench.at(4_001);
+        bench.check(2, get("q", "old"), &["2:ready due 0 attempt 1"]);
+        bench.check(2, get("q", "short"), &["2:ready due 0 attempt 1"]);
+        bench.check(2, get("q", "new"), &["2:leased due 1500 attempt 1 until 61500"]);
+        assert_eq!(bench.stats("q").totals.lost, 2);
+        bench.closed(7);
+        bench.check(2, get("q", "new"), &["2:ready due 1500 attempt 1"]);
+        bench.take_events();
+    }
+}
+
+#[test]
+fn rates_are_closed_for_a_second_after_the_former_leader_was_heard() {
+    let mut bench = Bench::new();
+    let changes = QueueSettings { rate: Some(100), ..QueueSettings::default() };
+    bench.ask(1, Request::Configure { queue: queue("q"), changes: Box::new(changes) });
+    for id in ["a", "b", "c"] {
+        bench.add(job("q", id, 0));
+    }
+    bench.take_events();
+    bench.check(1, pop(Q, Wait::No), &["1:a"]);
+    bench.at_ms = 300;
+    changed(&mut bench, 1, 200, 300);
+    bench.at(1_199);
+    bench.check(1, pop(Q, Wait::No), &["1:nil"]);
+    bench.ask(1, pop(Q, Wait::Forever));
+    assert_eq!(bench.engine.next_wakeup().map(|at| at.0 - BEGIN_MS), Some(1_200));
+    bench.at(1_200);
+    bench.expect_events(&["1:b"]);
+}
+
+#[test]
+fn nothing_of_a_leader_is_left_when_it_follows_and_it_may_lead_again() {
+    let mut bench = Bench::new();
+    bench.ask(1, pop(Q, Wait::For(1_000)));
+    bench.ask(2, pop(&[b"other", b"q"], Wait::Forever));
+    for id in ["x", "y"] {
+        bench.add(job("taken", id, 0));
+    }
+    bench.ask(3, pop(&[b"taken"], Wait::No));
+    bench.ask(3, Request::Reserve(Reserve { bound: true, ..reserve(&[b"taken"], Wait::No, 1) }));
+    assert!(bench.engine.unsent_jobs_bytes(ClientId(3)) > 0);
+    bench.take_events();
+    let digest = bench.engine.digest();
+    bench.engine.unlead();
+    let engine = &bench.engine;
+    assert_eq!((engine.waiter_count(), engine.awaited_count(), engine.deadline_count()), (0, 0, 0));
+    assert_eq!(engine.unsent_jobs_bytes(ClientId(3)), 0);
+    assert_eq!(engine.bound_bytes(ClientId(3)), 0);
+    assert_eq!(engine.digest(), digest, "no fact is made");
+    // Another one leads for a while.
+    let mut other = Bench::new();
+    other.engine = told(&bench);
+    other.at_ms = 50;
+    other.lead(&lead(&other, 1, 40, 60));
+    other.add(job("q", "z", 0));
+    other.take_events();
+    let (first, facts) = batch(&other, 0);
+    assert!(bench.engine.may_follow(first));
+    apply(&mut bench.engine, &(first, facts), 1);
+    assert_eq!(bench.engine.digest(), other.engine.digest());
+    bench.facts.append(&mut other.facts);
+    other.engine = Engine::new(Settings::default());
+    // And this one again.
+    bench.at(70);
+    bench.lead(&lead(&bench, 2, 60, 80));
+    bench.at(70);
+    bench.expect_events(&[]);
+    bench.check(4, pop(Q, Wait::No), &["4:z"]);
+}
+
+/// Time has passed beyond the next leader's: an order among jobs may be another one.
+#[test]
+fn an_engine_that_led_beyond_the_next_leaders_clock_may_not_follow_it() {
+    let mut bench = Bench::new();
+    bench.add(job("q", "a", 5_000));
+    assert!(bench.engine.may_follow(bench.now()));
+    bench.at(100);
+    assert!(bench.engine.may_follow(bench.now()));
+    bench.add(job("q", "b", 100));
+    bench.at(200);
+    bench.engine.unlead();
+    assert!(!bench.engine.may_follow(Micros((BEGIN_MS + 199) * 1_000)));
+    assert!(bench.engine.may_follow(bench.now()));
+    bench.take_events();
+}
+
+/// What a node follows with: a million facts of jobs that come and go, queues that are purged, removed and forgotten.
+#[test]
+fn who_follows_holds_what_the_leader_holds_and_does_little_at_once() {
+    let turns = number_of("DELAYD_CASES").unwrap_or(400).max(100);
+    let retention = |settings: &mut Settings| {
+        settings.stats_retention_ms = 60_000;
+        settings.spare_bytes_min = 1 << 18;
+    };
+    let mut bench = Bench::with(retention);
+    let mut rng = SmallRng::seed_from_u64(turns);
+    let settings = Settings { hash_seed: 3, ..bench.engine.settings().clone() };
+    let mut engine = Engine::new(settings);
+    let (mut facts, mut compared) = (0, 0);
+    const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+    for turn in 0..turns {
+        let name = NAMES[rng.random_range(0..NAMES.len())];
+        for _ in 0..200 {
+            let delay = [0, 10, 3_000, 90_000][rng.random_range(0..4)];
+            let body = &[b'b'; 900][..rng.random_range(1..900)];
+            bench.add(Add { id: None, body, ..job(name, "-", delay) });
+        }
+        let own = format!("once{turn}").leak();
+        bench.add(job(own, "x", 0));
+        bench.ask(1, crate::bench::delete(own, &[b"x"]));
+        match rng.random_range(0..10) {
+            0 => drop(bench.ask(1, crate::bench::purge(name))),
+            1 => drop(bench.ask(1, Request::Remove { db: Db(0), queues: &[name.as_bytes()] })),
+            _ => {
+                let queues = &[name.as_bytes()];
+                let taking =
+                    Reserve { queues, no_ack: true, count: 150, ..reserve(&[], Wait::No, 1) };
+                bench.ask(1, Request::Reserve(taking));
+            }
+        }
+        bench.sent(1);
+        bench.take_events();
+        let at = bench.at_ms + rng.random_range(0..1_000);
+        bench.at(at);
+        let (first, made) = batch(&bench, 0);
+        bench.facts.clear();
+        facts += made.count;
+        let mut batch = Applying::new(first);
+        while !engine.apply_slice(&mut batch, &made.bytes, made.count, 256).expect("own facts") {
+            engine.follow(bench.now(), 512);
+        }
+        engine.follow(bench.now(), 4_096);
+        if turn % 50 == 49 {
+            // Both have nothing more to do.
+            let later = bench.at_ms + 2_000;
+            bench.at(later);
+            apply(&mut engine, &self::batch(&bench, 0), 256);
+            bench.facts.clear();
+            while engine.follow(bench.now(), 4_096) {}
+            let (leads, follows) = (bench.engine.held_bytes(), engine.held_bytes());
+            assert!(leads.abs_diff(follows) <= leads / 50 + (1 << 18), "{leads}, {follows} bytes");
+            assert_eq!(engine.memory_bytes(), bench.engine.memory_bytes());
+            assert_eq!(engine.named_count(), bench.engine.named_count());
+            assert_eq!(engine.digest(), bench.engine.digest());
+            compared += 1;
+        }
+    }
+    println!("{facts} facts, compared {compared} times");
+    assert!(compared > 0);
+    // There is no replay of it.
+    bench.engine = Engine::new(Settings::default());
+}
+
+/// What a SCAN has told so far.
+#[derive(Default)]
+struct Scanned {
+    cursor: u64,
+    ids: Vec<Vec<u8>>,
+}
+
+impl Outbox for Scanned {
+    fn reply(&mut self, _client: ClientId, reply: Reply<'_>) {
+        let Reply::Scanned(cursor, jobs) = reply else { panic!("a SCAN is asked") };
+        self.cursor = cursor;
+        self.ids.extend(jobs.iter().map(|job| job.id.to_vec()));
+    }
+}
+
+fn scan(engine: &mut Engine, now: Micros, scanned: &mut Scanned) {
+    let (queue, cursor) = (queue("q"), scanned.cursor);
+    let request = Request::Scan { queue, cursor, state: None, pattern: None, count: 100 };
+    let mut facts = Facts::default();
+    let turn = &mut Turn { facts: &mut facts, outbox: scanned };
+    engine.handle(now, ClientId(1), &request, turn);
+}
+
+/// Nodes with an equal key have their ids in one order, others in one of their own.
+#[test]
+fn a_scan_goes_on_at_the_next_leader() {
+    let with_key = |hash_seed, jobs: u32| {
+        let mut bench = Bench::with(|settings| settings.hash_seed = hash_seed);
+        for _ in 0..jobs {
+            bench.add(Add { id: None, ..job("q", "-", 1_000) });
+        }
+        bench
+    };
+    for (equal, hash_seed) in [(true, 5), (false, 6)] {
+        let mut bench = with_key(hash_seed, 3_000);
+        let mut engine = follower();
+        apply(&mut engine, &batch(&bench, 0), 1_000);
+        let mut scanned = Scanned::default();
+        while scanned.ids.len() < 1_500 {
+            let now = bench.now();
+            scan(&mut bench.engine, now, &mut scanned);
+        }
+        engine.lead(
+            bench.now(),
+            &lead(&bench, 1, 0, 0),
+            &mut Turn { facts: &mut Facts::default(), outbox: &mut Scanned::default() },
+        );
+        while scanned.cursor != 0 {
+            scan(&mut engine, bench.now(), &mut scanned);
+        }
+        let told = scanned.ids.len();
+        scanned.ids.sort_unstable();
+        scanned.ids.dedup();
+        assert_eq!((scanned.ids.len(), told) == (3_000, 3_000), equal, "{told} told");
+    }
 }

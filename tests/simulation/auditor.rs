@@ -14,6 +14,7 @@ use delayd::ids::{ClientId, Db, QueueNo};
 use delayd::limits::SLACK_STEPS_PER_TURN;
 use delayd::time::{Micros, Millis};
 
+use crate::changes::Led;
 use crate::journal::Journal;
 use crate::lists::Entering;
 use crate::model::{Kind, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking, Unsent};
@@ -76,6 +77,7 @@ pub struct Auditor {
     pub forecasts: BTreeMap<ClientId, Vec<Vec<u64>>>,
     gave_up: bool,
     pub journal: Journal,
+    pub led: Led,
     /// What was seen, so that a run that tests nothing is noticed.
     pub seen: BTreeMap<&'static str, u64>,
 }
@@ -471,7 +473,10 @@ impl<'c> Check<'c> {
             let leased = model.queues.values().flat_map(|queue| {
                 queue.leased.iter().filter_map(|entry| queue.jobs[entry.2].bound_to)
             });
-            let lost = leased.into_iter().find(|holder| model.closed.contains(holder));
+            let former = !self.auditor.led.lasts(now);
+            let lost = leased.into_iter().find(|holder| {
+                model.closed.contains(holder) || former && model.former.contains(holder)
+            });
             assert_eq!(lost, None, "bound leases outlive their connection");
         }
     }

@@ -401,6 +401,7 @@ impl<'c> Check<'c> {
         };
         let unmet =
             journal.stalled(job.lease_end) || journal.may_be_stalled(job.lease_end) && told();
+        let unmet = unmet || self.auditor.led.covers(job.lease_end);
         let runs = job.lease_end > now || unmet;
         job.state == State::Leased && job.token == Some(token) && runs
     }

@@ -135,6 +135,7 @@ impl Check<'_> {
                 self.took(to, key, job);
             }
             Fact::Paused { .. } => self.paused(fact),
+            Fact::StallOver => self.stall_over(),
             Fact::QueueBound { queue, db, name }
                 if self.entering.as_ref().is_some_and(|entering| entering.key.1 == name) =>
             {
@@ -262,10 +263,13 @@ impl Check<'_> {
         assert_eq!(job.state, State::Leased, "a lease that is over was running");
         if lost {
             let holder = job.bound_to.expect("only a bound lease is lost");
-            assert!(self.model().closed.contains(&holder), "{job:?} is lost, {holder} is not");
+            let former = self.model().former.contains(&holder) && !self.auditor.led.lasts(now);
+            let gone = former || self.model().closed.contains(&holder);
+            assert!(gone, "{job:?} is lost, {holder} is not");
         } else {
             assert!(job.lease_end <= now.0, "{job:?} ends early");
-            let stalled = self.auditor.journal.stalled(job.lease_end);
+            let (journal, led) = (&self.auditor.journal, &self.auditor.led);
+            let stalled = journal.stalled(job.lease_end) || led.covers(job.lease_end);
             assert!(!stalled, "{job:?} ends though nobody could answer");
         }
         let reason = if lost { Reason::Lost } else { Reason::Timeout };

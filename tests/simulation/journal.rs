@@ -299,8 +299,12 @@ impl Check<'_> {
         }
         let (now, ceil) = (self.now().0, self.ceil());
         assert!(job.lease_end <= now, "{job:?} is extended before its end");
-        let journal = &self.auditor.journal;
-        assert!(journal.extends(job.lease_end, ceil, lease_end.0), "{job:?} until {lease_end:?}");
+        let (journal, led) = (&self.auditor.journal, &self.auditor.led);
+        let right = match led.covers(job.lease_end) {
+            true => lease_end.0 == led.extended(job.lease_end, ceil),
+            false => journal.extends(job.lease_end, ceil, lease_end.0),
+        };
+        assert!(right, "{job:?} until {lease_end:?}");
         self.work += 1;
         let serial = self.model().serial();
         let queue = self.model().queue(key);

@@ -322,6 +322,10 @@ pub struct Model {
     /// What was in the hands of connections that are gone, as long as there is no room for it.
     pub going_back: VecDeque<Unsent>,
     pub closed: BTreeSet<ClientId>,
+    /// Of leaders before.
+    pub former: BTreeSet<ClientId>,
+    /// No rate allows a delivery before.
+    pub rates_from_us: u64,
     pub newest_token: u64,
     /// Counts whatever needs an order: births, due times, leases, deaths.
     pub serial: u64,
@@ -365,7 +369,8 @@ impl Model {
     }
 
     pub fn bind(&mut self, number: u32, key: QueueKey) {
-        let queue = ModelQueue { birth: self.serial(), number, ..ModelQueue::default() };
+        let mut queue = ModelQueue { birth: self.serial(), number, ..ModelQueue::default() };
+        queue.policies.closed_until_us = self.rates_from_us;
         assert!(self.queues.insert(key, queue).is_none(), "{key:?} is bound twice");
         assert!(self.numbers.insert(number, key).is_none(), "number {number} is bound twice");
     }

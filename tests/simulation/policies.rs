@@ -22,6 +22,8 @@ pub struct Policies {
     given: VecDeque<(u64, Kept)>,
     /// The last delivery, whatever became of it.
     given_last_us: Option<u64>,
+    /// The rate allows nothing before: who led before may have delivered.
+    pub closed_until_us: u64,
     /// The step in which settings or pauses changed last.
     changed: u64,
 }
@@ -54,8 +56,11 @@ impl Policies {
     /// When the rate has to allow the next delivery: "evenly spaced", within 1 % of the rate.
     pub fn rate_allows_us(&self) -> u64 {
         match (self.rate(), self.given_last_us) {
-            (0, _) | (_, None) => 0,
-            (rate, Some(last)) => last + (SECOND_US * 101).div_ceil(rate * 100),
+            (0, _) => 0,
+            (_, None) => self.closed_until_us,
+            (rate, Some(last)) => {
+                (last + (SECOND_US * 101).div_ceil(rate * 100)).max(self.closed_until_us)
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use rand::{Rng, SeedableRng};
 use std::borrow::Cow;
 
 use crate::auditor::{Auditor, Input, Step};
+use crate::changes::Changes;
 use crate::journal;
 use crate::trace::{Recorder, Said, keep};
 use crate::workload::{Held, Op, Options, Workload};
@@ -58,6 +59,8 @@ pub struct World {
     pub workload: Workload,
     pub now: Micros,
     pub turn_facts: Facts,
+    /// The leader changes, and the replica follows as a node does.
+    pub changes: Option<Changes>,
     pub clients: Vec<Client>,
     last_client: u64,
     pub more: Option<bool>,
@@ -97,6 +100,7 @@ impl World {
             workload,
             now,
             turn_facts: Facts::default(),
+            changes: None,
             clients: Vec::new(),
             last_client: 0,
             more: None,
@@ -459,8 +463,13 @@ impl World {
 
     /// The turn's facts go to the replica.
     pub fn end_turn(&mut self) {
-        self.replica.apply(self.now, &self.turn_facts).expect("own facts are readable");
+        if self.changes.is_some() {
+            self.note_turn();
+        } else {
+            self.replica.apply(self.now, &self.turn_facts).expect("own facts are readable");
+        }
         if self.workload.one_in(16) {
+            self.tell_follower();
             self.compare();
         }
         self.record.facts.extend_from_slice(&self.turn_facts.bytes);
@@ -485,6 +494,7 @@ impl World {
         (0..self.clients.len()).rev().for_each(|at| self.close(at));
         self.catch_up();
         self.end_turn();
+        self.tell_follower();
         self.compare();
     }
 

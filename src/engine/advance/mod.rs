@@ -4,6 +4,7 @@
 //! up another queue's one.
 
 mod bound;
+mod lead;
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
@@ -22,19 +23,22 @@ impl Step<'_, '_> {
         self.live.slack = limits::SLACK_STEPS_PER_TURN;
         self.live.opening = limits::OPENING_STEPS_PER_TURN;
         let returned = self.at_least_a_slice(Step::return_unsent);
+        let collected = self.at_least_a_slice(Step::collect_former);
         // Before the sweep: with a backoff of 0 it leaves jobs that are due now.
         let ended = self.at_least_a_slice(Step::end_lost);
         self.hand_off();
         let swept = self.sweep_all();
         if swept {
             self.live.room.caught_up();
+            self.end_stall();
         }
         // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
         let timed_out = self.at_least_a_slice(Step::time_out);
         let forgotten = self.forget_idle();
         let tidy = self.store.bury_slice(self.budget.steps()) && self.tidy();
         // Without room, who asks again at once finds the same.
-        let passed = swept && returned && ended && forgotten || !self.live.room.lets_time_pass();
+        let passed = swept && returned && collected && ended && forgotten
+            || !self.live.room.lets_time_pass();
         !(passed && timed_out && tidy)
     }
 
@@ -138,7 +142,7 @@ impl Step<'_, '_> {
 pub fn next_wakeup(store: &Store, live: &Live) -> Option<Millis> {
     let passes = live.room.lets_time_pass();
     let serves = !live.touched.is_empty() && live.room.serves();
-    let begun = !live.sweeping.is_empty() || !live.leases.lost.is_empty();
+    let begun = !live.sweeping.is_empty() || live.leases.has_begun();
     let returns = live.unsent.may_return(|taken| live.room.has_room(taken.returning_bytes_max()));
     let tidying = store.next_tidying();
     if passes && begun || serves || returns || tidying == Some(Millis(0)) {
@@ -151,5 +155,6 @@ pub fn next_wakeup(store: &Store, live: &Live) -> Option<Millis> {
     }
     let idle = store.first_idle();
     let forget = idle.map(|idle| idle.since.plus(live.settings.stats_retention_ms));
-    [store.next_wakeup(), timeout, forget, tidying].into_iter().flatten().min()
+    let stall = store.leading().stall.map(|stall| stall.to.plus(1));
+    [store.next_wakeup(), timeout, forget, tidying, stall].into_iter().flatten().min()
 }

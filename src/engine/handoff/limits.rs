@@ -10,7 +10,14 @@ impl Step<'_, '_> {
     /// good as empty for whoever takes.
     pub fn may_take(&self, number: QueueNo) -> bool {
         let queue = self.store.queue(number);
-        !queue.throttles || queue.gives(self.now)
+        !queue.throttles || queue.gives(self.now) && self.allowed(number) <= self.now
+    }
+
+    /// When the queue's rate, if it has one, allows the next delivery.
+    fn allowed(&self, number: QueueNo) -> Micros {
+        let queue = self.store.queue(number);
+        let allowed = queue.aside.pace.allowed().max(self.live.rates_from);
+        if queue.rate().is_some() { allowed } else { Micros(0) }
     }
 
     /// A job was handed over.
@@ -34,8 +41,9 @@ impl Step<'_, '_> {
     pub fn wake_for_rate(&mut self, number: QueueNo) {
         let queue = self.store.queue(number);
         let waits = queue.throttles && queue.aside.line.is_some() && queue.count(State::Ready) > 0;
-        if waits && queue.rate().is_some() && queue.aside.pace.allowed() > self.now {
-            self.store.wake_by(number, queue.aside.pace.allowed().ceil());
+        let allowed = self.allowed(number);
+        if waits && allowed > self.now {
+            self.store.wake_by(number, allowed.ceil());
         }
     }
 

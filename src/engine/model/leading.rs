@@ -1,6 +1,6 @@
 //! Who leads a cluster, and the span after a change of the leader in which no lease could be answered for.
 
-use crate::time::Millis;
+use crate::time::{Micros, Millis};
 
 /// A span in which nobody could answer for a lease. One that would have ended within it is extended when its end is
 /// met.
@@ -25,6 +25,21 @@ impl Stall {
         let left_ms = end.0.checked_sub(self.from.0).filter(|_| end <= self.to)?;
         Some(now.plus(left_ms.max(1)).max(self.to.plus(1)))
     }
+}
+
+/// What a node knows when it begins to lead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lead {
+    /// The epoch, from 1 on.
+    pub term: u64,
+    /// This node's id.
+    pub node: u64,
+    /// The level of the format that all members read.
+    pub level: u32,
+    /// When the leader before was last heard: the last instant applied, or later by this node's own clock.
+    pub from: Micros,
+    /// By when all its clients will have found this node.
+    pub to: Micros,
 }
 
 /// Who leads; all of it 0 while nobody ever did, as in the journal of a single node.

@@ -24,10 +24,36 @@ struct Bounds {
     next: usize,
 }
 
+/// Bound leases of connections to leaders before this one, while they are collected.
+#[derive(Debug)]
+pub struct Former {
+    /// The queue that is looked at: database and place, and which binding of its number.
+    pub db: usize,
+    pub place: u32,
+    pub born: u64,
+    /// How far its id index has been looked through, if it has many leases.
+    pub cursor: u64,
+    /// The greatest token when this node began to lead.
+    pub up_to: u64,
+    pub leases: Vec<Bound>,
+    /// All queues have been looked at.
+    pub is_whole: bool,
+}
+
+impl Former {
+    /// None yet.
+    pub fn new(up_to: u64) -> Former {
+        let leases = Vec::new();
+        Former { db: 0, place: 0, born: 0, cursor: 0, up_to, leases, is_whole: false }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Leases {
     by_client: HashMap<ClientId, Bounds, RandomState>,
+    /// Of connections to leaders before, which end with the stall.
+    pub former: Option<Former>,
     /// Of connections that are gone, still to be ended.
     pub lost: VecDeque<std::vec::IntoIter<Bound>>,
     /// Those that an orderly shutdown ends.
@@ -37,7 +63,12 @@ pub struct Leases {
 impl Leases {
     pub fn new(hasher: RandomState) -> Leases {
         let by_client = HashMap::with_hasher(hasher);
-        Leases { by_client, lost: VecDeque::new(), ending: VecDeque::new() }
+        Leases { by_client, former: None, lost: VecDeque::new(), ending: VecDeque::new() }
+    }
+
+    /// Whether some are to be ended, or looked for, as soon as time passes.
+    pub fn has_begun(&self) -> bool {
+        !self.lost.is_empty() || self.former.as_ref().is_some_and(|former| !former.is_whole)
     }
 
     /// Notes that a lease ends with `client`'s connection. A long-lived worker acknowledges most of

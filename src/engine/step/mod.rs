@@ -66,6 +66,10 @@ pub struct Live {
     pub likely_queue: QueueNo,
     /// The policy of the job added last.
     pub likely_policy: PolicyNo,
+    /// No rate allows a delivery before: what the leader before has delivered is not known.
+    pub rates_from: Micros,
+    /// The instant of the fact applied last that another engine decided.
+    pub applied: Micros,
     /// Leases that end with their connection.
     pub leases: Leases,
     /// What clients watch that did not exist when they began to.
@@ -98,6 +102,8 @@ impl Live {
             forecast: None,
             likely_queue: QueueNo(0),
             likely_policy: PolicyNo(0),
+            rates_from: Micros(0),
+            applied: Micros(0),
             leases: Leases::new(hasher.clone()),
             watched: Watched::new(hasher),
             in_transaction: false,

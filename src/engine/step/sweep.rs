@@ -137,7 +137,7 @@ impl Step<'_, '_> {
                 Peek::Due(index) => index,
                 none => return none == Peek::Empty,
             };
-            match self.live.room.extension(self.store.timers().due(index), self.now) {
+            match self.extension(self.store.timers().due(index)) {
                 Some(lease_end) => {
                     // Nobody could answer for the job when its lease would have ended.
                     let (id, at) = (self.store.id_of(index), self.store.located(index));
@@ -146,6 +146,13 @@ impl Step<'_, '_> {
                 None => self.end_lease(number, index, Failure::Timeout),
             }
         }
+    }
+
+    /// The new end of a lease for which nobody could answer when it would have ended.
+    fn extension(&self, end: Millis) -> Option<Millis> {
+        let stall = self.store.leading().stall;
+        let led = stall.and_then(|stall| stall.extension(end, self.now.ceil()));
+        led.max(self.live.room.extension(end, self.now))
     }
 
     fn sweep_ends(&mut self, number: QueueNo) -> bool {

@@ -145,6 +145,11 @@ impl Waiters {
         self.by_client.len()
     }
 
+    /// All who wait, in no order.
+    pub fn clients(&self) -> Vec<ClientId> {
+        self.by_client.keys().copied().collect()
+    }
+
     /// How many names are waited for.
     pub fn line_total(&self) -> usize {
         self.lines.len() - self.free_lines.len()

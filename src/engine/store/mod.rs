@@ -83,6 +83,8 @@ pub struct Store {
     /// Queues of which something was purged that is not freed yet, by number and birth; some may be
     /// removed.
     purging: VecDeque<(QueueNo, u64)>,
+    /// To where wheels were passed at the latest. Volatile.
+    passed: Millis,
     /// When the running leases began. Volatile.
     ages: Ages,
 }
@@ -131,6 +133,7 @@ impl Store {
             policy_image_bytes: 0,
             births: 0,
             purging: VecDeque::new(),
+            passed: Millis(0),
             ages: Ages::default(),
         }
     }
@@ -312,6 +315,7 @@ impl Store {
         now: Millis,
         steps: &mut u32,
     ) -> Peek {
+        self.passed = self.passed.max(now);
         let (queue, _, timers, _) = self.parts(number);
         let peek = queue.wheel(stage).peek(timers, now, steps);
         match (peek, steps.checked_sub(1)) {
@@ -320,6 +324,11 @@ impl Store {
             _ => {}
         }
         peek
+    }
+
+    /// To where wheels were passed at the latest.
+    pub fn passed(&self) -> Millis {
+        self.passed
     }
 
     /// Opens slots of a queue's delayed jobs ahead of their time; true when that is done.

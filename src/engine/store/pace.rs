@@ -78,10 +78,9 @@ impl Queue {
             || self.rate().is_some()
     }
 
-    /// Whether its ready jobs may be taken at `now`, as far as settings and pauses go.
+    /// Whether its ready jobs may be taken at `now`, as far as pauses and the number of leases go.
     pub(in crate::engine) fn gives(&self, now: Micros) -> bool {
         !self.pauses.out.is_on(now)
             && self.max_leased().is_none_or(|max| self.count(State::Leased) < max)
-            && (self.rate().is_none() || self.aside.pace.allowed() <= now)
     }
 }

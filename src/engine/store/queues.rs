@@ -336,6 +336,11 @@ impl Store {
         fronts.min_by_key(|idle| idle.since).copied()
     }
 
+    /// Whether it is still the queue that was noted.
+    pub fn is_bound(&self, idle: Idle) -> bool {
+        self.bound_queue(idle.queue).is_some_and(|queue| queue.born == idle.born)
+    }
+
     /// Takes the one that [`Store::first_idle`] told off the list, and gives the queue if it has no
     /// job now and nothing happened to it since; one that was used later is noted anew.
     pub fn take_idle(&mut self, idle: Idle) -> Option<&Queue> {

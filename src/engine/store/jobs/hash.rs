@@ -8,6 +8,12 @@
 //! of an ADD was waiting for them.) A table holds 336, so groups of 32 leave it room to split, and
 //! no more than 32 ids can ever share a rank by design.
 
+//!
+//! Equal keys give equal hashes, and so one order of SCAN, in builds of one version whose target has the AES
+//! instructions switched on in both or in neither (`-C target-cpu`; neither is what a plain build for x86-64 or
+//! aarch64 has): ahash chooses by that. Nothing else rests on it. A cursor that comes from another build begins
+//! somewhere else, as if jobs had come and gone meanwhile; digests and facts know no hash of this key.
+
 use ahash::RandomState;
 
 use crate::engine::model::token;
