@@ -49,6 +49,18 @@ _delayd() {
     *:--appendfsync) _delayd_words "always everysec no" ;;
     *:--appenddirname) ;;
     *:--journal-segment-size) ;;
+    *:--cluster-node) ;;
+    *:--cluster-nodes) ;;
+    *:--cluster-port) ;;
+    *:--cluster-bind) ;;
+    *:--cluster-announce-ip) ;;
+    *:--cluster-announce-port) ;;
+    *:--cluster-announce-tls-port) ;;
+    *:--cluster-announce-bus-port) ;;
+    *:--cluster-secret) ;;
+    *:--cluster-election-timeout) ;;
+    *:--cluster-lease-grace) ;;
+    *:--replica-serve-stale-data) _delayd_words "yes no" ;;
     *:--notify-keyspace-events) ;;
     *:--requirepass) ;;
     *:--aclfile) _delayd_paths -f ;;
@@ -66,9 +78,9 @@ _delayd() {
     *:--tls-prefer-server-ciphers) _delayd_words "yes no" ;;
     *:--tls-session-caching) _delayd_words "yes no" ;;
     *:--tls-session-cache-size) ;;
-    1:*) _delayd_words "--port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size" ;;
+    1:*) _delayd_words "--port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --cluster-node --cluster-nodes --cluster-port --cluster-bind --cluster-announce-ip --cluster-announce-port --cluster-announce-tls-port --cluster-announce-bus-port --cluster-secret --cluster-election-timeout --cluster-lease-grace --replica-serve-stale-data --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size" ;;
     *)
-        _delayd_words "check dump --port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --help --version"
+        _delayd_words "check dump --port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --cluster-node --cluster-nodes --cluster-port --cluster-bind --cluster-announce-ip --cluster-announce-port --cluster-announce-tls-port --cluster-announce-bus-port --cluster-secret --cluster-election-timeout --cluster-lease-grace --replica-serve-stale-data --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --help --version"
         [[ $word == -* ]] || _delayd_paths -f
         ;;
     esac

@@ -71,6 +71,8 @@ pub enum WrongOption {
     Entry { entry: Shown, wrong: Misnamed },
     #[error("cluster-nodes {entry}: name=host:port expected")]
     Form { entry: Shown },
+    #[error("cluster-nodes is set, and cluster-node is not: it says which of them this node is")]
+    NoNode,
     #[error("cluster-nodes has {0} nodes; there can be at most {NODES_MAX}")]
     TooMany(usize),
     #[error("cluster-nodes is empty; it lists all nodes, {0} among them: {0}=host:port")]
@@ -101,7 +103,7 @@ pub enum WrongOption {
     #[error("cluster-announce-port: port is 0; clients have to be told where this node listens")]
     NoClientPort,
     #[error(
-        "cluster-secret is empty, and {0} is reached over a network; set the same secret on all nodes, or tls-cluster yes"
+        "cluster-secret is empty, and {0} is reached over a network; set the same secret on all nodes"
     )]
     NoSecret(Listed),
     #[error("cluster-election-timeout is {given}; it must be between {min} and {max}")]
@@ -330,7 +332,7 @@ mod tests {
         assert_eq!(
             refused(given(FAR)),
             "cluster-secret is empty, and n1=10.0.0.1:19248 is reached over a network; set the same secret on \
-             all nodes, or tls-cluster yes"
+             all nodes"
         );
         Given { secret: "x", ..given(FAR) }.check().unwrap();
         Given { tls_cluster: true, ..given(FAR) }.check().unwrap();

@@ -46,6 +46,18 @@ pub enum Name {
     AppendDirName,
     JournalSegmentSize,
     Save,
+    ClusterNode,
+    ClusterNodes,
+    ClusterPort,
+    ClusterBind,
+    ClusterAnnounceIp,
+    ClusterAnnouncePort,
+    ClusterAnnounceTlsPort,
+    ClusterAnnounceBusPort,
+    ClusterSecret,
+    ClusterElectionTimeout,
+    ClusterLeaseGrace,
+    ReplicaServeStaleData,
     NotifyKeyspaceEvents,
     RequirePass,
     ReplicaReadOnly,
@@ -143,13 +155,14 @@ const fn live(
     Spec { name, words, kind, default, change: Change::Live, doc }
 }
 
+const PORT: Kind = Kind::Count(0, 65_535);
 const MIB: i64 = 1 << 20;
 const TIB: i64 = 1 << 40;
 const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 66] = [
+pub static OPTIONS: [Spec; 78] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -230,6 +243,30 @@ pub static OPTIONS: [Spec; 66] = [
         "Size of the journal's files, a multiple of 4096, and at most an eighth of the disk. Room is reserved a file at a time."),
     live(Name::Save, &["save"], Kind::Only(&[""], "there are no snapshots by time; only the empty value is taken"), &[""],
         "Redis's snapshot schedule: always empty."),
+    fixed(Name::ClusterNode, &["cluster-node"], Kind::Text, &[""],
+        "This node's name in its cluster; empty for a server that runs alone. `@hostname` in it stands for the first label of the machine's name. All nodes hold the same jobs, one decides; what was acknowledged is on more than half of them."),
+    fixed(Name::ClusterNodes, &["cluster-nodes"], Kind::Words, &[""],
+        "All nodes, this one included, as `name=host:port`, with commas or spaces between; the ports are those for other nodes. The same on all of them. Once the cluster stands its own members count."),
+    fixed(Name::ClusterPort, &["cluster-port"], PORT, &["0"],
+        "The port where other nodes connect; 0 for port and 10000."),
+    fixed(Name::ClusterBind, &["cluster-bind"], Kind::Words, &[""],
+        "Addresses to listen on for other nodes, written as for bind; empty for those of bind."),
+    fixed(Name::ClusterAnnounceIp, &["cluster-announce-ip"], Kind::Text, &[""],
+        "The address or host name under which clients and other nodes find this node; empty for the one that cluster-nodes has."),
+    fixed(Name::ClusterAnnouncePort, &["cluster-announce-port"], PORT, &["0"],
+        "The port under which clients find it; 0 for port."),
+    fixed(Name::ClusterAnnounceTlsPort, &["cluster-announce-tls-port"], PORT, &["0"],
+        "The same with TLS; 0 for tls-port."),
+    fixed(Name::ClusterAnnounceBusPort, &["cluster-announce-bus-port"], PORT, &["0"],
+        "The port under which other nodes find it, where that is not cluster-port, as behind a container's network; 0 if it is."),
+    fixed(Name::ClusterSecret, &["cluster-secret"], Kind::Secret, &[""],
+        "What all nodes know and nobody else, so that no stranger is let in. Needed unless all nodes are on this machine. What nodes say to each other is not encrypted."),
+    fixed(Name::ClusterElectionTimeout, &["cluster-election-timeout"], Kind::Span(limits::ELECTION_MS_MIN as i64, limits::ELECTION_MS_MAX as i64), &["300ms"],
+        "After how long without a word of the leader another node offers itself, once to twice this. The same on all nodes."),
+    fixed(Name::ClusterLeaseGrace, &["cluster-lease-grace"], Kind::Span(0, limits::LEASE_GRACE_MS_MAX as i64), &["2s"],
+        "How long after another node has begun to lead no lease ends that would have ended meanwhile, so that consumers find it and acknowledge."),
+    live(Name::ReplicaServeStaleData, &["replica-serve-stale-data", "slave-serve-stale-data"], Kind::YesNo, &["yes"],
+        "Whether a node that does not lead answers reads, from what it has; they may be a moment behind the leader. no: it answers MASTERDOWN."),
     live(Name::NotifyKeyspaceEvents, &["notify-keyspace-events"], Kind::EventClasses, &[""],
         "Which events are published, and on which channels. What: d what happens to jobs, g queues that are removed or renamed, n new queues; A is all of Redis's classes, d and g among them. Where: K, E, J. Without a letter for what and one for where, nothing is published and nothing is spent. See [events.md](events.md)."),
     live(Name::RequirePass, &["requirepass"], Kind::Secret, &[""],
@@ -278,8 +315,8 @@ pub static OPTIONS: [Spec; 66] = [
         "Kept for files that state Redis's default."),
     fixed(Name::TlsReplication, &["tls-replication"], Kind::Only(&["no"], "there is no replication in this version"), &["no"],
         "TLS towards a master: not in this version."),
-    fixed(Name::TlsCluster, &["tls-cluster"], Kind::Only(&["no"], "there is no cluster bus"), &["no"],
-        "TLS within a cluster: never."),
+    fixed(Name::TlsCluster, &["tls-cluster"], Kind::Only(&["no"], "nodes do not speak TLS with each other in this version; join them by a network of their own"), &["no"],
+        "TLS between the nodes of a cluster: not in this version."),
     live(Name::TlsClientCertFile, &["tls-client-cert-file"], Kind::Only(&[""], "delayd connects to no other server, so it is nobody's client"), &[""],
         "Redis's certificate for connections that it makes itself: always empty."),
     live(Name::TlsClientKeyFile, &["tls-client-key-file"], Kind::Only(&[""], "delayd connects to no other server, so it is nobody's client"), &[""],

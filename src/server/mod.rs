@@ -89,6 +89,7 @@ impl Server {
     /// An address or the journal's folder is in use by another, or not to be had.
     pub fn bind(mut config: Config) -> io::Result<Server> {
         config.machine_bytes = watch::machine::memory_bytes();
+        cluster::options::read(&config).map_err(io::Error::other)?;
         let acl = admin::users::read(&config).map_err(io::Error::other)?;
         let home = Home::open(&config)?;
         let tls = connection::tls::server_config(&config).map_err(io::Error::other)?;

@@ -23,6 +23,7 @@ fn values(spec: &Spec) -> Values {
         Kind::YesNo => Values::Words("yes no".to_owned()),
         Kind::Word(words) => Values::Words(words.join(" ")),
         Kind::Text if spec.word().ends_with("dir") => Values::Folders,
+        Kind::Text if spec.word().starts_with("cluster-") => Values::Unknown,
         Kind::Text => Values::Files,
         _ => Values::Unknown,
     }

@@ -4,7 +4,7 @@ use delayd::config::options::{OPTIONS, Spec};
 use delayd::config::value::{Kind, quoted};
 
 /// A section's title and the option it begins with.
-const SECTIONS: [(&str, &str); 11] = [
+const SECTIONS: [(&str, &str); 12] = [
     ("Network", "port"),
     ("Metrics and probes", "metrics-port"),
     ("Memory", "maxmemory"),
@@ -12,6 +12,7 @@ const SECTIONS: [(&str, &str); 11] = [
     ("Clients", "max-clients-memory"),
     ("Slow log and log", "slowlog-log-slower-than"),
     ("Journal", "dir"),
+    ("Cluster", "cluster-node"),
     ("Events", "notify-keyspace-events"),
     ("Passwords and users", "requirepass"),
     ("Unix socket", "unixsocket"),

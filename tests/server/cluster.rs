@@ -13,6 +13,7 @@ use delayd::cluster::names::{Address, Name};
 use delayd::cluster::output;
 use delayd::config::Config;
 use delayd::observe::cluster::{ClusterView, Own};
+use delayd::server::Server;
 use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::session::Standing;
 use delayd::time::{Micros, Millis};
@@ -351,4 +352,79 @@ fn a_nodes_role_says_what_it_answers() {
         let answer = say(&mut server, &client, "DELAY.ADD q 30s x");
         assert!(answer.starts_with(add), "{shown}: {answer}");
     }
+}
+
+fn clustered(options: &[(&str, &str)]) -> Config {
+    let mut config = Config::default();
+    let nodes = "n1=127.0.0.1:19248,n2=127.0.0.1:19249,n3=127.0.0.1:19250";
+    for (word, value) in [("cluster-node", "n1"), ("cluster-nodes", nodes)].iter().chain(options) {
+        config.set(word, &[(*value).to_owned()]).unwrap();
+    }
+    config
+}
+
+/// Before anything is opened: neither port nor folder is touched.
+#[test]
+fn what_does_not_go_with_a_cluster_ends_the_start() {
+    let cases: [(&[(&str, &str)], &str); 7] = [
+        (&[("appendonly", "no")], "appendonly no does not go with cluster-node"),
+        (&[("appendfsync", "everysec")], "appendfsync everysec does not go with cluster-node"),
+        (&[("appendfsync", "no")], "appendfsync no does not go with cluster-node"),
+        (&[("max-body-size", "65mb")], "max-body-size is 68157440; with cluster-node"),
+        (&[("cluster-node", "n 1")], "cluster-node: a node's name consists of letters"),
+        (&[("cluster-node", "n4")], "cluster-node is n4, which is not in cluster-nodes: n1=127"),
+        (&[("cluster-nodes", "n1=10.0.0.1:19248")], "cluster-secret is empty, and n1=10.0.0.1"),
+    ];
+    for (options, text) in cases {
+        let mut config = clustered(options);
+        config.set("dir", &["/nowhere/at/all".to_owned()]).unwrap();
+        let error = Server::bind(config).map(|_| ()).unwrap_err().to_string();
+        assert!(error.starts_with(text), "{error}");
+    }
+}
+
+#[test]
+fn config_set_keeps_to_what_a_cluster_needs() {
+    let mut server = InMemory::new(clustered(&[("cluster-secret", "hush")]), START);
+    let client = server.connect();
+    let mut set = |words: &str| say(&mut server, &client, &format!("CONFIG SET {words}"));
+    for fsync in ["everysec", "no"] {
+        let answer = set(&format!("maxclients 50 appendfsync {fsync}"));
+        let text = format!(
+            "-ERR CONFIG SET failed (possibly related to argument 'appendfsync') - appendfsync {fsync} does not \
+             go with cluster-node: "
+        );
+        assert!(answer.starts_with(&text), "{answer}");
+    }
+    assert!(set("max-body-size 65mb").contains("at most 67108864"));
+    for option in [
+        "cluster-node",
+        "cluster-nodes",
+        "cluster-port",
+        "cluster-bind",
+        "cluster-announce-ip",
+        "cluster-announce-port",
+        "cluster-announce-tls-port",
+        "cluster-announce-bus-port",
+        "cluster-secret",
+        "cluster-election-timeout",
+        "cluster-lease-grace",
+    ] {
+        let answer = set(&format!("{option} guess"));
+        assert!(answer.contains("can't set immutable config"), "{answer}");
+        assert!(!answer.contains("guess"), "{answer}");
+    }
+    assert_eq!(set("appendfsync always max-body-size 64mb replica-serve-stale-data no"), "+OK\r\n");
+    let answer = say(&mut server, &client, "CONFIG GET slave-serve-stale-data maxclients");
+    assert!(answer.contains("$2\r\nno\r\n") && answer.contains("$5\r\n10000\r\n"), "{answer}");
+}
+
+/// Whoever tries to change it may have written the right one.
+#[test]
+fn the_secret_is_not_in_the_slow_log() {
+    let mut server = InMemory::new(clustered(&[("slowlog-log-slower-than", "0")]), START);
+    let client = server.connect();
+    say(&mut server, &client, "CONFIG SET cluster-secret hush");
+    let log = say(&mut server, &client, "SLOWLOG GET 10");
+    assert!(log.contains("(redacted)") && !log.contains("hush"), "{log}");
 }

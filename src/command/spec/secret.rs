@@ -4,8 +4,13 @@
 use crate::command::spec::CommandSpec;
 
 /// Options whose values are secret.
-const OPTIONS: [&str; 4] =
-    ["requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"];
+const OPTIONS: [&str; 5] = [
+    "requirepass",
+    "masterauth",
+    "cluster-secret",
+    "tls-key-file-pass",
+    "tls-client-key-file-pass",
+];
 
 /// What stands in the place of a secret.
 pub const REDACTED: &[u8] = b"(redacted)";

@@ -6,6 +6,7 @@ use crate::glob;
 use crate::ids::ClientId;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
 use crate::server::admin::users;
+use crate::server::cluster;
 use crate::server::connection::tls;
 use crate::server::core::Core;
 use crate::server::watch::machine;
@@ -49,6 +50,11 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
         }
         Refused::Value { option, reason, .. } => failed(&option, &reason),
     })?;
+    if let Err(wrong) = cluster::options::read(&config) {
+        let reason = wrong.to_string();
+        let named = pairs.iter().find(|(name, _)| reason.starts_with(name.as_str()));
+        return Err(failed(&named.unwrap_or(&pairs[0]).0, &reason));
+    }
     let fitting = machine::make_room_for(config.number(Name::MaxClients));
     if fitting < config.number(Name::MaxClients) {
         let reason = format!(

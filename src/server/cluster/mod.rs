@@ -5,6 +5,7 @@ mod connection;
 pub mod desk;
 mod dialer;
 mod door;
+pub mod options;
 mod poll;
 mod queue;
 mod refusals;

@@ -74,6 +74,11 @@ pub fn os() -> String {
     format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
 }
 
+/// The machine's name in its network.
+pub fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// 64 bits of the kernel's randomness.
 pub fn random() -> u64 {
     let mut bytes = [0; 8];
