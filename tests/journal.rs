@@ -23,6 +23,8 @@ mod history;
 mod lossy;
 #[path = "journal/members.rs"]
 mod members;
+#[path = "journal/node.rs"]
+mod node;
 #[path = "journal/plain.rs"]
 mod plain;
 #[path = "support/program.rs"]

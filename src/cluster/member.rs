@@ -318,6 +318,15 @@ impl Member {
         Effect::Confirmed { ticket: confirmed }
     }
 
+    /// The engine is thrown away and read again, up to what was delivered.
+    ///
+    /// # Panics
+    /// If it has facts that are not committed: what becomes of these is found out first.
+    pub fn discard(&mut self) {
+        assert!(self.ahead.is_empty(), "an engine is thrown away with facts on their way");
+        (self.loading, self.leads) = (true, false);
+    }
+
     /// Leads, if it is elected and all that was before is applied.
     fn rise(&mut self) -> bool {
         let epoch = self.elected.filter(|epoch| *epoch > self.led);

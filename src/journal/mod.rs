@@ -161,9 +161,9 @@
 //!   is opened anew; nothing is tried again.
 
 pub mod base;
+pub mod batch;
 mod chain;
 pub mod check;
-pub mod commit_log;
 mod disk;
 pub mod dump;
 mod entry;

@@ -10,7 +10,8 @@ use crate::journal::reader::{LogReader, Opened};
 use crate::journal::record::Kind;
 use crate::journal::state::{Members, Position};
 use crate::journal::storage::Storage;
-use crate::limits::TIDYING_STEPS_PER_FACT;
+use crate::journal::view::LogView;
+use crate::limits::{RELOAD_BYTES, TIDYING_STEPS_PER_FACT};
 use crate::time::Micros;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,6 +48,11 @@ pub struct Recovered<S: Storage> {
     pub base_first: u64,
     /// Bytes of the base; 0 without one.
     pub base_bytes: u64,
+    /// The epoch of the last batch that it covers, and who the members were as of that; none of a node alone.
+    pub base_epoch: u64,
+    pub base_members: Option<Members>,
+    /// The epoch of the newest batch that is applied.
+    pub epoch: u64,
     pub opened: Opened,
     pub facts: u64,
 }
@@ -138,7 +144,8 @@ pub fn recover<S: Storage>(
         Some(name) => load(&**storage, name, settings, progress)?,
         None => (Engine::new(settings), Replay::new(), 0, None),
     };
-    let (base_index, base_first) = (replay.index, replay.first);
+    let (base_index, base_first, base_epoch) = (replay.index, replay.first, replay.epoch);
+    let base_members = members.clone();
     // Without a base nothing is known of the epoch.
     let epoch = if base.is_some() { replay.epoch } else { 0 };
     let behind = Position { index: base_index, epoch, first: base_first };
@@ -159,7 +166,7 @@ pub fn recover<S: Storage>(
     let (log, opened) = reader.finish()?;
     remove_leftovers(&**storage, base.as_deref())?;
     engine.recovered();
-    let Replay { index, first, now, .. } = replay;
+    let Replay { index, first, now, epoch } = replay;
     Ok(Recovered {
         engine,
         log,
@@ -169,9 +176,48 @@ pub fn recover<S: Storage>(
         base_index,
         base_first,
         base_bytes,
+        base_epoch,
+        base_members,
+        epoch,
         opened,
         facts,
     })
+}
+
+/// An engine anew, from the newest base and the log behind it up to batch `up_to`, which is written meanwhile.
+///
+/// # Errors
+/// As of [`recover`]; a batch that is not there any more, too.
+pub fn recover_beside<S: Storage>(
+    storage: &S,
+    view: &LogView<S>,
+    up_to: Index,
+    settings: Settings,
+    progress: &Progress,
+) -> Result<(Engine, Replay), JournalError> {
+    let (mut engine, mut replay) = match newest_base(storage)? {
+        Some(name) => {
+            let (engine, replay, ..) = load(storage, &name, settings, progress)?;
+            (engine, replay)
+        }
+        None => (Engine::new(settings), Replay::new()),
+    };
+    while replay.index < up_to {
+        check(progress)?;
+        let read = view.read(replay.index.next(), up_to, RELOAD_BYTES)?;
+        let bytes: u64 = read.iter().map(|batch| batch.body.len() as u64).sum();
+        for batch in &read {
+            if let Offered::Void(what) = replay.offer(&mut engine, &batch.entry()) {
+                let file = "the log".to_owned();
+                return Err(JournalError::Damaged { file, offset: 0, what });
+            }
+        }
+        progress.loaded_bytes.fetch_add(bytes, Ordering::Relaxed);
+        progress
+            .total_bytes
+            .fetch_max(progress.loaded_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    Ok((engine, replay))
 }
 
 /// The name of the newest base.

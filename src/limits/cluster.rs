@@ -42,3 +42,21 @@ const _: () = assert!(APPEND_BYTES_MAX + BATCH_BYTES_MAX <= super::PEER_BODY_BYT
 /// confirmations of a leader that was cut off may take, and less than a client waits before it looks elsewhere.
 pub const DEMOTION_US: u64 = 2_000_000;
 const _: () = assert!(DEMOTION_US < super::CLOSING_MS_MAX * 1_000);
+
+/// Turns that read without a lease are told apart by so much, µs: fewer would wait for a later question to the
+/// majority than they need, more would be kept one by one.
+pub const UNCONFIRMED_STEP_US: u64 = 1_000;
+/// Facts of another leader applied in a turn before the turn goes on: about a ms. The entry that reaches it is applied
+/// whole.
+pub const APPLIED_FACTS_PER_TURN: u32 = 2_048;
+/// Steps of housekeeping of an engine that follows, in a turn.
+pub const FOLLOW_STEPS_PER_TURN: u32 = 4_096;
+/// What a node knows committed is written down by itself after so long, µs, where nothing else was written that tells it.
+pub const STATE_NOTE_US: u64 = 1_000_000;
+/// The format of facts, images and frames that this build reads and writes.
+pub const LEVEL: u32 = 1;
+/// How long a leader that is stopped waits for another one to lead, ms: that takes some ms, and where none can it ends
+/// without.
+pub const HAND_OVER_MS_MAX: u64 = 2_000;
+/// After so long it asks again, ms.
+pub const HAND_OVER_MS_EACH: u64 = 200;

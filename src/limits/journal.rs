@@ -142,3 +142,5 @@ pub const KEEPER_STUCK_US: u64 = 2_000_000;
 /// may be waiting for what a base gives back.
 pub const BASE_RETRY_US: u64 = 10_000_000;
 const _: () = assert!(ROOM_RETRY_US < BASE_RETRY_US);
+/// Bytes of batches read from the log at a time when an engine is read anew beside its writer.
+pub const RELOAD_BYTES: usize = 1 << 20;

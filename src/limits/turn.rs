@@ -48,6 +48,10 @@ pub const COMMANDS_PER_TURN: usize = 1024;
 /// How long all clients' commands may run in a turn, µs, before time passes again: under full load a
 /// job is late by about as much.
 pub const COMMANDS_US_PER_TURN: u64 = 1_000;
+/// Bytes of facts of one turn above which they are proposed before the next command: what a node proposes at once
+/// has a largest size, and one more command may add the largest transaction.
+pub const PROPOSAL_BYTES: usize = 4 << 20;
+const _: () = assert!(PROPOSAL_BYTES + super::TRANSACTION_BYTES_MAX <= super::BATCH_BYTES_MAX);
 /// Sockets looked at for requests in a turn.
 pub const READS_PER_TURN: usize = 1024;
 /// Bytes written to one client before it is the next one's turn.

@@ -223,6 +223,35 @@ impl ClusterView {
         }
     }
 
+    /// Of a node that has just started: its journal is read, and it knows of nobody.
+    pub fn begun(node: &Node, election_us: u64) -> ClusterView {
+        ClusterView {
+            cluster: None,
+            node: 0,
+            name: node.name.to_string(),
+            leads: false,
+            role: RaftRole::Follower,
+            loading: true,
+            forming: None,
+            conflict: None,
+            epoch: 0,
+            leader: None,
+            last: 0,
+            committed: 0,
+            applied: 0,
+            first: 0,
+            base: 0,
+            nodes: Vec::new(),
+            election_us,
+            leader_heard_us: None,
+            lease_us: None,
+            quorum_us: None,
+            transferring: false,
+            elections: 0,
+            reloads: 0,
+        }
+    }
+
     /// Whether a leader that has just been asked could still think that it leads: a majority has answered within 4 E, or
     /// has not been asked yet.
     pub fn has_quorum(&self) -> bool {

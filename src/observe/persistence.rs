@@ -20,6 +20,10 @@ pub struct Persistence {
     pub committed: u64,
     /// Newest batch that is synced.
     pub durable: u64,
+    /// What clients wait for: the number of the newest batch of this process, and of the newest one that is safe.
+    /// Without a cluster they are indices.
+    pub newest_batch: u64,
+    pub safe_batch: u64,
     /// Facts since the newest base began.
     pub changes_since_base: u64,
     /// How many bases have begun since the start: the number of the running or the last one.
@@ -96,9 +100,9 @@ impl Persistence {
         if self.enabled { self.proposed } else { 0 }
     }
 
-    /// Whether batch `index` is synced.
-    pub fn is_durable(&self, index: u64) -> bool {
-        self.enabled && self.durable >= index
+    /// Whether this batch is safe.
+    pub fn is_durable(&self, batch: u64) -> bool {
+        self.enabled && self.safe_batch >= batch
     }
 
     /// A base has begun at `now_s`, unix seconds: the one that was wanted, or one of the journal's own accord.

@@ -65,6 +65,8 @@ pub struct Options {
     pub config: Config,
     /// Those that are looked at often.
     pub limits: Limits,
+    /// Whether a node answers reads that does not lead.
+    pub serves_stale: bool,
     /// How the log's level is changed.
     log_level: LogLevel,
 }
@@ -129,7 +131,12 @@ impl Core {
             durability: Durability::new(clock.now_s(), notifier),
             clock,
             common: Common::default(),
-            options: Options { limits: Limits::new(&config), config, log_level },
+            options: Options {
+                limits: Limits::new(&config),
+                serves_stale: true,
+                config,
+                log_level,
+            },
             users: Users::default(),
             watch: Watch::default(),
             process: Process::new(port),
@@ -137,6 +144,7 @@ impl Core {
             view: None,
         };
         core.engine.collect_events(core.options.limits.notify.is_on());
+        core.options.serves_stale = core.options.config.flag(Name::ReplicaServeStaleData);
         core.options.limits.fit_clients();
         core.users.reconfigure(&core.options.config);
         core.users.require_password(&core.options.config);
@@ -175,8 +183,9 @@ impl Core {
 
     /// Applies options that have changed.
     pub fn reconfigure(&mut self) {
-        let Options { config, limits, log_level } = &mut self.options;
+        let Options { config, limits, serves_stale, log_level } = &mut self.options;
         *limits = Limits::new(config);
+        *serves_stale = config.flag(Name::ReplicaServeStaleData);
         let new = settings(config, self.clock.now);
         let settings = self.engine.settings_mut();
         settings.delay_ms_max = new.delay_ms_max;

@@ -18,6 +18,7 @@ mod watch;
 pub use watch::logs;
 
 use crate::config::Config;
+use crate::session::Standing;
 use crate::session::acl::Acl;
 use clock::timer::{Timer, mono_ns};
 use connection::handshake::Handshakes;
@@ -25,6 +26,7 @@ use connection::listen::Listener;
 use connection::wake::Notifier;
 use core::{Core, Users};
 use durability::home::Home;
+use durability::node::Clustered;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -63,6 +65,8 @@ pub struct Server {
     /// For metrics and health; empty when there is no port for them.
     http: Vec<TcpListener>,
     http_addresses: Vec<SocketAddr>,
+    /// What this node is to be, and where its peers come in.
+    clustered: Option<Clustered>,
     supervised: bool,
     notifier: Arc<Notifier>,
     log_level: LogLevel,
@@ -89,13 +93,20 @@ impl Server {
     /// An address or the journal's folder is in use by another, or not to be had.
     pub fn bind(mut config: Config) -> io::Result<Server> {
         config.machine_bytes = watch::machine::memory_bytes();
-        cluster::options::read(&config).map_err(io::Error::other)?;
+        let node = cluster::options::read(&config).map_err(io::Error::other)?;
         let acl = admin::users::read(&config).map_err(io::Error::other)?;
         let home = Home::open(&config)?;
         let tls = connection::tls::server_config(&config).map_err(io::Error::other)?;
         let listeners = connection::listen::listen(&config)?;
         let addresses = listeners.iter().filter_map(Listener::address).collect();
         let http = connection::listen::listen_for_metrics(&config)?;
+        let clustered = match node {
+            Some(options) => {
+                let listeners = connection::listen::listen_for_peers(&config, options.peer_port)?;
+                Some(Clustered { options, listeners })
+            }
+            None => None,
+        };
         let local = http.iter().map(TcpListener::local_addr);
         let http_addresses = local.collect::<io::Result<_>>()?;
         Ok(Server {
@@ -107,6 +118,7 @@ impl Server {
             addresses,
             http,
             http_addresses,
+            clustered,
             supervised: false,
             notifier: Arc::default(),
             log_level: LogLevel::default(),
@@ -198,6 +210,12 @@ impl Server {
                 Ok(resident) => core.watch.resident = Some(resident),
                 Err(error) => tracing::warn!("resident memory is not watched: {error}"),
             }
+        }
+        if let Some(clustered) = self.clustered {
+            core.view = Some(Box::new(clustered.view()));
+            // It decides nothing before it leads.
+            core.standing = Standing::Loading;
+            core.durability.join(clustered);
         }
         if let Some(home) = self.home {
             core.load(home)?;

@@ -10,7 +10,7 @@ use delayd::engine::model::request::{Add, QueueName, Request, When};
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, Index};
 use delayd::journal::base::{BaseHead, BaseWriter};
-use delayd::journal::commit_log::EPOCH;
+use delayd::journal::batch::EPOCH;
 use delayd::journal::record::Kind;
 use delayd::journal::recovery::{Progress, Recovered, recover};
 use delayd::journal::state::Vote;

@@ -14,7 +14,7 @@ use delayd::engine::room::{Flow, Room};
 use delayd::engine::{Engine, Facts, Loader, Settings};
 use delayd::error::Misconf;
 use delayd::ids::Index;
-use delayd::journal::commit_log::EPOCH;
+use delayd::journal::batch::EPOCH;
 use delayd::journal::record::Kind;
 use delayd::journal::recovery::{Offered, Progress, Replay, recover};
 use delayd::journal::{Log, LogOptions, OwnedEntry};

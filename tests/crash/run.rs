@@ -10,7 +10,7 @@ use delayd::engine::Facts;
 use delayd::engine::model::fact::{Fact, FactId};
 use delayd::ids::Index;
 use delayd::journal::base::{BaseHead, BaseWriter};
-use delayd::journal::commit_log::EPOCH;
+use delayd::journal::batch::EPOCH;
 use delayd::journal::record::Kind;
 use delayd::journal::{Entry, Log, LogOptions, OwnedEntry, Storage};
 use delayd::time::Micros;

@@ -101,6 +101,11 @@ impl<'a> ClientWorld<'a> {
         self.core.outputs.is_waiting(self.running.slot)
     }
 
+    /// Bytes of facts that were decided and not proposed.
+    pub fn facts_bytes(&self) -> usize {
+        self.core.facts.bytes.len()
+    }
+
     /// Whether so many messages are on their way that no further commands are to run.
     pub fn is_outbox_full(&self) -> bool {
         self.core.messages.is_full()

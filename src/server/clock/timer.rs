@@ -63,6 +63,14 @@ impl Timer {
         }
     }
 
+    /// The clock of leases between nodes, which goes on while the machine sleeps, µs.
+    pub fn boot_us(&self) -> u64 {
+        match self {
+            Timer::Machine => boot_us(),
+            Timer::ByHand(set) => set.mono_us,
+        }
+    }
+
     /// All clocks.
     pub fn reading(&self) -> Reading {
         match self {

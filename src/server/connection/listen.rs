@@ -120,6 +120,15 @@ pub fn listen_for_metrics(config: &Config) -> io::Result<Vec<TcpListener>> {
     }
 }
 
+/// Opens the sockets that other nodes of the cluster connect to.
+///
+/// # Errors
+/// As of [`listen`].
+pub fn listen_for_peers(config: &Config, port: u16) -> io::Result<Vec<TcpListener>> {
+    let own = !config.text(Name::ClusterBind).is_empty();
+    listen_on(config, if own { Name::ClusterBind } else { Name::Bind }, port)
+}
+
 fn listen_on(config: &Config, bind: Name, mut port: u16) -> io::Result<Vec<TcpListener>> {
     let backlog = config.size(Name::TcpBacklog) as i32;
     let mut listeners = Vec::new();

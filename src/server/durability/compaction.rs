@@ -10,15 +10,13 @@
 
 use crate::engine::Engine;
 use crate::ids::Index;
-use crate::journal::base::BaseHead;
-use crate::journal::commit_log::EPOCH;
 use crate::journal::may_pass;
 use crate::limits::{
     BACKLOG_BYTES_MAX, BACKLOG_BYTES_MIN, BACKLOG_SHARE, BASE_OUTPUT_BYTES_MAX, BASE_PACE,
     BASE_RETRY_US, BASE_SLICE_BYTES, BASE_SLICE_BYTES_MAX, IMAGE_BYTES_MIN, KEEPER_STUCK_US,
     KEPT_TENTHS_MAX, ROOM_RETRY_US,
 };
-use crate::server::durability::commit::{Journal, Position};
+use crate::server::durability::commit::Journal;
 use crate::time::Micros;
 use std::io;
 
@@ -133,10 +131,10 @@ impl Compaction {
     /// Begins a base of the state as it is now. All facts applied must have been proposed, and no
     /// base be running.
     pub fn begin(&mut self, engine: &mut Engine, journal: &Journal, now: Micros) {
-        let Position { index, first } = journal.position();
-        let images_bytes = engine.base_bytes();
+        let (head, members) = journal.base_head(now);
+        let (index, images_bytes) = (head.index, engine.base_bytes());
         engine.begin_base();
-        journal.keeper.begin_base(BaseHead { index, first, now, epoch: EPOCH, shard: 0 });
+        journal.keeper.begin_base(head, members);
         let log_from_bytes = journal.proposed_bytes();
         let (written_bytes, imaged) = (0, false);
         self.running = Some(Running { index, log_from_bytes, images_bytes, written_bytes, imaged });

@@ -1,8 +1,7 @@
 //! Loading the journal on a thread of its own, while the server answers `LOADING`.
 
-use crate::engine::Settings;
-use crate::journal::recovery::{Progress, Recovered, recover};
-use crate::journal::{Disk, JournalError, LogOptions};
+use crate::journal::recovery::{Progress, Recovered};
+use crate::journal::{Disk, JournalError};
 use crate::limits::{LOADED_AT_ONCE, LOADING_LOG_US};
 use crate::observe::persistence;
 use crate::server::connection::wake::Notifier;
@@ -14,35 +13,33 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// What comes out.
-pub type Loaded = Result<Recovered<Disk>, JournalError>;
+pub type Loaded<T = Recovered<Disk>> = Result<T, JournalError>;
 
-/// A journal being loaded.
+/// A journal being loaded: at a start to go on in it, and of a node whose engine has what is lost, to have one
+/// without that.
 #[derive(Debug)]
-pub struct Loading {
+pub struct Loading<T = Recovered<Disk>> {
     progress: Arc<Progress>,
-    loaded: Receiver<Loaded>,
+    loaded: Receiver<Loaded<T>>,
     thread: Option<JoinHandle<()>>,
     /// When it began; monotonic, µs.
     pub began_us: u64,
     logged_us: u64,
 }
 
-impl Loading {
-    /// Begins to load what is in `disk`, at `began_us` on the monotonic clock. `notifier` is rung when it is
-    /// done.
+impl<T: Send + 'static> Loading<T> {
+    /// Begins to `load`, at `began_us` on the monotonic clock. `notifier` is rung when it is done.
     pub fn begin(
-        disk: Arc<Disk>,
-        options: LogOptions,
-        settings: Settings,
+        load: impl FnOnce(&Progress) -> Loaded<T> + Send + 'static,
         notifier: Arc<Notifier>,
         began_us: u64,
-    ) -> io::Result<Loading> {
+    ) -> io::Result<Loading<T>> {
         let progress = Arc::<Progress>::default();
         let (sender, loaded) = channel();
         let shown = Arc::clone(&progress);
         let thread = std::thread::Builder::new().name("recovery".to_owned());
         let thread = thread.spawn(move || {
-            let loaded = recover(&disk, options, settings, &shown);
+            let loaded = load(&shown);
             // The server may have stopped meanwhile.
             let _ = sender.send(loaded);
             notifier.notify();
@@ -50,20 +47,32 @@ impl Loading {
         Ok(Loading { progress, loaded, thread: Some(thread), began_us, logged_us: began_us })
     }
 
+    /// Loads in this thread.
+    pub fn at_once(
+        load: impl FnOnce(&Progress) -> Loaded<T>,
+        notifier: &Notifier,
+        began_us: u64,
+    ) -> Loading<T> {
+        let (loading, sender) = Loading::by_hand(Arc::default(), began_us);
+        let _ = sender.send(load(&loading.progress));
+        notifier.notify();
+        loading
+    }
+
     /// What is loaded so far, of how much, is told by the caller.
-    pub fn by_hand(progress: Arc<Progress>, began_us: u64) -> (Loading, Sender<Loaded>) {
+    pub fn by_hand(progress: Arc<Progress>, began_us: u64) -> (Loading<T>, Sender<Loaded<T>>) {
         let (sender, loaded) = channel();
         let logged_us = began_us;
         (Loading { progress, loaded, thread: None, began_us, logged_us }, sender)
     }
 
     /// Waits a moment for a small journal.
-    pub fn wait(&self) -> Option<Loaded> {
+    pub fn wait(&self) -> Option<Loaded<T>> {
         self.received(self.loaded.recv_timeout(LOADED_AT_ONCE))
     }
 
     /// The journal, if it has been loaded.
-    pub fn loaded(&self) -> Option<Loaded> {
+    pub fn loaded(&self) -> Option<Loaded<T>> {
         self.received(self.loaded.recv_timeout(Duration::ZERO))
     }
 
@@ -97,7 +106,7 @@ impl Loading {
         }
     }
 
-    fn received(&self, received: Result<Loaded, RecvTimeoutError>) -> Option<Loaded> {
+    fn received(&self, received: Result<Loaded<T>, RecvTimeoutError>) -> Option<Loaded<T>> {
         match received {
             Ok(loaded) => Some(loaded),
             Err(RecvTimeoutError::Timeout) => None,

@@ -5,6 +5,7 @@ pub mod compaction;
 pub(super) mod disk_room;
 pub mod home;
 pub mod loading;
+pub mod node;
 pub mod running;
 pub mod waits;
 
@@ -16,17 +17,19 @@ use crate::engine::room::Flow;
 use crate::engine::watch::histogram::CounterHistogram;
 use crate::engine::{Engine, Facts, Settings};
 use crate::error::Misconf;
-use crate::ids::{ClientId, Index};
-use crate::journal::commit_log::{Batch, CommitLog};
-use crate::journal::recovery::Recovered;
+use crate::ids::ClientId;
+use crate::journal::batch::Batch;
+use crate::journal::recovery::{Progress, Recovered, recover};
 use crate::journal::{Disk, Lock};
 use crate::observe::metrics::SYNC_US;
 use crate::observe::persistence::{Persistence, Trouble};
 use crate::server::clock::turn_clock::TurnClock;
+use crate::server::cluster::start::{check_alone, hash_seed};
 use crate::server::connection::wake::Notifier;
 use crate::server::durability::commit::keeper::Done;
 use crate::server::durability::home::Home;
 use crate::server::durability::loading::Loading;
+use crate::server::durability::node::Clustered;
 use crate::server::durability::running::Running;
 use crate::server::durability::waits::Waits;
 use crate::server::outbox::Outputs;
@@ -58,6 +61,8 @@ pub struct Durability {
     /// Whether clients are paused, and whether the node does not decide, as the engine was last told while there is
     /// no journal.
     engine_told: (bool, bool),
+    /// What a node is to be, until its journal is there.
+    clustered: Option<Box<Clustered>>,
     /// The journal's folder, and what keeps it for this process.
     disk: Option<Arc<Disk>>,
     lock: Option<Lock>,
@@ -73,10 +78,16 @@ impl Durability {
             waits: Waits::default(),
             journaling: Journaling::Absent,
             engine_told: (false, false),
+            clustered: None,
             disk: None,
             lock: None,
             notifier,
         }
+    }
+
+    /// The journal to be loaded is that of such a node.
+    pub fn join(&mut self, clustered: Clustered) {
+        self.clustered = Some(Box::new(clustered));
     }
 
     /// Begins to load the journal. A small one is returned.
@@ -91,7 +102,13 @@ impl Durability {
         (self.disk, self.lock) = (Some(Arc::clone(&disk)), Some(lock));
         let options = home::log_options(config, &disk);
         let notifier = Arc::clone(&self.notifier);
-        let loading = Loading::begin(disk, options, settings, notifier, clock.timer.mono_us())?;
+        let is_node = self.clustered.is_some();
+        let load = move |progress: &Progress| {
+            let seed = is_node.then(|| hash_seed(&disk, options)).transpose()?.flatten();
+            let hash_seed = seed.unwrap_or(settings.hash_seed);
+            recover(&disk, options, Settings { hash_seed, ..settings }, progress)
+        };
+        let loading = Loading::begin(load, notifier, clock.timer.mono_us())?;
         let loaded = loading.wait();
         self.shown.enabled = true;
         self.shown.loading = Some(loading.shown(clock.start_s()));
@@ -118,7 +135,13 @@ impl Durability {
     pub fn start(&mut self, recovered: Recovered<Disk>, config: &Config) -> io::Result<Engine> {
         let disk = Arc::clone(self.disk.as_ref().expect("what was loaded came from a disk"));
         let notifier = Arc::clone(&self.notifier);
-        let (engine, running) = Running::start(recovered, disk, config, notifier)?;
+        let (engine, running) = match self.clustered.take() {
+            Some(clustered) => node::start(recovered, disk, config, *clustered, notifier)?,
+            None => {
+                check_alone(&recovered.log).map_err(io::Error::other)?;
+                Running::start(recovered, disk, config, notifier)?
+            }
+        };
         self.journaling = Journaling::Running(Box::new(running));
         Ok(engine)
     }
@@ -209,6 +232,11 @@ impl Durability {
         running.compaction.is_heavy(engine, &running.journal) || running.is_flooded()
     }
 
+    /// Whether nothing is to be decided in this turn, so that a base may begin.
+    pub fn is_settling(&self) -> bool {
+        matches!(&self.journaling, Journaling::Running(running) if running.journal.is_settling())
+    }
+
     /// Gives the buffers back that are kept for the next batches.
     pub fn forget_buffers(&self) {
         if let Journaling::Running(running) = &self.journaling {
@@ -219,7 +247,9 @@ impl Durability {
     /// Whether there is work for the journal that nothing will wake the loop for.
     pub fn is_behind(&self, facts: &Facts) -> bool {
         let Journaling::Running(running) = &self.journaling else { return false };
-        facts.count > 0 || running.compaction.is_behind(&running.journal)
+        facts.count > 0
+            || running.compaction.is_behind(&running.journal)
+            || running.journal.is_behind()
     }
 
     /// Hands the facts decided since the last call to the journal. Replies written from here on
@@ -228,8 +258,7 @@ impl Durability {
         let Journaling::Running(running) = &mut self.journaling else { return facts.clear() };
         if facts.count > 0 {
             let (now, mono_us, urgent) = (clock.now, clock.mono_us, outputs.gate.is_urgent());
-            running.journal.propose(Batch { now, mono_us, facts, urgent });
-            running.journal.note_turn(outputs.gate.turn);
+            running.journal.propose(Batch { now, mono_us, facts, urgent }, outputs.gate.turn);
         }
         outputs.gate.end_turn();
         self.open_gate(outputs, clock);
@@ -255,8 +284,8 @@ impl Durability {
         if outputs.gate.has_waiting() {
             running.journal.hurry();
         }
-        if let Some(index) = self.waits.wanted_index() {
-            running.journal.want(Index(index));
+        if let Some(batch) = self.waits.wanted_batch() {
+            running.journal.want(batch);
         }
     }
 
@@ -269,7 +298,7 @@ impl Durability {
         clock: &TurnClock,
     ) {
         let Journaling::Running(running) = &mut self.journaling else { return };
-        if running.failed {
+        if running.failed || running.reloading.is_some() {
             return;
         }
         let mono_us = clock.mono_us;
@@ -278,8 +307,9 @@ impl Durability {
         // One that somebody asked for may fail, and say so.
         let due = self.shown.base_wanted || running.is_base_due(live_bytes, mono_us);
         let Running { journal, compaction, .. } = &mut **running;
+        let may_begin = due && compaction.is_clear(journal);
         // What has been applied and not proposed is in no batch that the base could name.
-        let begins = due && compaction.is_clear(journal) && facts.count == 0;
+        let begins = journal.settle(may_begin) && facts.count == 0;
         if begins {
             compaction.begin(engine, journal, clock.now);
         }
@@ -319,9 +349,10 @@ impl Durability {
                 self.shown.loading = Some(loading.shown(clock.start_s()));
             }
             Journaling::Running(running) => {
-                self.shown.loading = None;
+                let reloading = running.reloading.as_ref();
+                self.shown.loading = reloading.map(|loading| loading.shown(clock.start_s()));
                 running.show(&mut self.shown, clock.now, clock.mono_us);
-                self.waits.end_durable(self.shown.durable, outputs);
+                self.waits.end_durable(self.shown.safe_batch, outputs);
             }
         }
     }
@@ -338,15 +369,18 @@ impl Durability {
     pub fn standing(&self) -> Standing {
         match &self.journaling {
             Journaling::Absent => Standing::Serving,
-            Journaling::Loading(_) => {
-                let percent = self.shown.loading.map_or(0.0, |loading| loading.percent());
-                Standing::Loading(percent as u8)
-            }
+            Journaling::Loading(_) => self.standing_loading(),
             Journaling::Running(running) => match running.failure() {
+                None if running.reloading.is_some() => self.standing_loading(),
                 None => Standing::Serving,
                 Some(cause) => Standing::Failed(Arc::clone(cause)),
             },
         }
+    }
+
+    fn standing_loading(&self) -> Standing {
+        let percent = self.shown.loading.map_or(0.0, |loading| loading.percent());
+        Standing::Loading(percent as u8)
     }
 
     /// BGSAVE and BGREWRITEAOF, which `what` names: a base begins by the end of this turn. While one runs, or is
@@ -400,8 +434,8 @@ impl Durability {
                 "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
             return Err(text.to_owned());
         }
-        let index = self.shown.proposed + u64::from(changed);
-        let durable = self.shown.is_durable(index);
+        let batch = self.shown.newest_batch + u64::from(changed);
+        let durable = self.shown.is_durable(batch);
         if at_once || ((!local || durable) && replicas == 0) {
             return Ok(Some(durable));
         }
@@ -413,7 +447,7 @@ impl Durability {
         }
         let limit_us = mono_us.saturating_add(timeout_ms.saturating_mul(1_000));
         let limit_us = (timeout_ms > 0).then_some(limit_us);
-        self.waits.wait_durable(client, index, replicas > 0, limit_us);
+        self.waits.wait_durable(client, batch, replicas > 0, limit_us);
         Ok(None)
     }
 

@@ -105,6 +105,12 @@ impl Running {
     pub(super) fn is_base_due(&self, live_bytes: u64, mono_us: u64) -> bool {
         let Running { journal, compaction, segment_bytes, .. } = self;
         let due = || compaction.is_due(live_bytes, journal, *segment_bytes);
+        if journal.keeps_log() {
+            // No base gives anything of it back: one is written for a quick start alone.
+            return compaction.may_begin(mono_us)
+                && self.disk_room().has_base(live_bytes, compaction.written_bytes())
+                && due();
+        }
         let (room, log_bytes) = (self.disk_room(), segment_bytes + journal.room_bytes());
         compaction.may_begin(mono_us)
             && !self.is_dropping()
@@ -209,7 +215,8 @@ impl Running {
     /// Whether another segment, and a base beside the newest one, stay within the promise.
     fn is_segment_promised(&self, live_bytes: u64) -> bool {
         let kept = self.journal.disk_bytes() + self.compaction.base_bytes + live_bytes;
-        kept + self.segment_bytes <= live_bytes * 7 / 2 + 2 * self.segment_bytes
+        self.journal.keeps_log()
+            || kept + self.segment_bytes <= live_bytes * 7 / 2 + 2 * self.segment_bytes
     }
 
     /// Whether a base is to give room back, as no other segment is promised: with little live data

@@ -5,7 +5,6 @@ use crate::config::options::Name;
 use crate::engine::Engine;
 use crate::ids::Index;
 use crate::journal::Disk;
-use crate::journal::commit_log::CommitLog;
 use crate::journal::recovery::Recovered;
 use crate::observe::persistence::{Persistence, Trouble};
 use crate::server::connection::wake::Notifier;
@@ -13,6 +12,8 @@ use crate::server::durability::commit::by_hand::{self, ByHand};
 use crate::server::durability::commit::shared::Fsync;
 use crate::server::durability::commit::{Journal, Position};
 use crate::server::durability::compaction::Compaction;
+use crate::server::durability::loading::Loading;
+use crate::server::durability::node::Reloaded;
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct Running {
     pub(super) retry_at_us: u64,
     /// The journal failed, and the replies that waited for it have been told.
     pub(super) failed: bool,
+    /// Of a node that had facts that were lost: its engine is being read.
+    pub(super) reloading: Option<Box<Loading<Reloaded>>>,
 }
 
 impl Running {
@@ -78,7 +81,7 @@ impl Running {
         (Running::new(journal, compaction, segment_bytes, first, config), disk)
     }
 
-    fn new(
+    pub(super) fn new(
         journal: Journal,
         compaction: Compaction,
         segment_bytes: u64,
@@ -99,6 +102,7 @@ impl Running {
             making_spare: false,
             retry_at_us: 0,
             failed: false,
+            reloading: None,
         };
         running.reconfigure(config);
         running
@@ -128,7 +132,8 @@ impl Running {
         shown.enabled = true;
         shown.proposed = journal.newest().0;
         shown.committed = journal.committed().0;
-        shown.durable = shared.durable().0;
+        shown.durable = journal.durable().0;
+        (shown.newest_batch, shown.safe_batch) = journal.batches();
         shown.base_index = compaction.base_index.0;
         shown.base_bytes = compaction.base_bytes;
         shown.log_bytes = compaction.log_bytes(journal);

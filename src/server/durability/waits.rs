@@ -21,7 +21,7 @@ pub struct Waits {
 struct Wait {
     end: End,
     /// WAITAOF: the batch with the client's changes.
-    index: u64,
+    batch: u64,
     limit_us: Option<u64>,
 }
 
@@ -39,9 +39,9 @@ enum End {
 impl Waits {
     /// The newest batch that somebody waits for to be synced: under `everysec` and `no` the writer
     /// syncs for it.
-    pub fn wanted_index(&self) -> Option<u64> {
+    pub fn wanted_batch(&self) -> Option<u64> {
         match self.by_end.range(..(End::Base(0), ClientId(0))).next_back()? {
-            (End::Durable(index), _) => Some(*index),
+            (End::Durable(batch), _) => Some(*batch),
             _ => None,
         }
     }
@@ -79,19 +79,19 @@ impl Waits {
 
     /// Lets a client wait for the base of this number.
     pub fn wait_base(&mut self, client: ClientId, number: u64) {
-        self.add(client, Wait { end: End::Base(number), index: 0, limit_us: None });
+        self.add(client, Wait { end: End::Base(number), batch: 0, limit_us: None });
     }
 
-    /// Lets a client wait for batch `index`, or for replicas as well, until `limit_us` at the latest.
+    /// Lets a client wait for batch `batch`, or for replicas as well, until `limit_us` at the latest.
     pub fn wait_durable(
         &mut self,
         client: ClientId,
-        index: u64,
+        batch: u64,
         replicas: bool,
         limit_us: Option<u64>,
     ) {
-        let end = if replicas { End::Never } else { End::Durable(index) };
-        self.add(client, Wait { end, index, limit_us });
+        let end = if replicas { End::Never } else { End::Durable(batch) };
+        self.add(client, Wait { end, batch, limit_us });
     }
 
     /// Bases up to the one of this number are over, the last one for this failure. Whoever waits for them is
@@ -111,10 +111,10 @@ impl Waits {
         }
     }
 
-    /// Everything up to batch `index` is synced. Whoever waits for it is answered.
-    pub fn end_durable(&mut self, index: u64, outputs: &mut Outputs) {
-        while let Some(client) = self.ended(End::Durable(0), End::Durable(index)) {
-            self.answer(client, |wanted| wanted <= index, outputs);
+    /// Everything up to batch `batch` is synced. Whoever waits for it is answered.
+    pub fn end_durable(&mut self, batch: u64, outputs: &mut Outputs) {
+        while let Some(client) = self.ended(End::Durable(0), End::Durable(batch)) {
+            self.answer(client, |wanted| wanted <= batch, outputs);
         }
     }
 
@@ -123,7 +123,7 @@ impl Waits {
         while let Some((limit_us, client)) = self.by_limit_us.first().copied()
             && limit_us <= mono_us
         {
-            self.answer(client, |index| shown.is_durable(index), outputs);
+            self.answer(client, |batch| shown.is_durable(batch), outputs);
         }
     }
 
@@ -146,7 +146,7 @@ impl Waits {
         match (self.by_client.get(&client).map(|wait| wait.end), error) {
             (None, _) => return false,
             (Some(End::Durable(_) | End::Never), false) => {
-                self.answer(client, |index| shown.is_durable(index), outputs);
+                self.answer(client, |batch| shown.is_durable(batch), outputs);
             }
             // SAVE has no timeout, and so no reply for one.
             (Some(_), _) => self.fail(client, UNBLOCKED, outputs),
@@ -170,10 +170,10 @@ impl Waits {
         is_durable: impl Fn(u64) -> bool,
         outputs: &mut Outputs,
     ) {
-        let index = self.end(client, Ending::Done, outputs).map_or(0, |wait| wait.index);
+        let batch = self.end(client, Ending::Done, outputs).map_or(0, |wait| wait.batch);
         let mut out = outputs.encoder(client);
         out.array(2);
-        out.integer(is_durable(index).into());
+        out.integer(is_durable(batch).into());
         out.integer(0);
     }
 
@@ -190,24 +190,24 @@ mod tests {
     #[test]
     fn the_writer_hears_what_is_wanted_and_the_loop_when_to_wake() {
         let mut waits = Waits::default();
-        let wait = |end, limit_us| Wait { end, index: 0, limit_us };
-        assert_eq!((waits.wanted_index(), waits.next_limit_us()), (None, None));
+        let wait = |end, limit_us| Wait { end, batch: 0, limit_us };
+        assert_eq!((waits.wanted_batch(), waits.next_limit_us()), (None, None));
         waits.add(ClientId(1), wait(End::Base(9), None));
         waits.add(ClientId(2), wait(End::Never, Some(70)));
-        assert_eq!((waits.wanted_index(), waits.next_limit_us()), (None, Some(70)));
+        assert_eq!((waits.wanted_batch(), waits.next_limit_us()), (None, Some(70)));
         waits.add(ClientId(3), wait(End::Durable(5), Some(60)));
         waits.add(ClientId(u64::MAX), wait(End::Durable(4), None));
-        assert_eq!((waits.wanted_index(), waits.next_limit_us()), (Some(5), Some(60)));
+        assert_eq!((waits.wanted_batch(), waits.next_limit_us()), (Some(5), Some(60)));
         assert_eq!(waits.ended(End::Durable(0), End::Durable(3)), None);
         let last = Some(ClientId(u64::MAX));
         assert_eq!(waits.ended(End::Durable(0), End::Durable(4)), last);
         assert_eq!(waits.ended(End::Base(0), End::Base(8)), None);
         waits.remove(ClientId(3));
-        assert_eq!((waits.wanted_index(), waits.next_limit_us()), (Some(4), Some(70)));
+        assert_eq!((waits.wanted_batch(), waits.next_limit_us()), (Some(4), Some(70)));
         for client in [1, 2, 3, u64::MAX] {
             waits.remove(ClientId(client));
         }
-        assert_eq!((waits.wanted_index(), waits.next_limit_us()), (None, None));
+        assert_eq!((waits.wanted_batch(), waits.next_limit_us()), (None, None));
         assert!(waits.count() == 0 && waits.by_end.is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! The journal's part of a turn.
 
+use crate::limits::PROPOSAL_BYTES;
 use crate::server::core::Core;
 use crate::server::turn::Turns;
 use std::io;
@@ -16,12 +17,20 @@ impl Turns {
         if durability.poll_failure(engine, outputs, messages, clock) {
             self.core.set_flow();
         }
-        Ok(())
+        self.poll_cluster()
     }
 
     /// Hands over what was decided since the last proposal, if anything was.
     pub(super) fn propose_leftovers(&mut self) {
         if self.core.facts.count > 0 {
+            self.propose();
+        }
+    }
+
+    /// Hands over what was decided if it is much: a batch has a largest size, and one command more may add the
+    /// largest transaction.
+    pub(super) fn propose_if_large(&mut self) {
+        if self.core.facts.bytes.len() > PROPOSAL_BYTES {
             self.propose();
         }
     }

@@ -1,6 +1,7 @@
 //! The turn: everything the server does, in order, again and again.
 
 pub(super) mod accept;
+mod cluster;
 pub mod demotion;
 pub(super) mod journal;
 pub(super) mod limit;
@@ -11,6 +12,7 @@ pub mod standstill;
 pub(super) mod wait;
 
 use super::core::Core;
+use crate::cluster::member::Role;
 use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, TICK_US};
 use crate::observe::{Counters, rates};
 use crate::server::connection::client::Client;
@@ -51,6 +53,10 @@ pub struct Turns {
     pub(super) observers: Option<Box<Observers>>,
     /// After a standstill, what has not been heard yet.
     pub(super) backlog: Option<Backlog>,
+    /// What this node is to its clients follows from this: how Raft says it stands, and what it is to the turn.
+    pub(super) told: Option<(usize, Role, bool)>,
+    /// An engine that follows has more to tidy.
+    pub(super) follows: bool,
     /// After a demotion, who is still there.
     pub(super) leaving: Option<Leaving>,
     /// When all clients are looked at next; monotonic, µs.
@@ -76,6 +82,8 @@ impl Turns {
             more: true,
             observers: None,
             backlog: None,
+            told: None,
+            follows: false,
             leaving: None,
             next_id: 1,
             notifier,
@@ -145,6 +153,7 @@ impl Turns {
     /// Whether the next turn has work that nothing will wake the loop for.
     pub fn is_behind(&self) -> bool {
         self.more
+            || self.follows
             || ((!self.listed.is_empty() || self.backlog.is_some()) && !self.core.is_flooded())
             || !self.accepted.is_empty()
             || self.core.outputs.is_behind()
@@ -186,6 +195,9 @@ impl Turns {
 
     /// At an orderly stop: leases that end with their connections end now, uncounted.
     pub fn end_bound(&mut self) -> io::Result<()> {
+        if !self.core.standing.is_serving() {
+            return Ok(());
+        }
         // Nobody is left whom a pause keeps back.
         self.core.common.pauses.end();
         loop {
@@ -220,7 +232,8 @@ impl Turns {
     fn advance(&mut self) {
         let now = self.core.clock.now;
         // What is told of a herd is bounded.
-        let steps = if self.core.messages.is_full() { 0 } else { ADVANCE_STEPS_PER_TURN };
+        let waits = self.core.messages.is_full() || self.core.durability.is_settling();
+        let steps = if waits { 0 } else { ADVANCE_STEPS_PER_TURN };
         let (engine, mut turn) = self.core.engine();
         self.more = engine.advance(now, steps, &mut turn);
         let Core { durability, outputs, clock, .. } = &mut self.core;

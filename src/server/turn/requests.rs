@@ -2,7 +2,8 @@
 
 use crate::limits::{
     ARGUMENTS_MAX, COMMANDS_PER_TURN, COMMANDS_US_PER_TURN, INPUT_HOLD_BYTES,
-    OUTPUT_BYTES_PER_TURN, OUTPUT_HOLD_BYTES, READ_BYTES_PER_TURN_ALL, READS_PER_TURN,
+    OUTPUT_BYTES_PER_TURN, OUTPUT_HOLD_BYTES, PROPOSAL_BYTES, READ_BYTES_PER_TURN_ALL,
+    READS_PER_TURN,
 };
 use crate::resp::{Arg, Args, Frame, FrameLimits};
 use crate::server::admin::{ClientWorld, Running};
@@ -94,6 +95,7 @@ impl Turns {
             }
             if let Some(client) = self.clients.take(*slot) {
                 self.run_client(*slot, client, until_us);
+                self.propose_if_large();
             }
         }
         slots.len()
@@ -186,7 +188,7 @@ impl Turns {
             if unsent_bytes > unsent_before + OUTPUT_BYTES_PER_TURN {
                 break After::Behind;
             }
-            if world.is_outbox_full() {
+            if world.is_outbox_full() || world.facts_bytes() > PROPOSAL_BYTES {
                 break After::Behind;
             }
             if self.draining && !midway {

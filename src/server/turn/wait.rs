@@ -1,6 +1,8 @@
 //! The loop around the turns: what wakes it, and how it ends.
 
-use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX, TICK_US};
+use crate::limits::{
+    ACCEPTS_PER_TURN, HAND_OVER_MS_EACH, HAND_OVER_MS_MAX, SHUTDOWN_MS_MAX, TICK_US,
+};
 use crate::server::clock::timer::{self, Alarm, StepWatch};
 use crate::server::connection::listen::{Door, Listener};
 use crate::server::connection::wake::Notifier;
@@ -82,9 +84,27 @@ impl Loop {
             self.turns.turn()?;
         }
         self.turns.end_bound()?;
+        self.hand_over().await?;
         self.turns.core.durability.close()?;
         drop(self.http.take());
         tracing::info!("stopped");
+        Ok(())
+    }
+
+    /// A node that leads goes when another one does: then no time is lost until that is elected. Its last facts are
+    /// committed first.
+    async fn hand_over(&mut self) -> io::Result<()> {
+        let until_us = timer::mono_us() + HAND_OVER_MS_MAX * 1_000;
+        let mut ask_us = 0;
+        while self.turns.leads_others() && timer::mono_us() < until_us && self.stops < 2 {
+            // Who was asked may have just started, and not be elected; the next one may.
+            if timer::mono_us() >= ask_us && self.turns.core.durability.is_committed() {
+                ask_us = timer::mono_us() + HAND_OVER_MS_EACH * 1_000;
+                self.turns.hand_over();
+            }
+            self.wait().await?;
+            self.turns.turn()?;
+        }
         Ok(())
     }
 

@@ -4,8 +4,9 @@ use crate::ids::Index;
 use crate::journal::record::span;
 use crate::server::connection::wake::Notifier;
 use crate::server::durability::commit::keeper::{Done, Keeper, Task, Tasks};
+use crate::server::durability::commit::local::Local;
 use crate::server::durability::commit::shared::{Fsync, Shared};
-use crate::server::durability::commit::{Journal, Position};
+use crate::server::durability::commit::{Commit, Journal, Position};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub fn journal(
     shared.segments.store(1, Ordering::Relaxed);
     shared.synced_us.store(mono_us, Ordering::Relaxed);
     let (keeper, tasks) = Keeper::by_hand();
-    let journal = Journal::new(Arc::clone(&shared), keeper, None, position, fsync);
+    let commit = Commit::Local(Local::by_hand(position, fsync));
+    let journal = Journal::new(Arc::clone(&shared), keeper, commit);
     let (syncs, base, base_failure) = (VecDeque::new(), None, None);
     (journal, ByHand { shared, tasks, sync_us, base_us, syncs, base, base_failure })
 }
@@ -71,7 +73,9 @@ impl ByHand {
         self.shared.sync_began_us.store(out_since_us, Ordering::Relaxed);
         while let Some(task) = self.tasks.next() {
             match task {
-                Task::BeginBase(head) => self.base = Some((head.index, 0, mono_us + self.base_us)),
+                Task::BeginBase(head, _) => {
+                    self.base = Some((head.index, 0, mono_us + self.base_us))
+                }
                 Task::Images(images) => {
                     self.base.iter_mut().for_each(|(_, bytes, _)| *bytes += images.len() as u64);
                 }

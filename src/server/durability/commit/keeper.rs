@@ -3,6 +3,7 @@
 
 use crate::ids::Index;
 use crate::journal::base::{BaseHead, BaseWriter};
+use crate::journal::state::Members;
 use crate::journal::{Disk, SpareMaker, may_pass};
 use crate::limits::DISK_LOOK;
 use crate::server::durability::commit::shared::Shared;
@@ -18,7 +19,7 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(super) enum Task {
     MakeSpare,
-    BeginBase(BaseHead),
+    BeginBase(BaseHead, Option<Members>),
     Images(Vec<u8>),
     FinishBase,
     AbandonBase,
@@ -87,9 +88,9 @@ impl Keeper {
         self.send(Task::MakeSpare);
     }
 
-    /// A base begins; images follow.
-    pub fn begin_base(&self, head: BaseHead) {
-        self.send(Task::BeginBase(head));
+    /// A base begins, in a cluster with its members; images follow.
+    pub fn begin_base(&self, head: BaseHead, members: Option<Members>) {
+        self.send(Task::BeginBase(head, members));
     }
 
     /// Images of the base that was begun, whole ones.
@@ -188,9 +189,12 @@ impl Work {
             match task {
                 Task::Stop => break,
                 Task::MakeSpare => self.make_spare(),
-                Task::BeginBase(head) => {
+                Task::BeginBase(head, members) => {
                     let begun = BaseWriter::begin(&self.storage, head);
                     self.base = self.or_failed(begun);
+                    if let (Some(base), Some(members)) = (&mut self.base, members) {
+                        base.set_members(members);
+                    }
                     self.note_written(0);
                 }
                 Task::Images(bytes) => {

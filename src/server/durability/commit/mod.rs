@@ -5,26 +5,30 @@
 
 pub mod by_hand;
 pub mod keeper;
+pub mod local;
+pub mod log_thread;
+pub mod replicated;
 pub mod shared;
 mod writer;
 
+use crate::cluster::member;
 use crate::ids::Index;
-use crate::journal::commit_log::{Batch, CommitLog, Role};
-use crate::journal::record::span;
+use crate::journal::base::BaseHead;
+use crate::journal::batch::{Batch, EPOCH};
+use crate::journal::state::Members;
 use crate::journal::{Disk, Log};
-use crate::limits::{
-    PROPOSAL_AGE_STEP_US, SYNC_US_MAX, UNCOMMITTED_BYTES_MAX, UNSAFE_US_MAX, UNWRITTEN_BYTES_MIN,
-    UNWRITTEN_SHARE, WRITE_BYTES,
-};
+use crate::limits::{SYNC_US_MAX, UNCOMMITTED_BYTES_MAX, UNWRITTEN_BYTES_MIN, UNWRITTEN_SHARE};
 use crate::server::connection::wake::Notifier;
 use crate::server::outbox::gate::TurnNo;
+use crate::time::Micros;
 use keeper::Keeper;
-use shared::{Fsync, Proposal, Shared};
+use local::Local;
+use replicated::Replicated;
+use shared::{Fsync, Shared};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 
 /// Where the log goes on after recovery.
 #[derive(Clone, Copy, Debug)]
@@ -40,38 +44,32 @@ pub struct Journal {
     shared: Arc<Shared>,
     /// What makes spares and bases.
     pub keeper: Keeper,
-    writer: Option<JoinHandle<()>>,
-    fsync: Fsync,
+    /// What makes a batch safe.
+    pub commit: Commit,
     /// Bytes proposed and not written, which are in memory, above which no requests are read.
     unwritten_bytes_max: u64,
-    newest: Index,
-    /// The sequence of the next fact.
-    first: u64,
-    /// Bytes of all batches proposed since the start.
-    proposed_bytes: u64,
     /// Turns whose batches are not committed, in order.
     uncommitted: VecDeque<Uncommitted>,
-    /// Under `everysec`: what is not durable, with the time of its proposal, one a step.
-    unsafe_since: VecDeque<(Index, u64)>,
-    /// What was committed up to.
-    committed: Index,
+}
+
+/// What makes a batch safe: this machine's disk, or a majority of several.
+#[derive(Debug)]
+pub enum Commit {
+    Local(Local),
+    Replicated(Box<Replicated>),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Uncommitted {
     turn: TurnNo,
-    index: Index,
+    /// The batch, by [`Journal::newest_batch`].
+    batch: u64,
     /// As `proposed_bytes` was then.
     bytes: u64,
 }
 
 impl Journal {
-    /// Gives the buffers back that are kept for the next batches.
-    pub fn forget_buffers(&self) {
-        self.shared.work().buffers.clear();
-    }
-
-    /// Starts the threads behind a log that goes on at `position`.
+    /// Starts the threads behind a log that goes on at `position`, of a server alone.
     pub fn start(
         log: Log<Disk>,
         storage: Arc<Disk>,
@@ -84,36 +82,19 @@ impl Journal {
         // The first turn sees what room there is.
         shared.publish(&log);
         let keeper = Keeper::start(storage, log.spare_maker(), Arc::clone(&shared))?;
-        let of_writer = Arc::clone(&shared);
-        let writer = std::thread::Builder::new().name("journal".to_owned());
-        let writer = writer.spawn(move || {
-            // A thread that panics must not leave the turn waiting for ever.
-            let _guard = FailOnPanic(Arc::clone(&of_writer));
-            writer::run(log, &of_writer);
-        })?;
-        Ok(Journal::new(shared, keeper, Some(writer), position, fsync))
+        let local = Local::start(log, Arc::clone(&shared), position, fsync)?;
+        Ok(Journal::new(shared, keeper, Commit::Local(local)))
     }
 
-    fn new(
-        shared: Arc<Shared>,
-        keeper: Keeper,
-        writer: Option<JoinHandle<()>>,
-        position: Position,
-        fsync: Fsync,
-    ) -> Journal {
-        Journal {
-            shared,
-            keeper,
-            writer,
-            fsync,
-            unwritten_bytes_max: UNCOMMITTED_BYTES_MAX,
-            newest: position.index,
-            first: position.first,
-            proposed_bytes: 0,
-            uncommitted: VecDeque::new(),
-            unsafe_since: VecDeque::new(),
-            committed: position.index,
-        }
+    /// Of these parts.
+    pub fn new(shared: Arc<Shared>, keeper: Keeper, commit: Commit) -> Journal {
+        let (unwritten_bytes_max, uncommitted) = (UNCOMMITTED_BYTES_MAX, VecDeque::new());
+        Journal { shared, keeper, commit, unwritten_bytes_max, uncommitted }
+    }
+
+    /// Gives the buffers back that are kept for the next batches.
+    pub fn forget_buffers(&self) {
+        self.shared.work().buffers.clear();
     }
 
     /// What it shares with its threads.
@@ -121,23 +102,80 @@ impl Journal {
         &self.shared
     }
 
+    /// The node of a cluster that this is.
+    pub fn replicated(&mut self) -> Option<&mut Replicated> {
+        match &mut self.commit {
+            Commit::Local(_) => None,
+            Commit::Replicated(replicated) => Some(replicated),
+        }
+    }
+
     /// The newest index.
     pub fn newest(&self) -> Index {
-        self.newest
+        self.position().index
     }
 
-    /// Where the log goes on.
+    /// The newest index whose replies may leave, as was last found out.
+    pub fn committed(&self) -> Index {
+        match &self.commit {
+            Commit::Local(local) => local.committed,
+            Commit::Replicated(replicated) => replicated.position().index,
+        }
+    }
+
+    /// The newest index that is durable here.
+    pub fn durable(&self) -> Index {
+        match &self.commit {
+            Commit::Local(_) => self.shared.durable(),
+            Commit::Replicated(replicated) => replicated.position().index,
+        }
+    }
+
+    /// Where the log goes on; of a node where it does behind what is committed.
     pub fn position(&self) -> Position {
-        Position { index: self.newest, first: self.first }
+        match &self.commit {
+            Commit::Local(local) => local.position,
+            Commit::Replicated(replicated) => {
+                let member::Position { index, first, .. } = replicated.position();
+                Position { index, first }
+            }
+        }
     }
 
-    /// Changes when it syncs. Going to `always`, everything before is synced too.
+    /// What a base of the state as it is now begins with; `now` is the turn's time. All that was decided is
+    /// committed.
+    pub fn base_head(&self, now: Micros) -> (BaseHead, Option<Members>) {
+        match &self.commit {
+            Commit::Local(local) => {
+                let Position { index, first } = local.position;
+                (BaseHead { index, first, now, epoch: EPOCH, shard: 0 }, None)
+            }
+            Commit::Replicated(replicated) => {
+                let member::Position { index, epoch, first } = replicated.position();
+                let now = replicated.last();
+                let head = BaseHead { index, first, now, epoch, shard: 0 };
+                (head, replicated.members().cloned())
+            }
+        }
+    }
+
+    /// The number of the newest batch of this process, and of the newest one that is safe. The indices of a
+    /// server alone; in a cluster several batches may come to have one index.
+    pub fn batches(&self) -> (u64, u64) {
+        match &self.commit {
+            Commit::Local(local) => (local.position.index.0, self.shared.durable().0),
+            Commit::Replicated(replicated) => replicated.tickets(),
+        }
+    }
+
+    /// Changes when it syncs. Going to `always`, everything before is synced too. A node always does.
     pub fn set_fsync(&mut self, fsync: Fsync) {
-        if fsync != self.fsync {
-            self.fsync = fsync;
+        let Commit::Local(local) = &mut self.commit else { return };
+        if fsync != local.fsync {
+            local.fsync = fsync;
             let mut work = self.shared.work();
             work.fsync = Some(fsync);
-            work.wanted = self.newest;
+            work.wanted = local.position.index;
             self.shared.wake_writer(work);
         }
     }
@@ -149,43 +187,69 @@ impl Journal {
         self.unwritten_bytes_max = share.clamp(UNWRITTEN_BYTES_MIN, UNCOMMITTED_BYTES_MAX);
     }
 
-    /// Notes the turn that the newest proposal belongs to.
-    pub fn note_turn(&mut self, turn: TurnNo) {
-        let uncommitted = Uncommitted { turn, index: self.newest, bytes: self.proposed_bytes };
-        self.uncommitted.push_back(uncommitted);
+    /// Puts a batch, that of `turn`, behind those before it, without waiting.
+    pub fn propose(&mut self, batch: Batch<'_>, turn: TurnNo) {
+        match &mut self.commit {
+            Commit::Local(local) => local.propose(batch, &self.shared),
+            Commit::Replicated(replicated) => replicated.propose(batch),
+        }
+        let (batch, bytes) = (self.batches().0, self.proposed_bytes());
+        self.uncommitted.push_back(Uncommitted { turn, batch, bytes });
     }
 
     /// The turn up to which replies may leave; `current` is the one that began last.
     pub fn released(&mut self, current: TurnNo, mono_us: u64) -> TurnNo {
-        let committed = self.committed_at(mono_us);
-        while self.uncommitted.front().is_some_and(|front| front.index <= committed) {
+        let committed = match &mut self.commit {
+            Commit::Local(local) => local.committed_at(mono_us, &self.shared).0,
+            Commit::Replicated(replicated) => replicated.tickets().1,
+        };
+        while self.uncommitted.front().is_some_and(|front| front.batch <= committed) {
             self.uncommitted.pop_front();
         }
-        self.uncommitted.front().map_or(current, |front| front.turn - 1)
+        let released = self.uncommitted.front().map_or(current, |front| front.turn - 1);
+        match &mut self.commit {
+            Commit::Local(_) => released,
+            Commit::Replicated(replicated) => replicated.confirmed(released),
+        }
+    }
+
+    /// The turns whose replies wait are lost: nobody waits any more.
+    pub fn forget_turns(&mut self) {
+        self.uncommitted.clear();
     }
 
     /// Replies wait: what they wait for is made safe, and the loop woken when the first part of it is.
     pub fn hurry(&mut self) {
+        let Commit::Local(local) = &self.commit else { return };
         if let Some(front) = self.uncommitted.front() {
-            let (front, newest) = (front.index, self.newest);
-            if self.fsync == Fsync::Always {
-                self.raise_wanted(newest);
+            if local.fsync == Fsync::Always {
+                local.raise_wanted(local.position.index, &self.shared);
             }
-            self.shared.await_durable(front);
+            self.shared.await_durable(Index(front.batch));
         }
     }
 
-    /// Everything up to `index` is synced at once, whatever the policy, and the loop woken then.
-    pub fn want(&mut self, index: Index) {
-        self.raise_wanted(index);
-        self.shared.await_durable(index);
+    /// Everything up to batch `batch` is synced at once, whatever the policy, and the loop woken then.
+    pub fn want(&mut self, batch: u64) {
+        if let Commit::Local(local) = &self.commit {
+            local.raise_wanted(Index(batch), &self.shared);
+            self.shared.await_durable(Index(batch));
+        }
     }
 
     /// Whether requests should wait until the journal has caught up.
     pub fn is_flooded(&self) -> bool {
-        let committed = self.uncommitted.front().map_or(self.proposed_bytes, |front| front.bytes);
-        let written = self.shared.written_bytes.load(Ordering::Relaxed);
-        self.proposed_bytes - committed.min(written) > UNCOMMITTED_BYTES_MAX
+        let proposed = self.proposed_bytes();
+        match &self.commit {
+            Commit::Local(_) => {
+                let committed = self.uncommitted.front().map_or(proposed, |front| front.bytes);
+                let written = self.shared.written_bytes.load(Ordering::Relaxed);
+                proposed - committed.min(written) > UNCOMMITTED_BYTES_MAX
+            }
+            Commit::Replicated(replicated) => {
+                replicated.is_settling() || replicated.uncommitted_bytes() > UNCOMMITTED_BYTES_MAX
+            }
+        }
     }
 
     /// Whether batches that are not written take so much memory that requests should wait.
@@ -193,18 +257,19 @@ impl Journal {
         self.unwritten_bytes() > self.unwritten_bytes_max
     }
 
-    /// Whether a sync has been out for so long that no job should be handed out.
+    /// Whether a sync, or a commit, has been out for so long that no job should be handed out.
     pub fn is_stuck(&self, mono_us: u64) -> bool {
-        match self.shared.sync_began_us.load(Ordering::Acquire) {
-            0 => false,
-            began_us => mono_us.saturating_sub(began_us) > SYNC_US_MAX,
-        }
+        let began_us = match &self.commit {
+            Commit::Local(_) => self.shared.sync_began_us.load(Ordering::Acquire),
+            Commit::Replicated(replicated) => replicated.uncommitted_since_us(),
+        };
+        began_us > 0 && mono_us.saturating_sub(began_us) > SYNC_US_MAX
     }
 
     /// Bytes for which there is room.
     pub fn room_bytes(&self) -> u64 {
         let capacity = self.shared.capacity_bytes.load(Ordering::Acquire);
-        capacity.saturating_sub(self.proposed_bytes)
+        capacity.saturating_sub(self.proposed_bytes())
     }
 
     /// Bytes of the log's files.
@@ -217,18 +282,52 @@ impl Journal {
         self.shared.journal_max.load(Ordering::Acquire)
     }
 
-    /// Bytes proposed since the start.
+    /// Bytes proposed since the start; of a node with what others have proposed.
     pub fn proposed_bytes(&self) -> u64 {
-        self.proposed_bytes
+        match &self.commit {
+            Commit::Local(local) => local.proposed_bytes,
+            // Some of what is not committed is written, and counts twice for a moment.
+            Commit::Replicated(replicated) => {
+                let written = self.shared.written_bytes.load(Ordering::Relaxed);
+                written + replicated.uncommitted_bytes()
+            }
+        }
     }
 
     /// Bytes proposed and not written.
     pub fn unwritten_bytes(&self) -> u64 {
-        self.proposed_bytes - self.shared.written_bytes.load(Ordering::Relaxed)
+        self.proposed_bytes() - self.shared.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// A base holds everything up to `index`: the log's part before it may go.
+    /// Whether a base may begin, if one `wanted` to: the newest batch has an index, and will keep it. A server
+    /// alone knows it at once; a node decides nothing until all that it has decided is committed.
+    pub fn settle(&mut self, wanted: bool) -> bool {
+        match &mut self.commit {
+            Commit::Local(_) => wanted,
+            Commit::Replicated(replicated) => replicated.settle(wanted),
+        }
+    }
+
+    /// Whether other nodes have decided more than the last turn has applied.
+    pub fn is_behind(&self) -> bool {
+        matches!(&self.commit, Commit::Replicated(replicated) if replicated.is_behind())
+    }
+
+    /// Whether the turn decides nothing for now, so that a base may begin.
+    pub fn is_settling(&self) -> bool {
+        matches!(&self.commit, Commit::Replicated(replicated) if replicated.is_settling())
+    }
+
+    /// Whether the log keeps what bases hold, since other nodes may lack it.
+    pub fn keeps_log(&self) -> bool {
+        matches!(self.commit, Commit::Replicated(_))
+    }
+
+    /// A base holds everything up to `index`: the log's part before it may go, of a server alone.
     pub fn drop_before(&self, index: Index) {
+        if self.keeps_log() {
+            return;
+        }
         let mut work = self.shared.work();
         work.drop_before = Some(index);
         self.shared.dropping.store(true, Ordering::Release);
@@ -238,91 +337,14 @@ impl Journal {
     /// Writes and syncs everything that was proposed, and ends the threads. Blocks.
     pub fn stop(mut self) -> Result<(), String> {
         self.keeper.stop();
-        let mut work = self.shared.work();
-        work.stop = true;
-        self.shared.wake_writer(work);
-        if let Some(writer) = self.writer.take() {
-            // A panic has been logged and is a failure already.
-            let _ = writer.join();
+        match self.commit {
+            Commit::Local(local) => local.stop(&self.shared),
+            Commit::Replicated(replicated) => replicated.stop(),
         }
         match self.shared.failure() {
             Some(cause) => Err(cause.to_string()),
             None => Ok(()),
         }
-    }
-
-    fn raise_wanted(&self, index: Index) {
-        let mut work = self.shared.work();
-        if index > work.wanted {
-            work.wanted = index;
-            self.shared.wake_writer(work);
-        }
-    }
-
-    /// What was proposed now is remembered as not durable.
-    fn note_age(&mut self, mono_us: u64) {
-        match self.unsafe_since.back_mut() {
-            Some((index, since_us)) if mono_us - *since_us <= PROPOSAL_AGE_STEP_US => {
-                *index = self.newest
-            }
-            _ => self.unsafe_since.push_back((self.newest, mono_us)),
-        }
-    }
-
-    fn committed_at(&mut self, mono_us: u64) -> Index {
-        let durable = self.shared.durable();
-        while self.unsafe_since.front().is_some_and(|(index, _)| *index <= durable) {
-            self.unsafe_since.pop_front();
-        }
-        self.committed = match self.fsync {
-            Fsync::Always => durable,
-            Fsync::No => self.newest,
-            Fsync::Everysec => match self.unsafe_since.front() {
-                Some((_, since_us)) if mono_us.saturating_sub(*since_us) > UNSAFE_US_MAX => durable,
-                _ => self.newest,
-            },
-        }
-        .max(self.committed);
-        self.committed
-    }
-}
-
-impl CommitLog for Journal {
-    fn propose(&mut self, batch: Batch<'_>) -> Index {
-        let Batch { now, mono_us, facts, urgent } = batch;
-        self.newest = Index(self.newest.0 + 1);
-        let count = u32::try_from(facts.count).expect("a turn makes less than 2^32 facts");
-        self.proposed_bytes += span(facts.bytes.len());
-        let mut work = self.shared.work();
-        let mut bytes = work.buffers.pop().unwrap_or_default();
-        bytes.clear();
-        std::mem::swap(&mut bytes, &mut facts.bytes);
-        facts.count = 0;
-        let (first, urgent) = (self.first, urgent && self.fsync == Fsync::Always);
-        self.first += u64::from(count);
-        work.bytes += bytes.len();
-        work.batches.push(Proposal { index: self.newest, first, now, count, facts: bytes });
-        if urgent {
-            work.wanted = self.newest;
-        }
-        // A writer that knows of batches has set itself a time to write them.
-        if urgent || work.batches.len() == 1 || work.bytes > WRITE_BYTES {
-            self.shared.wake_writer(work);
-        } else {
-            drop(work);
-        }
-        if self.fsync == Fsync::Everysec {
-            self.note_age(mono_us);
-        }
-        self.newest
-    }
-
-    fn committed(&self) -> Index {
-        self.committed
-    }
-
-    fn role(&self) -> Role {
-        Role::Leader
     }
 }
 

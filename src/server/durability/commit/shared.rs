@@ -2,13 +2,15 @@
 
 use crate::engine::watch::histogram::CounterHistogram;
 use crate::ids::Index;
-use crate::journal::commit_log::EPOCH;
+use crate::journal::batch::EPOCH;
 use crate::journal::record::Kind;
 use crate::journal::{Disk, Entry, Log, Spare};
 use crate::observe::metrics::SYNC_US;
 use crate::server::clock::timer::mono_us;
+use crate::server::cluster::entry_log::Op;
 use crate::server::connection::wake::Notifier;
 use crate::time::Micros;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -48,6 +50,8 @@ impl Proposal {
 pub struct Work {
     /// To be written, in order.
     pub batches: Vec<Proposal>,
+    /// Of a node: what is to be done with its log, in order.
+    pub ops: VecDeque<Op>,
     /// Bytes of their facts.
     pub bytes: usize,
     /// A reply waits until this is durable.

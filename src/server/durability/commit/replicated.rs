@@ -1,0 +1,472 @@
+//! The commit of a node of a cluster: a batch is safe once a majority has it.
+//!
+//! The turn decides and applies at once if this node leads, proposes what it decided under a *ticket*, and lets
+//! replies go when the batch of the ticket comes back. What comes back that others have decided is applied. See
+//! [`Member`], which says what becomes of the engine when leadership goes.
+//!
+//! Reads of a leader tell of nothing that another leader may have changed: while the lease runs nobody else can have
+//! been elected; when it has run out, their replies wait until a majority has heard this leader after their turn
+//! began.
+
+use crate::cluster;
+use crate::cluster::directory::{self, Directory};
+use crate::cluster::driver::{Proposed, Status, Told};
+use crate::cluster::entry::{Entry, Facts, Payload};
+use crate::cluster::member::{self, Batch, Delivery, Effect, Member, Position, Role};
+use crate::engine::model::fact::Fact;
+use crate::ids::Index;
+use crate::journal::batch;
+use crate::journal::record::span;
+use crate::journal::state::Members;
+use crate::limits::UNCONFIRMED_STEP_US;
+use crate::observe;
+use crate::observe::cluster::ClusterView;
+use crate::server::cluster::desk::{Ask, Desk};
+use crate::server::cluster::thread::RaftThread;
+use crate::server::durability::commit::log_thread::LogThread;
+use crate::server::durability::node::Reader;
+use crate::server::outbox::gate::TurnNo;
+use crate::time::Micros;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+/// See the module.
+pub struct Replicated {
+    /// Between the turn and the thread of Raft.
+    pub desk: Arc<Desk>,
+    raft: Option<RaftThread<LogThread>>,
+    own: Own,
+    member: Member,
+    /// The members as of the newest entry delivered.
+    members: Option<Members>,
+    /// What was told and is not dealt with.
+    told: VecDeque<Told>,
+    /// The epoch in which the turn decides.
+    decides: Option<u64>,
+    /// The newest ticket, and the newest of which the batch is committed.
+    newest: u64,
+    safe: u64,
+    /// What this node has proposed and is not committed.
+    ahead: VecDeque<Ahead>,
+    ahead_bytes: u64,
+    /// The instant of the newest fact, proposed or applied.
+    last: Micros,
+    /// Turns that have read without a lease: the first of each group, and when the last of it began.
+    unconfirmed: VecDeque<Unconfirmed>,
+    /// Nothing is decided until nothing is ahead, for a base to begin.
+    settling: bool,
+    /// What the thread of Raft was last told.
+    may_lead: bool,
+    resigned: bool,
+    reloads: u64,
+}
+
+/// What stays the same of a node while it runs.
+pub struct Own {
+    pub id: u64,
+    /// Its name and addresses.
+    pub node: directory::Node,
+    /// E, µs.
+    pub election_us: u64,
+    /// How long leases of jobs live at least after a change of leader, µs.
+    pub lease_grace_us: u64,
+    /// Reads its engine again.
+    pub reader: Reader,
+}
+
+/// A proposal on its way.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    ticket: u64,
+    bytes: u64,
+    /// When it was proposed; monotonic, µs.
+    since_us: u64,
+}
+
+/// Times are of the clock of the lease.
+#[derive(Clone, Copy, Debug)]
+struct Unconfirmed {
+    turn: TurnNo,
+    begun: Micros,
+    newest: Micros,
+}
+
+/// What the turn is to do, one after the other.
+#[derive(Debug)]
+pub enum Heard {
+    /// The engine applies what another node has decided.
+    Apply(Facts),
+    /// The cluster was founded.
+    Founded {
+        /// What the hash of job ids begins with on all nodes.
+        hash_seed: u64,
+    },
+    /// This node decides from here on.
+    Leads {
+        /// In this epoch.
+        epoch: u64,
+    },
+    /// It does not decide any more.
+    Deposed,
+    /// The engine has facts that are lost: it is read again.
+    Lost,
+}
+
+impl Replicated {
+    /// Of a node whose engine is so far, with these members, as of the instant `last`.
+    pub fn new(
+        own: Own,
+        desk: Arc<Desk>,
+        raft: Option<RaftThread<LogThread>>,
+        position: Position,
+        members: Option<Members>,
+        last: Micros,
+    ) -> Replicated {
+        Replicated {
+            own,
+            desk,
+            raft,
+            members,
+            member: Member::new(position),
+            told: VecDeque::new(),
+            decides: None,
+            newest: 0,
+            safe: 0,
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            last,
+            unconfirmed: VecDeque::new(),
+            settling: false,
+            may_lead: false,
+            resigned: false,
+            reloads: 0,
+        }
+    }
+
+    /// Takes in what the thread of Raft has told since the last call.
+    pub fn listen(&mut self) {
+        self.desk.take_told(&mut self.told);
+    }
+
+    /// The next thing to be done; nothing for now, or while the engine is being read.
+    ///
+    /// # Panics
+    /// See [`Member::deliver`].
+    pub fn next(&mut self) -> Option<Heard> {
+        loop {
+            if let Some(heard) = self.changed_role() {
+                return Some(heard);
+            }
+            let heard = match self.told.front()? {
+                Told::Elected { epoch } => {
+                    let epoch = *epoch;
+                    self.resigned = false;
+                    let _ = self.member.elected(epoch);
+                    None
+                }
+                Told::Followed { leader } => {
+                    self.member.followed(*leader);
+                    None
+                }
+                Told::Refused { epoch, first, count } => {
+                    let (epoch, first, count) = (*epoch, *first, u64::from(*count));
+                    let batch = Batch { epoch, first, count };
+                    self.member.refused(batch).map(|_| Heard::Lost)
+                }
+                Told::Delivered(entry) => match self.member.deliver(&delivery(entry)) {
+                    // It comes again when the engine is there.
+                    Effect::Wait => return None,
+                    Effect::Reload(_) => return Some(self.lose()),
+                    Effect::Apply => {
+                        let Payload::Facts(facts) = &entry.payload else {
+                            unreachable!("only facts are applied")
+                        };
+                        Some(Heard::Apply(facts.clone()))
+                    }
+                    Effect::Confirmed { ticket } => {
+                        self.confirm(ticket);
+                        None
+                    }
+                    Effect::Passed | Effect::Leads { .. } => match &entry.payload {
+                        Payload::Members(members) => {
+                            self.members = Some(noted(entry, members));
+                            // Only before the first fact is there an engine to begin with.
+                            let directory = Directory::decode(&members.directory).ok();
+                            let is_new = self.member.position().first == 1;
+                            let seed = directory.map(|directory| directory.hash_seed);
+                            seed.filter(|_| is_new).map(|hash_seed| Heard::Founded { hash_seed })
+                        }
+                        _ => None,
+                    },
+                    Effect::Old => None,
+                },
+            };
+            self.told.pop_front();
+            if matches!(heard, Some(Heard::Lost)) {
+                return Some(self.lose());
+            }
+            if heard.is_some() {
+                return heard;
+            }
+        }
+    }
+
+    /// Whether there is more to be done than the last turn did.
+    pub fn is_behind(&self) -> bool {
+        !self.told.is_empty() && !self.is_loading()
+    }
+
+    /// The node's id.
+    pub fn id(&self) -> u64 {
+        self.own.id
+    }
+
+    /// How long leases of jobs live at least after this node began to lead, µs.
+    pub fn grace_us(&self) -> u64 {
+        self.own.lease_grace_us
+    }
+
+    /// What there is to tell of the cluster, as Raft says that this node stands.
+    pub fn view(&self, status: &Status, now: Micros) -> ClusterView {
+        let own = observe::cluster::Own {
+            node: &self.own.node,
+            leads: self.decides(),
+            loading: self.is_loading(),
+            applied: self.position().index.0,
+            reloads: self.reloads,
+            election_us: self.own.election_us,
+            lease: self.desk.lease(),
+            now,
+        };
+        ClusterView::of(status, &own)
+    }
+
+    /// What this node is.
+    pub fn role(&self) -> Role {
+        self.member.role()
+    }
+
+    /// How the thread of Raft says that this node stands; nothing before it has said it. The same again until it says
+    /// something new, every tick or so.
+    pub fn status(&self) -> Option<Arc<Status>> {
+        self.desk.status()
+    }
+
+    /// Asks the thread of Raft to hand leadership over to whoever is furthest. The lease ends before.
+    pub fn hand_over(&mut self) {
+        self.desk.ask(Ask::HandOver(None));
+    }
+
+    /// Whether the turn decides.
+    pub fn decides(&self) -> bool {
+        self.decides.is_some()
+    }
+
+    /// Whether the engine shows nothing but what is committed.
+    pub fn is_committed(&self) -> bool {
+        self.member.is_committed()
+    }
+
+    /// Whether the engine is being read again.
+    pub fn is_loading(&self) -> bool {
+        self.member.role() == Role::Loading
+    }
+
+    /// How far the engine is, as far as that is committed.
+    pub fn position(&self) -> Position {
+        self.member.position()
+    }
+
+    /// What reads its engine again.
+    pub fn reader(&self) -> Reader {
+        Arc::clone(&self.own.reader)
+    }
+
+    /// The members as of that.
+    pub fn members(&self) -> Option<&Members> {
+        self.members.as_ref()
+    }
+
+    /// The instant of the newest fact.
+    pub fn last(&self) -> Micros {
+        self.last
+    }
+
+    /// Facts of others were applied up to this instant.
+    pub fn applied(&mut self, last: Micros) {
+        self.last = self.last.max(last);
+    }
+
+    /// The engine cannot go on, though it has nothing that is lost: it is read again.
+    pub fn discard(&mut self) {
+        self.member.discard();
+        let _ = self.lose();
+    }
+
+    /// The engine was read again, up to there.
+    pub fn loaded(&mut self, position: Position, last: Micros) {
+        (self.last, self.resigned) = (last, false);
+        let _ = self.member.loaded(position);
+    }
+
+    /// Puts a turn's facts on their way. They are safe with the newest ticket.
+    ///
+    /// # Panics
+    /// If this node does not decide.
+    pub(super) fn propose(&mut self, batch: batch::Batch<'_>) {
+        let batch::Batch { now, mono_us, facts, .. } = batch;
+        let mut body = Vec::with_capacity(facts.bytes.len() + AT_BYTES);
+        let mut count = facts.count;
+        if now != self.last {
+            // It may come to stand behind the facts of an earlier turn.
+            Fact::At { now }.encode(&mut body);
+            count += 1;
+        }
+        body.append(&mut facts.bytes);
+        facts.count = 0;
+        (self.newest, self.last) = (self.newest + 1, now);
+        let Batch { epoch, first, count } = self.member.propose(count, self.newest);
+        let bytes = span(body.len());
+        self.ahead.push_back(Ahead { ticket: self.newest, bytes, since_us: mono_us });
+        self.ahead_bytes += bytes;
+        let count = u32::try_from(count).expect("a turn makes less than 2^32 facts");
+        self.desk.propose(Proposed { epoch, first, count, now, body: body.into() });
+    }
+
+    /// The newest ticket, and the newest that is safe.
+    pub fn tickets(&self) -> (u64, u64) {
+        (self.newest, self.safe)
+    }
+
+    /// Bytes proposed here and not committed.
+    pub fn uncommitted_bytes(&self) -> u64 {
+        self.ahead_bytes
+    }
+
+    /// Since when the oldest of them is on its way; monotonic, µs; 0 for none.
+    pub fn uncommitted_since_us(&self) -> u64 {
+        self.ahead.front().map_or(0, |ahead| ahead.since_us)
+    }
+
+    /// A turn begins that reads from the engine, at `now` of the lease's clock.
+    pub fn begin_turn(&mut self, turn: TurnNo, now: Micros) {
+        let (until_us, _) = self.desk.lease();
+        if !self.decides() || now.0 < until_us {
+            return;
+        }
+        match self.unconfirmed.back_mut() {
+            Some(group) if now.0 - group.begun.0 < UNCONFIRMED_STEP_US => group.newest = now,
+            _ => self.unconfirmed.push_back(Unconfirmed { turn, begun: now, newest: now }),
+        }
+    }
+
+    /// The turn up to which replies may leave, of those up to `released` as far as the batches go.
+    pub(super) fn confirmed(&mut self, released: TurnNo) -> TurnNo {
+        let (until_us, heard_us) = self.desk.lease();
+        // A lease that came later covers them, too: nobody else was elected before it ends.
+        let is_confirmed =
+            |group: &Unconfirmed| group.newest.0 <= heard_us || group.newest.0 < until_us;
+        while self.unconfirmed.front().is_some_and(is_confirmed) {
+            self.unconfirmed.pop_front();
+        }
+        self.unconfirmed.front().map_or(released, |group| released.min(group.turn - 1))
+    }
+
+    /// Whether nothing is decided for now, so that a base may begin.
+    pub fn is_settling(&self) -> bool {
+        self.settling
+    }
+
+    /// See [`super::Journal::settle`].
+    pub(super) fn settle(&mut self, wanted: bool) -> bool {
+        let is_settled = self.ahead.is_empty() && !self.is_loading();
+        self.settling = wanted && !is_settled && self.decides();
+        wanted && is_settled
+    }
+
+    /// Tells the thread of Raft whether this node may lead: its engine is there, and the disk has `room`.
+    pub fn tell_may_lead(&mut self, room: bool) {
+        let may_lead = room && !self.is_loading();
+        if may_lead != self.may_lead {
+            self.may_lead = may_lead;
+            self.desk.ask(Ask::MayLead(may_lead));
+        }
+        if self.member.must_resign() && !self.resigned {
+            self.resigned = true;
+            self.desk.ask(Ask::Resign);
+        }
+    }
+
+    /// Ends the thread of Raft, and with it the log's.
+    pub(super) fn stop(self) {
+        if let Some(raft) = self.raft {
+            raft.stop();
+        }
+    }
+
+    /// What the turn has yet to hear of the role.
+    fn changed_role(&mut self) -> Option<Heard> {
+        let decides = match self.member.role() {
+            Role::Leader { epoch } => Some(epoch),
+            _ => None,
+        };
+        if self.decides == decides {
+            return None;
+        }
+        // From one epoch to another it does not decide in between.
+        if self.decides.take().is_some() {
+            self.unconfirmed.clear();
+            self.settling = false;
+            return Some(Heard::Deposed);
+        }
+        self.decides = decides;
+        decides.map(|epoch| Heard::Leads { epoch })
+    }
+
+    fn confirm(&mut self, ticket: u64) {
+        self.safe = ticket;
+        while let Some(ahead) = self.ahead.front().filter(|ahead| ahead.ticket <= ticket) {
+            self.ahead_bytes -= ahead.bytes;
+            self.ahead.pop_front();
+        }
+    }
+
+    fn lose(&mut self) -> Heard {
+        self.ahead.clear();
+        self.reloads += 1;
+        (self.ahead_bytes, self.safe, self.decides) = (0, self.newest, None);
+        self.unconfirmed.clear();
+        self.settling = false;
+        Heard::Lost
+    }
+}
+
+impl fmt::Debug for Replicated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replicated").field("member", &self.member).finish_non_exhaustive()
+    }
+}
+
+/// Bytes of an encoded `At`, at the most.
+const AT_BYTES: usize = 16;
+
+/// As bases have them.
+fn noted(entry: &Entry, members: &cluster::members::Members) -> Members {
+    let mut body = Vec::new();
+    members.encode(&mut body);
+    Members { epoch: entry.term, index: Index(entry.index), body }
+}
+
+fn delivery(entry: &Entry) -> Delivery {
+    let payload = match &entry.payload {
+        Payload::Blank => member::Payload::Blank,
+        Payload::Members(_) => member::Payload::Members,
+        Payload::Facts(facts) => member::Payload::Facts(Batch {
+            epoch: entry.term,
+            first: facts.first,
+            count: facts.count.into(),
+        }),
+    };
+    Delivery { index: Index(entry.index), epoch: entry.term, payload }
+}

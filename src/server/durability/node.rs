@@ -1,0 +1,194 @@
+//! A node of a cluster in the journal's place: what the turn asks of it beyond what every journal does.
+
+use crate::cluster::driver::{Driver, Identity};
+use crate::cluster::member::Position;
+use crate::cluster::{self, directory};
+use crate::config::Config;
+use crate::engine::{Engine, Settings};
+use crate::ids::Index;
+use crate::journal::Disk;
+use crate::journal::recovery::{Progress, Recovered, Replay, recover_beside};
+use crate::limits::LEVEL;
+use crate::observe::cluster::ClusterView;
+use crate::server::clock::timer::{Timer, boot_us};
+use crate::server::clock::turn_clock::TurnClock;
+use crate::server::cluster::desk::Desk;
+use crate::server::cluster::start::{identify, node_start};
+use crate::server::cluster::thread::RaftThread;
+use crate::server::connection::wake::Notifier;
+use crate::server::durability::commit::keeper::Keeper;
+use crate::server::durability::commit::log_thread::LogThread;
+use crate::server::durability::commit::replicated::{Own, Replicated};
+use crate::server::durability::commit::shared::Shared;
+use crate::server::durability::commit::{Commit, Journal};
+use crate::server::durability::compaction::Compaction;
+use crate::server::durability::loading::{Loaded, Loading};
+use crate::server::durability::running::Running;
+use crate::server::durability::{Durability, Journaling};
+use crate::server::watch::machine;
+use crate::time::Micros;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+/// An engine that was read again from base and log.
+#[derive(Debug)]
+pub struct Reloaded {
+    pub engine: Engine,
+    /// How far it is.
+    pub position: Position,
+    /// The instant of its newest fact.
+    pub last: Micros,
+}
+
+/// Reads an engine from base and log up to an index, while the log is written.
+pub type Reader =
+    Arc<dyn Fn(Index, Settings, &Progress) -> Loaded<Reloaded> + Send + Sync + 'static>;
+
+/// How a node was asked to be, and where its peers come in.
+#[derive(Debug)]
+pub struct Clustered {
+    pub options: cluster::options::Options,
+    pub listeners: Vec<TcpListener>,
+}
+
+impl Clustered {
+    /// Its name and addresses.
+    fn node(&self) -> directory::Node {
+        let cluster::options::Options { node, peer, client, tls, .. } = self.options.clone();
+        directory::Node { name: node, peer, client, tls, sentinel: None }
+    }
+
+    /// What there is to tell of the cluster before its journal is there: nobody knows who leads.
+    pub fn view(&self) -> ClusterView {
+        ClusterView::begun(&self.node(), self.options.election_us)
+    }
+}
+
+/// Goes on as a node with what was recovered.
+///
+/// # Errors
+/// The folder is another's; the system has no thread or descriptor.
+pub(super) fn start(
+    mut recovered: Recovered<Disk>,
+    storage: Arc<Disk>,
+    config: &Config,
+    clustered: Clustered,
+    notifier: Arc<Notifier>,
+) -> io::Result<(Engine, Running)> {
+    let node = clustered.node();
+    let Clustered { options, listeners } = clustered;
+    let drawn = machine::random().max(1);
+    let id = identify(&mut recovered.log, recovered.base_index, &options.node, drawn);
+    let id = id.map_err(io::Error::other)?;
+    let start = node_start(&recovered, id, machine::random()).map_err(io::Error::other)?;
+    let members = recovered.log.state().members;
+    let members = members.into_iter().rev().find(|noted| noted.index <= recovered.index);
+    let members = members.or(recovered.base_members);
+    let Recovered { engine, mut log, index, first, epoch, now, base_first, .. } = recovered;
+    let Recovered { base_index, base_bytes, opened, .. } = recovered;
+    let (view, segment_bytes) = (log.view(), log.options().segment_bytes);
+    let desk = Desk::new(Arc::clone(&notifier))?;
+    let shared = Arc::new(Shared::new(notifier, index));
+    // The first turn sees what room there is.
+    shared.publish(&log);
+    let keeper = Keeper::start(Arc::clone(&storage), log.spare_maker(), Arc::clone(&shared))?;
+    let identity = Identity {
+        node: id,
+        own: node.clone(),
+        nodes: options.nodes.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        level: LEVEL,
+        election_us: options.election_us,
+        cluster: u128::from(machine::random().max(1)) << 64 | u128::from(machine::random()),
+        hash_seed: machine::random(),
+    };
+    let driver = Driver::new(start, identity, Micros(boot_us())).map_err(io::Error::other)?;
+    let wakeup = Arc::clone(desk.wakeup());
+    let log = LogThread::start(log, Arc::clone(&shared), Arc::new(move || wakeup.wake()))?;
+    let raft = RaftThread::start(driver, log, Arc::clone(&desk), listeners, options.secret)?;
+    let reader = move |up_to, settings, progress: &Progress| {
+        let (engine, replay) = recover_beside(&*storage, &view, up_to, settings, progress)?;
+        let Replay { index, epoch, first, now } = replay;
+        Ok(Reloaded { engine, position: position(index, epoch, first), last: now })
+    };
+    let own = Own {
+        id,
+        node,
+        election_us: options.election_us,
+        lease_grace_us: options.lease_grace_us,
+        reader: Arc::new(reader),
+    };
+    let position = position(index, epoch, first);
+    let replicated = Replicated::new(own, desk, Some(raft), position, members, now);
+    let journal = Journal::new(shared, keeper, Commit::Replicated(Box::new(replicated)));
+    let compaction = Compaction::new(base_index, base_bytes, opened.bytes);
+    Ok((engine, Running::new(journal, compaction, segment_bytes, base_first, config)))
+}
+
+/// An empty log has no epoch.
+fn position(index: Index, epoch: u64, first: u64) -> Position {
+    Position { index, epoch: if index == Index(0) { 0 } else { epoch }, first }
+}
+
+impl Durability {
+    /// The node of a cluster that this is; none of a server alone, and while the journal is read at the start.
+    pub fn replicated(&mut self) -> Option<&mut Replicated> {
+        match &mut self.journaling {
+            Journaling::Running(running) => running.journal.replicated(),
+            Journaling::Absent | Journaling::Loading(_) => None,
+        }
+    }
+
+    /// Whether all that this node has decided is committed.
+    pub fn is_committed(&mut self) -> bool {
+        self.replicated().is_none_or(|node| node.is_committed())
+    }
+
+    /// Whether the disk has room for what a leader decides.
+    pub fn has_room(&self) -> bool {
+        match &self.journaling {
+            Journaling::Running(running) => running.full.is_none() && !running.failed,
+            Journaling::Absent | Journaling::Loading(_) => false,
+        }
+    }
+
+    /// Begins to read an engine anew in the place of `lost`, which has facts that will never be committed. What was
+    /// being written of that is given up.
+    pub fn begin_reload(&mut self, mut lost: Engine, clock: &TurnClock) -> io::Result<()> {
+        let notifier = Arc::clone(&self.notifier);
+        let Journaling::Running(running) = &mut self.journaling else {
+            unreachable!("only what runs loses facts")
+        };
+        running.journal.forget_turns();
+        if running.compaction.abandon(&mut lost, &running.journal) {
+            self.shown.base_ended(Some("facts in it were lost".to_owned()), clock.now_s());
+        }
+        let node = running.journal.replicated().expect("a server alone loses nothing");
+        let (reader, up_to) = (node.reader(), node.position().index);
+        let settings = lost.settings().clone();
+        let load = move |progress: &Progress| {
+            // Millions of jobs take their time, and both engines at once would need twice the memory.
+            drop(lost);
+            reader(up_to, settings, progress)
+        };
+        let mono_us = clock.timer.mono_us();
+        let loading = match &clock.timer {
+            Timer::Machine => Loading::begin(load, notifier, mono_us)?,
+            // Without threads: it is done at once, and found in the next turn.
+            Timer::ByHand(_) => Loading::at_once(load, &notifier, mono_us),
+        };
+        running.reloading = Some(Box::new(loading));
+        Ok(())
+    }
+
+    /// The engine, if it has been read since this was last asked.
+    pub fn reloaded(&mut self, clock: &TurnClock) -> io::Result<Option<Reloaded>> {
+        let Journaling::Running(running) = &mut self.journaling else { return Ok(None) };
+        let Some(loading) = &mut running.reloading else { return Ok(None) };
+        loading.log(clock.timer.mono_us());
+        let Some(reloaded) = loading.loaded().transpose()? else { return Ok(None) };
+        running.reloading = None;
+        Ok(Some(reloaded))
+    }
+}

@@ -1,0 +1,169 @@
+//! A node's share of a turn: what others have decided is applied; it begins to decide, or stops.
+//!
+//! ```text
+//!  told by Raft, in order        what the turn does
+//!  facts of another leader       the engine applies them, some thousand a turn
+//!  elected, all before applied   the clock goes on behind the newest fact; `Led` is the first fact decided
+//!  another leads, or nobody      nothing is decided; connections end
+//!  own facts are lost            connections end; the engine is read again from base and log
+//! ```
+
+use crate::cluster::entry::Facts;
+use crate::engine::{Engine, Lead};
+use crate::limits::{APPLIED_FACTS_PER_TURN, FOLLOW_STEPS_PER_TURN, LEVEL};
+use crate::server::durability::commit::replicated::{Heard, Replicated};
+use crate::server::durability::node::Reloaded;
+use crate::server::turn::Turns;
+use crate::server::turn::demotion::standing_of;
+use crate::session::Standing;
+use crate::time::Micros;
+use std::io;
+use std::sync::Arc;
+
+impl Turns {
+    /// Takes up what Raft has told since the last turn. An error is a log that cannot be read again.
+    pub(super) fn poll_cluster(&mut self) -> io::Result<()> {
+        if self.core.durability.replicated().is_none() {
+            return Ok(());
+        }
+        // What closed connections have led to since the last proposal was decided before.
+        self.propose_leftovers();
+        self.take_reloaded()?;
+        self.node().listen();
+        self.follows = false;
+        let mut applied = 0;
+        while applied < APPLIED_FACTS_PER_TURN {
+            match self.node().next() {
+                None => break,
+                Some(Heard::Apply(facts)) if self.core.engine.may_follow(facts.now) => {
+                    self.apply(&facts);
+                    applied += facts.count;
+                }
+                // It led, and its clock is ahead of the one that leads now.
+                Some(Heard::Apply(_)) => {
+                    self.node().discard();
+                    self.reload()?;
+                }
+                Some(Heard::Founded { hash_seed }) => self.begin_with(hash_seed),
+                Some(Heard::Leads { epoch }) => self.lead(epoch),
+                Some(Heard::Deposed) => self.depose(),
+                Some(Heard::Lost) => self.reload()?,
+            }
+        }
+        if !self.node().decides() && !self.node().is_loading() {
+            let now = self.core.clock.now;
+            self.follows = self.core.engine.follow(now, FOLLOW_STEPS_PER_TURN);
+        }
+        self.stand_as_told();
+        let (turn, now) = (self.core.outputs.gate.turn, Micros(self.core.clock.timer.boot_us()));
+        let has_room = self.core.durability.has_room();
+        let node = self.node();
+        node.begin_turn(turn, now);
+        node.tell_may_lead(has_room);
+        Ok(())
+    }
+
+    /// Another node is to lead, if one can.
+    pub(super) fn hand_over(&mut self) {
+        self.node().hand_over();
+    }
+
+    /// Whether this is a node of a cluster that decides.
+    pub(super) fn leads_others(&mut self) -> bool {
+        self.core.durability.replicated().is_some_and(|node| node.decides())
+    }
+
+    fn node(&mut self) -> &mut Replicated {
+        self.core.durability.replicated().expect("what is called of a node alone")
+    }
+
+    /// What another leader has decided. A whole entry at once: what was decided together is seen together.
+    fn apply(&mut self, facts: &Facts) {
+        let Facts { now, count, body, .. } = facts;
+        let applied = self.core.engine.apply_encoded(*now, body, (*count).into());
+        // A newer delayd's, or damage that no checksum shows: no state can be had from it.
+        let last = applied.unwrap_or_else(|error| panic!("facts of another node: {error}"));
+        self.node().applied(last);
+    }
+
+    /// The cluster was founded: ids are hashed with its key, so that a cursor of SCAN outlives its leader. There is
+    /// no job yet.
+    fn begin_with(&mut self, hash_seed: u64) {
+        if self.core.engine.settings().hash_seed != hash_seed {
+            let settings = self.core.engine.settings().clone();
+            self.core.engine = Engine::new(crate::engine::Settings { hash_seed, ..settings });
+            self.core.reconfigure();
+        }
+    }
+
+    /// All that was decided before is applied: from here on it is this node that decides. Leases that would have ended
+    /// since the leader before was heard last are extended, so that their holders find this one.
+    fn lead(&mut self, epoch: u64) {
+        let (node, last, grace_us) = (self.node().id(), self.node().last(), self.node().grace_us());
+        let heard = self.node().status().and_then(|status| status.leader_heard);
+        let core = &mut self.core;
+        core.clock.restart(last, core.options.limits.clock_jump_us_max);
+        let (now, boot_us) = (core.clock.now, core.clock.timer.boot_us());
+        let silent_us = heard.map_or(u64::MAX, |heard| boot_us.saturating_sub(heard.0));
+        let from = Micros(now.0.saturating_sub(silent_us)).max(last).min(now);
+        let to = Micros(now.0 + grace_us);
+        let (engine, mut turn) = core.engine();
+        engine.lead(now, &Lead { term: epoch, node, level: LEVEL, from, to }, &mut turn);
+        tracing::info!(epoch, "this node leads");
+        self.stand_as_told();
+    }
+
+    /// From here on nothing is decided.
+    fn depose(&mut self) {
+        tracing::info!("this node does not lead any more");
+        self.stand_as_told();
+        self.core.engine.unlead();
+    }
+
+    /// The engine has facts that are lost. Who waits for one is not answered: it may have been done, or not.
+    fn reload(&mut self) -> io::Result<()> {
+        tracing::warn!("what this node has decided last is lost: its jobs are read again");
+        self.stand_as_told();
+        let released = self.core.outputs.gate.released();
+        self.core.messages.drop_after(released);
+        self.close_those(|core, (slot, _)| core.outputs.newest_turn(slot) > released);
+        let core = &mut self.core;
+        let settings = core.engine.settings().clone();
+        let lost = std::mem::replace(&mut core.engine, Engine::new(settings));
+        core.facts.clear();
+        core.durability.begin_reload(lost, &core.clock)?;
+        core.reconfigure();
+        core.set_flow();
+        Ok(())
+    }
+
+    fn take_reloaded(&mut self) -> io::Result<()> {
+        let Some(reloaded) = self.core.durability.reloaded(&self.core.clock)? else {
+            return Ok(());
+        };
+        let Reloaded { engine, position, last } = reloaded;
+        self.core.engine = engine;
+        self.core.reconfigure();
+        self.node().loaded(position, last);
+        Ok(())
+    }
+
+    /// Brings up to date what this node is to its clients, and what is told of the cluster. Raft says how it stands
+    /// every few ms; between that nothing is looked at.
+    fn stand_as_told(&mut self) {
+        let node = self.node();
+        let (role, is_committed) = (node.role(), node.is_committed());
+        let Some(status) = node.status() else { return self.stand(Standing::Loading) };
+        let told = (Arc::as_ptr(&status) as usize, role, is_committed);
+        if self.told == Some(told) {
+            return;
+        }
+        self.told = Some(told);
+        let now = Micros(self.core.clock.timer.boot_us());
+        let view = self.node().view(&status, now);
+        let serves_stale = self.core.options.serves_stale;
+        let standing = standing_of(role, is_committed, &view, serves_stale);
+        self.core.view = Some(Box::new(view));
+        self.stand(standing);
+    }
+}

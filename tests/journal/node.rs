@@ -1,0 +1,320 @@
+//! A node's log: what Raft writes, in every order it may come, and what a start finds of it after a crash.
+
+use crate::batches::OPTIONS;
+use crate::lossy::{Fault, Lossy};
+use crate::seeds::{Telltale, seeds};
+use bytes::Bytes;
+use delayd::cluster::directory::{Directory, Node as Told};
+use delayd::cluster::entry::{Entry, Facts, Payload, Vote, Write};
+use delayd::cluster::members::Members;
+use delayd::cluster::names::{Address, Name};
+use delayd::cluster::node::Node;
+use delayd::cluster::output::Fetch;
+use delayd::cluster::start::Start;
+use delayd::engine::Settings;
+use delayd::engine::model::fact::Fact;
+use delayd::ids::{Db, Index};
+use delayd::journal::recovery::{Progress, recover};
+use delayd::limits::APPEND_BYTES_MAX;
+use delayd::server::cluster::entry_log::{EntryLog, Op};
+use delayd::server::cluster::start::{WrongFolder, check_alone, identify, node_start};
+use delayd::server::cluster::thread::Done;
+use delayd::time::Micros;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+const ID: u64 = 7;
+
+/// What the log should tell.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Known {
+    vote: Vote,
+    entries: Vec<Entry>,
+}
+
+struct Life {
+    storage: Arc<Lossy>,
+    rng: SmallRng,
+    log: EntryLog<Lossy>,
+    ops: VecDeque<Op>,
+    /// As of the newest write that is durable, and as of each one since.
+    since: Vec<Known>,
+    /// The numbers of these but the first.
+    numbers: Vec<u64>,
+    commit: u64,
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn members(ids: &[u64]) -> Members {
+    let address = |port| Address::new("127.0.0.1", port).unwrap();
+    let told = |id: u64| Told {
+        name: name(&format!("n{id}")),
+        peer: address(1_000 + id as u16),
+        client: address(2_000 + id as u16),
+        tls: None,
+        sentinel: None,
+    };
+    let nodes: BTreeMap<u64, Told> = ids.iter().map(|id| (*id, told(*id))).collect();
+    let mut directory = Directory::founded(5, 9, 1, ID, told(ID));
+    directory.nodes = nodes;
+    Members { directory: directory.encode().into(), ..Members::of(ids.iter().copied()) }
+}
+
+/// Opens what is there; the start, and the log to go on in.
+fn open(storage: &Arc<Lossy>) -> (Start, EntryLog<Lossy>) {
+    let mut recovered =
+        recover(storage, OPTIONS, Settings::default(), &Progress::default()).unwrap();
+    let id = identify(&mut recovered.log, recovered.base_index, &name("n7"), ID).unwrap();
+    assert_eq!(id, ID);
+    let start = node_start(&recovered, id, 3).unwrap();
+    Node::new(start.clone()).unwrap();
+    (start, EntryLog::new(recovered.log))
+}
+
+impl Life {
+    fn begin(storage: Arc<Lossy>, rng: SmallRng) -> (Life, Start) {
+        let (start, log) = open(&storage);
+        let all = log.log.read(Index(1), log.log.bounds().1, usize::MAX).unwrap();
+        assert_eq!(all.len() as u64, log.log.bounds().1.0);
+        // What is applied stands in the log too: the model has all of it.
+        let mut entries = Vec::new();
+        if start.applied > 0 {
+            let fetch = Fetch { number: 1, low: 1, high: start.applied + 1 };
+            let (mut ops, mut done) = (VecDeque::from([Op::Fetch(fetch)]), Vec::new());
+            let mut log = EntryLog::new(log.log);
+            log.carry_out(&mut ops, &mut done).unwrap();
+            let [Done::Fetched(1, fetched)] = &done[..] else { panic!("{done:?}") };
+            entries.extend(fetched.iter().cloned());
+            entries.extend(start.entries.iter().cloned());
+            let since = vec![Known { vote: start.vote, entries }];
+            let (ops, numbers, commit) = (VecDeque::new(), Vec::new(), start.commit);
+            return (Life { storage, rng, log, ops, since, numbers, commit }, start);
+        }
+        entries.extend(start.entries.iter().cloned());
+        let since = vec![Known { vote: start.vote, entries }];
+        let (ops, numbers, commit) = (VecDeque::new(), Vec::new(), start.commit);
+        (Life { storage, rng, log, ops, since, numbers, commit }, start)
+    }
+
+    /// The next write that Raft may want.
+    fn write(&mut self, number: u64) {
+        let mut known = self.since.last().unwrap().clone();
+        let rng = &mut self.rng;
+        let last = known.entries.len() as u64;
+        let mut term = known.entries.last().map_or(1, |entry| entry.term).max(known.vote.term);
+        let mut vote = None;
+        if rng.random_bool(0.3) {
+            term += rng.random_range(1..3);
+            let voted_for = [0, ID, 8][rng.random_range(0..3)];
+            vote = Some(Vote { term, voted_for });
+        } else if known.vote.voted_for == 0 && known.vote.term > 0 && rng.random_bool(0.3) {
+            vote = Some(Vote { term: known.vote.term, voted_for: 9 });
+        }
+        let mut entries = Vec::new();
+        if vote.is_none() || rng.random_bool(0.5) {
+            // A conflict takes the place of what is not committed.
+            let from = match rng.random_bool(0.2) && last > self.commit {
+                true => rng.random_range(self.commit + 1..=last),
+                false => last + 1,
+            };
+            if from <= last {
+                term += 1;
+                vote = Some(Vote { term, voted_for: 0 });
+            }
+            known.entries.truncate(from as usize - 1);
+            for index in from..from + rng.random_range(1..5) {
+                let pending = known.entries.iter().skip(self.commit as usize);
+                let may_change = !pending.clone().any(is_members);
+                entries.push(entry(index, term, &known.entries, may_change, rng));
+                known.entries.push(entries.last().unwrap().clone());
+            }
+        }
+        known.vote = vote.unwrap_or(known.vote);
+        let last = known.entries.len() as u64;
+        if rng.random_bool(0.5) {
+            self.commit = rng.random_range(self.commit..=last);
+        }
+        let commit = self.commit;
+        self.ops.push_back(Op::Write(Write { number, base: None, entries, vote, commit }));
+        self.since.push(known);
+        self.numbers.push(number);
+    }
+
+    fn take(&mut self, done: Vec<Done>) {
+        for done in done {
+            let Done::Persisted(number) = done else { panic!("{done:?}") };
+            let at = self.numbers.iter().position(|other| *other == number).unwrap();
+            self.numbers.drain(..=at);
+            self.since.drain(..=at);
+        }
+    }
+
+    /// Some steps, until they are done or the storage fails.
+    fn live(&mut self, steps: usize) {
+        let mut number = 0;
+        for _ in 0..steps {
+            for _ in 0..self.rng.random_range(1..4) {
+                number += 1;
+                self.write(number);
+            }
+            let mut done = Vec::new();
+            if self.log.carry_out(&mut self.ops, &mut done).is_err() {
+                return;
+            }
+            if self.rng.random_bool(0.6)
+                && self.log.is_unsynced()
+                && self.log.sync(&mut done).is_err()
+            {
+                return;
+            }
+            self.take(done);
+            if self.rng.random_bool(0.1) && self.log.note_committed().is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether what a start has found is what was durable, or what was written since, as far as it came.
+    fn check(&self, found: &Known, start: &Start) {
+        let came_to = |pair: &[Known]| {
+            let (before, after) = (&pair[0], pair.last().unwrap());
+            let kept =
+                before.entries.iter().zip(&after.entries).take_while(|(a, b)| a == b).count();
+            let is_prefix = found.entries.len() >= kept
+                && found.entries.len() <= after.entries.len()
+                && found.entries[..] == after.entries[..found.entries.len()];
+            let vote = found.vote == before.vote || found.vote == after.vote;
+            vote && (is_prefix || found.entries == before.entries)
+        };
+        let is_one = self.since.windows(2).any(came_to) || came_to(&self.since[..1]);
+        assert!(is_one, "{found:#?} is none of {:#?}", self.since);
+        assert!(start.commit <= self.commit && start.applied <= start.commit);
+    }
+}
+
+fn is_members(entry: &Entry) -> bool {
+    matches!(entry.payload, Payload::Members(_))
+}
+
+/// Raft changes members once at a time: `may_change` them again.
+fn entry(index: u64, term: u64, before: &[Entry], may_change: bool, rng: &mut SmallRng) -> Entry {
+    let first = before.iter().rev().find_map(|entry| match &entry.payload {
+        Payload::Facts(facts) => Some(facts.first + u64::from(facts.count)),
+        _ => None,
+    });
+    let payload = match rng.random_range(0..10) {
+        _ if index == 1 => Payload::Members(members(&[ID])),
+        0 => Payload::Blank,
+        1 if may_change => Payload::Members(members(&[ID, 8 + rng.random_range(0..3)])),
+        _ => {
+            let (mut body, count) = (Vec::new(), rng.random_range(1..200));
+            (0..count).for_each(|_| Fact::Flushed { db: Some(Db(0)) }.encode(&mut body));
+            let now = Micros(1_000 * index);
+            Payload::Facts(Facts { first: first.unwrap_or(1), now, count, body: Bytes::from(body) })
+        }
+    };
+    Entry { index, term, node: 1 + term % 3, payload }
+}
+
+#[test]
+fn what_was_told_durable_is_found_after_every_crash_and_what_was_cut_is_not() {
+    for seed in seeds(300) {
+        let _telltale = Telltale(format!("DELAYD_SEED={seed}"));
+        let (mut storage, mut rng) = (Lossy::new(), SmallRng::seed_from_u64(seed));
+        for _ in 0..6 {
+            let (mut life, _) = Life::begin(storage, SmallRng::seed_from_u64(rng.random()));
+            if rng.random_bool(0.8) {
+                let most = [5, 30, 120][rng.random_range(0..3)];
+                life.storage.fail_after(rng.random_range(0..most), Fault::Death);
+            }
+            life.live(rng.random_range(0..40));
+            let killed = rng.random_bool(0.25);
+            storage = if killed { life.storage.kill() } else { life.storage.crash(&mut rng) };
+            let copy = storage.kill();
+            let (after, start) = Life::begin(copy, SmallRng::seed_from_u64(0));
+            life.check(&after.since[0], &start);
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_keeps_what_waits_and_tells_nothing() {
+    let (mut life, _) = Life::begin(Lossy::new(), SmallRng::seed_from_u64(1));
+    life.live(10);
+    let mut done = Vec::new();
+    life.log.sync(&mut done).unwrap();
+    life.take(done);
+    // Larger than what is left of the segment.
+    let before = life.since[0].clone();
+    let last = before.entries.len() as u64;
+    let term = before.vote.term.max(before.entries.last().unwrap().term);
+    let mut body = Vec::new();
+    (0..OPTIONS.segment_bytes / 4).for_each(|_| Fact::Flushed { db: None }.encode(&mut body));
+    let count = (OPTIONS.segment_bytes / 4) as u32;
+    let first = 1 + before.entries.iter().map(count_of).sum::<u64>();
+    let facts = Facts { first, now: Micros(1), count, body: body.into() };
+    let entries: Vec<Entry> = (0..4)
+        .map(|at| {
+            let facts = Facts { first: first + at * u64::from(count), ..facts.clone() };
+            Entry { index: last + 1 + at, term, node: 1, payload: Payload::Facts(facts) }
+        })
+        .collect();
+    life.storage.fail_after(0, Fault::Error(ErrorKind::StorageFull));
+    let write = Write { number: 99, base: None, entries, vote: None, commit: life.commit };
+    life.ops.push_back(Op::Write(write));
+    let mut done = Vec::new();
+    life.log.carry_out(&mut life.ops, &mut done).unwrap();
+    assert!(done.is_empty() && life.ops.len() == 1 && !life.log.is_unsynced());
+    life.log.carry_out(&mut life.ops, &mut done).unwrap();
+    life.log.sync(&mut done).unwrap();
+    assert_eq!(done, [Done::Persisted(99)]);
+}
+
+fn count_of(entry: &Entry) -> u64 {
+    match &entry.payload {
+        Payload::Facts(facts) => facts.count.into(),
+        _ => 0,
+    }
+}
+
+#[test]
+fn entries_are_read_for_others_as_far_as_a_message_takes_them() {
+    let (mut life, _) = Life::begin(Lossy::new(), SmallRng::seed_from_u64(2));
+    life.live(30);
+    let entries = life.since.last().unwrap().entries.clone();
+    let fetch = |low, high, number| Op::Fetch(Fetch { number, low, high });
+    let high = entries.len() as u64 + 1;
+    life.ops.extend([fetch(3, high, 1), fetch(2, 3, 2), fetch(high, high + 1, 3)]);
+    let mut done = Vec::new();
+    life.log.carry_out(&mut life.ops, &mut done).unwrap();
+    let bytes: usize = entries.iter().map(Entry::bytes).sum();
+    assert!(bytes < APPEND_BYTES_MAX);
+    let all = Done::Fetched(1, entries[2..].to_vec());
+    assert_eq!(done, [all, Done::Fetched(2, entries[1..2].to_vec()), Done::Fetched(3, Vec::new())]);
+}
+
+#[test]
+fn a_folder_is_of_one_node() {
+    let (mut life, _) = Life::begin(Lossy::new(), SmallRng::seed_from_u64(3));
+    life.live(5);
+    let (_, mut log) = open(&life.storage.kill());
+    let other = identify(&mut log.log, Index(0), &name("n8"), 8).unwrap_err();
+    assert!(matches!(&other, WrongFolder::OtherName { is, .. } if is == "n7"), "{other}");
+    let alone = check_alone(&log.log).unwrap_err();
+    assert!(alone.to_string().contains("that of node n7 of a cluster"), "{alone}");
+    // A single node's.
+    let recovered =
+        recover(&Lossy::new(), OPTIONS, Settings::default(), &Progress::default()).unwrap();
+    let mut log = recovered.log;
+    check_alone(&log).unwrap();
+    let batch = crate::batches::Maker::new(1).sized(10);
+    crate::batches::append(&mut log, &[batch]).unwrap();
+    let refused = identify(&mut log, Index(0), &name("n7"), ID).unwrap_err();
+    assert!(refused.to_string().contains("that of a server alone, and cluster-node is n7"));
+}
