@@ -46,9 +46,9 @@ const _: () = assert!(DEMOTION_US < super::CLOSING_MS_MAX * 1_000);
 /// Turns that read without a lease are told apart by so much, µs: fewer would wait for a later question to the
 /// majority than they need, more would be kept one by one.
 pub const UNCONFIRMED_STEP_US: u64 = 1_000;
-/// Facts of another leader applied in a turn before the turn goes on: about a ms. The entry that reaches it is applied
-/// whole.
-pub const APPLIED_FACTS_PER_TURN: u32 = 2_048;
+/// Steps of applying what another leader has decided, in a turn: a fact each, and each job that falls due with others.
+/// About a ms.
+pub const APPLIED_STEPS_PER_TURN: u32 = 2_048;
 /// Steps of housekeeping of an engine that follows, in a turn.
 pub const FOLLOW_STEPS_PER_TURN: u32 = 4_096;
 /// What a node knows committed is written down by itself after so long, µs, where nothing else was written that tells it.

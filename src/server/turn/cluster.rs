@@ -8,9 +8,8 @@
 //!  own facts are lost            connections end; the engine is read again from base and log
 //! ```
 
-use crate::cluster::entry::Facts;
-use crate::engine::{Engine, Lead};
-use crate::limits::{APPLIED_FACTS_PER_TURN, FOLLOW_STEPS_PER_TURN, LEVEL};
+use crate::engine::{Applying, Engine, Lead};
+use crate::limits::{APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, LEVEL};
 use crate::server::durability::commit::replicated::{Heard, Replicated};
 use crate::server::durability::node::Reloaded;
 use crate::server::turn::Turns;
@@ -31,13 +30,13 @@ impl Turns {
         self.take_reloaded()?;
         self.node().listen();
         self.follows = false;
-        let mut applied = 0;
-        while applied < APPLIED_FACTS_PER_TURN {
+        let mut budget = APPLIED_STEPS_PER_TURN;
+        while self.go_on_applying(&mut budget) {
             match self.node().next() {
                 None => break,
                 Some(Heard::Apply(facts)) if self.core.engine.may_follow(facts.now) => {
-                    self.apply(&facts);
-                    applied += facts.count;
+                    let applying = Applying::new(facts.now);
+                    self.node().applying = Some((facts, applying));
                 }
                 // It led, and its clock is ahead of the one that leads now.
                 Some(Heard::Apply(_)) => {
@@ -77,13 +76,22 @@ impl Turns {
         self.core.durability.replicated().expect("what is called of a node alone")
     }
 
-    /// What another leader has decided. A whole entry at once: what was decided together is seen together.
-    fn apply(&mut self, facts: &Facts) {
-        let Facts { now, count, body, .. } = facts;
-        let applied = self.core.engine.apply_encoded(*now, body, (*count).into());
+    /// Goes on with what another leader has decided, an entry after the other; whether the next one may begin. While
+    /// one is half applied no request is read: what was decided together is seen together.
+    fn go_on_applying(&mut self, budget: &mut u32) -> bool {
+        let Some((facts, mut applying)) = self.node().applying.take() else { return *budget > 0 };
+        let before = applying.applied();
+        let (body, count) = (&facts.body, facts.count.into());
+        let applied = self.core.engine.apply_slice(&mut applying, body, count, *budget);
         // A newer delayd's, or damage that no checksum shows: no state can be had from it.
-        let last = applied.unwrap_or_else(|error| panic!("facts of another node: {error}"));
-        self.node().applied(last);
+        let is_whole = applied.unwrap_or_else(|error| panic!("facts of another node: {error}"));
+        if !is_whole {
+            self.node().applying = Some((facts, applying));
+            return false;
+        }
+        *budget = budget.saturating_sub((applying.applied() - before) as u32);
+        self.node().applied(applying.now());
+        *budget > 0
     }
 
     /// The cluster was founded: ids are hashed with its key, so that a cursor of SCAN outlives its leader. There is

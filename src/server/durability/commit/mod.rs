@@ -247,7 +247,8 @@ impl Journal {
                 proposed - committed.min(written) > UNCOMMITTED_BYTES_MAX
             }
             Commit::Replicated(replicated) => {
-                replicated.is_settling() || replicated.uncommitted_bytes() > UNCOMMITTED_BYTES_MAX
+                replicated.holds_requests()
+                    || replicated.uncommitted_bytes() > UNCOMMITTED_BYTES_MAX
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::cluster::directory::{self, Directory};
 use crate::cluster::driver::{Proposed, Status, Told};
 use crate::cluster::entry::{Entry, Facts, Payload};
 use crate::cluster::member::{self, Batch, Delivery, Effect, Member, Position, Role};
+use crate::engine::Applying;
 use crate::engine::model::fact::Fact;
 use crate::ids::Index;
 use crate::journal::batch;
@@ -42,6 +43,8 @@ pub struct Replicated {
     members: Option<Members>,
     /// What was told and is not dealt with.
     told: VecDeque<Told>,
+    /// What the engine is applying, of another leader, and how far it is.
+    pub applying: Option<(Facts, Applying)>,
     /// The epoch in which the turn decides.
     decides: Option<u64>,
     /// The newest ticket, and the newest of which the batch is committed.
@@ -130,6 +133,7 @@ impl Replicated {
             members,
             member: Member::new(position),
             told: VecDeque::new(),
+            applying: None,
             decides: None,
             newest: 0,
             safe: 0,
@@ -214,7 +218,7 @@ impl Replicated {
 
     /// Whether there is more to be done than the last turn did.
     pub fn is_behind(&self) -> bool {
-        !self.told.is_empty() && !self.is_loading()
+        self.applying.is_some() || !self.told.is_empty() && !self.is_loading()
     }
 
     /// The node's id.
@@ -378,9 +382,15 @@ impl Replicated {
         self.settling
     }
 
+    /// Whether no request is to be read for now.
+    pub fn holds_requests(&self) -> bool {
+        self.settling || self.applying.is_some()
+    }
+
     /// See [`super::Journal::settle`].
     pub(super) fn settle(&mut self, wanted: bool) -> bool {
-        let is_settled = self.ahead.is_empty() && !self.is_loading();
+        let is_whole = self.ahead.is_empty() && self.applying.is_none();
+        let is_settled = is_whole && !self.is_loading();
         self.settling = wanted && !is_settled && self.decides();
         wanted && is_settled
     }
