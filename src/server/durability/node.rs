@@ -140,6 +140,13 @@ impl Durability {
         }
     }
 
+    /// Why this node can take no part any more: its log or the thread of Raft has failed.
+    pub fn node_failure(&mut self) -> Option<Arc<str>> {
+        let Journaling::Running(running) = &mut self.journaling else { return None };
+        let failure = running.failure().cloned();
+        failure.or_else(|| running.journal.replicated()?.desk.failure().cloned())
+    }
+
     /// Whether all that this node has decided is committed.
     pub fn is_committed(&mut self) -> bool {
         self.replicated().is_none_or(|node| node.is_committed())

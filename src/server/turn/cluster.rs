@@ -25,6 +25,11 @@ impl Turns {
         if self.core.durability.replicated().is_none() {
             return Ok(());
         }
+        // It would stand there as a leader that answers nobody. The others go on without it, and a start has what
+        // can be proved.
+        if let Some(cause) = self.core.durability.node_failure() {
+            return Err(io::Error::other(format!("this node ends, the others go on: {cause}")));
+        }
         // What closed connections have led to since the last proposal was decided before.
         self.propose_leftovers();
         self.take_reloaded()?;
