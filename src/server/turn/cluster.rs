@@ -68,7 +68,7 @@ impl Turns {
     }
 
     /// Another node is to lead, if one can.
-    pub(super) fn hand_over(&mut self) {
+    pub(in crate::server) fn hand_over(&mut self) {
         self.node().hand_over();
     }
 
@@ -167,11 +167,14 @@ impl Turns {
         let node = self.node();
         let (role, is_committed) = (node.role(), node.is_committed());
         let Some(status) = node.status() else { return self.stand(Standing::Loading) };
-        let told = (Arc::as_ptr(&status) as usize, role, is_committed);
-        if self.told == Some(told) {
+        // It is kept, so that no other one is made at its address.
+        if let Some((told, of_role, of_committed)) = &self.told
+            && Arc::ptr_eq(told, &status)
+            && (*of_role, *of_committed) == (role, is_committed)
+        {
             return;
         }
-        self.told = Some(told);
+        self.told = Some((Arc::clone(&status), role, is_committed));
         let now = Micros(self.core.clock.timer.boot_us());
         let view = self.node().view(&status, now);
         let serves_stale = self.core.options.serves_stale;

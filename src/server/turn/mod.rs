@@ -12,6 +12,7 @@ pub mod standstill;
 pub(super) mod wait;
 
 use super::core::Core;
+use crate::cluster::driver::Status;
 use crate::cluster::member::Role;
 use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, TICK_US};
 use crate::observe::{Counters, rates};
@@ -54,7 +55,7 @@ pub struct Turns {
     /// After a standstill, what has not been heard yet.
     pub(super) backlog: Option<Backlog>,
     /// What this node is to its clients follows from this: how Raft says it stands, and what it is to the turn.
-    pub(super) told: Option<(usize, Role, bool)>,
+    pub(super) told: Option<(Arc<Status>, Role, bool)>,
     /// An engine that follows has more to tidy.
     pub(super) follows: bool,
     /// After a demotion, who is still there.
