@@ -2,6 +2,7 @@
 //! gate and its checks; what is around it is the caller: clients, the clock, the disk. Tests and transcripts
 //! drive it.
 
+use crate::cluster::driver::Identity;
 use crate::cluster::member::Role;
 use crate::config::Config;
 use crate::config::options::Name;
@@ -10,12 +11,14 @@ use crate::engine::watch::histogram::CounterHistogram;
 use crate::engine::watch::survey::Walk;
 use crate::engine::{Engine, Settings};
 use crate::ids::ClientId;
-use crate::journal::recovery::Progress;
+use crate::journal::recovery::{Progress, Recovered};
+use crate::journal::{Log, Storage};
 use crate::limits::{SCRAPED_PER_TURN, TICK_US};
 use crate::observe::cluster::ClusterView;
 use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{self, Format, TURN_US};
 use crate::server::clock::timer::Timer;
+use crate::server::cluster::desk::Desk;
 use crate::server::connection::memory;
 pub use crate::server::connection::memory::FarEnd;
 use crate::server::connection::stream::{Accepted, Peer, Stream};
@@ -23,13 +26,16 @@ use crate::server::connection::wake::Notifier;
 use crate::server::core::Core;
 use crate::server::durability::Journaling;
 use crate::server::durability::commit::by_hand::ByHand;
+use crate::server::durability::commit::replicated::Own;
 use crate::server::durability::loading::{Loaded, Loading};
+use crate::server::durability::node::{by_hand, reader};
 use crate::server::durability::running::Running;
 use crate::server::turn::Turns;
 use crate::server::turn::demotion::standing_of;
 use crate::server::watch::logs::LogLevel;
 use crate::session::Standing;
 use crate::time::{Micros, Millis};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,6 +70,8 @@ pub struct InMemory {
     notifier: Arc<Notifier>,
     disk: Option<ByHand>,
     loading: Option<Reading>,
+    /// Of a node.
+    desk: Option<Arc<Desk>>,
 }
 
 /// A journal that is being read.
@@ -74,6 +82,21 @@ struct Reading {
     then: Journaling,
     /// Nothing is sent, but the loading would notice its end.
     _sender: Sender<Loaded>,
+}
+
+/// Where the turn of a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeProgress {
+    /// How far its engine is, as far as that is committed.
+    pub applied: u64,
+    /// The engine has nothing beyond that.
+    pub is_settled: bool,
+    /// It decides.
+    pub decides: bool,
+    /// How often its engine had to be read again.
+    pub reloads: u64,
+    /// The time of its turn.
+    pub now: Micros,
 }
 
 impl InMemory {
@@ -90,9 +113,107 @@ impl InMemory {
         core.process.run_id = "0123456789abcdef".repeat(3)[..40].to_owned();
         core.process.chance = 7;
         let turns = Turns::new(core, Arc::clone(&notifier));
-        let mut server = InMemory { turns, notifier, disk: None, loading: None };
+        let mut server = InMemory { turns, notifier, disk: None, loading: None, desk: None };
         server.run();
         server
+    }
+
+    /// A node of a cluster, whose wall clock shows `wall`, with what was recovered from `storage`; and its log, which
+    /// the caller writes to, as the caller is what is on the other side of [`InMemory::desk`].
+    ///
+    /// # Errors
+    /// The system has no descriptor.
+    pub fn node<S: Storage + 'static>(
+        config: Config,
+        wall: Micros,
+        identity: &Identity,
+        storage: Arc<S>,
+        mut recovered: Recovered<S>,
+    ) -> io::Result<(InMemory, Log<S>)> {
+        let mut server = InMemory::new(config, wall.floor());
+        let desk = Desk::new(Arc::clone(&server.notifier))?;
+        server.desk = Some(Arc::clone(&desk));
+        let core = &mut server.turns.core;
+        let config = &core.options.config;
+        let own = Own {
+            id: identity.node,
+            node: identity.own.clone(),
+            election_us: identity.election_us,
+            lease_grace_us: config.number(Name::ClusterLeaseGrace) * 1_000,
+            reader: reader(storage, recovered.log.view()),
+        };
+        let (last, notifier) = (recovered.now, Arc::clone(&server.notifier));
+        let (engine, running, log) = by_hand(recovered, own, desk, config, notifier);
+        core.engine = engine;
+        core.durability.journaling = Journaling::Running(Box::new(running));
+        core.reconfigure();
+        core.clock.restart(last, core.options.limits.clock_jump_us_max);
+        core.outputs.gate.turn = 1;
+        server.run();
+        Ok((server, log))
+    }
+
+    /// Of a node: what stands between its turn and Raft.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn desk(&self) -> &Arc<Desk> {
+        self.desk.as_ref().expect("a node")
+    }
+
+    /// Of a node: where its turn is.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn progress(&mut self) -> NodeProgress {
+        let now = self.now();
+        let node = self.turns.core.durability.replicated().expect("a node");
+        NodeProgress {
+            applied: node.position().index.0,
+            is_settled: node.is_committed() && !node.is_loading(),
+            decides: node.decides(),
+            reloads: node.reloads(),
+            now,
+        }
+    }
+
+    /// When a turn is to begin at the latest; of the monotonic clock, which begins with 1 s.
+    pub fn wake_by_us(&self) -> u64 {
+        self.turns.wake_by_us()
+    }
+
+    /// Moves the monotonic clock there, and lets everything happen that can.
+    pub fn run_at(&mut self, mono_us: u64) {
+        let Timer::ByHand(timer) = &mut self.turns.core.clock.timer else {
+            unreachable!("made so")
+        };
+        timer.mono_us = mono_us;
+        self.run();
+    }
+
+    /// A stop begins, as that of a process which is told to end: no new command is taken. The caller goes on until
+    /// [`InMemory::is_drained`], and then with [`InMemory::end_bound`].
+    pub fn drain(&mut self) {
+        self.turns.drain();
+        self.run();
+    }
+
+    /// Whether every reply has left.
+    pub fn is_drained(&self) -> bool {
+        self.turns.is_drained()
+    }
+
+    /// The leases end that end with connections.
+    pub fn end_bound(&mut self) {
+        self.turns.end_bound().expect("a journal by hand");
+        self.run();
+    }
+
+    /// Of a node: another one is asked to lead, if that is what it does and all is committed.
+    pub fn hand_over(&mut self) {
+        if self.progress().decides && self.turns.core.durability.is_committed() {
+            self.turns.hand_over();
+        }
     }
 
     /// A new client, which has been let in or refused.

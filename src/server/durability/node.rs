@@ -6,8 +6,9 @@ use crate::cluster::{self, directory};
 use crate::config::Config;
 use crate::engine::{Engine, Settings};
 use crate::ids::Index;
-use crate::journal::Disk;
 use crate::journal::recovery::{Progress, Recovered, Replay, recover_beside};
+use crate::journal::state::Members;
+use crate::journal::{Disk, Log, LogView, Storage};
 use crate::limits::LEVEL;
 use crate::observe::cluster::ClusterView;
 use crate::server::clock::timer::{Timer, boot_us};
@@ -30,6 +31,7 @@ use crate::time::Micros;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// An engine that was read again from base and log.
 #[derive(Debug)]
@@ -82,9 +84,7 @@ pub(super) fn start(
     let id = identify(&mut recovered.log, recovered.base_index, &options.node, drawn);
     let id = id.map_err(io::Error::other)?;
     let start = node_start(&recovered, id, machine::random()).map_err(io::Error::other)?;
-    let members = recovered.log.state().members;
-    let members = members.into_iter().rev().find(|noted| noted.index <= recovered.index);
-    let members = members.or(recovered.base_members);
+    let members = members_of(&recovered);
     let Recovered { engine, mut log, index, first, epoch, now, base_first, .. } = recovered;
     let Recovered { base_index, base_bytes, opened, .. } = recovered;
     let (view, segment_bytes) = (log.view(), log.options().segment_bytes);
@@ -107,23 +107,56 @@ pub(super) fn start(
     let wakeup = Arc::clone(desk.wakeup());
     let log = LogThread::start(log, Arc::clone(&shared), Arc::new(move || wakeup.wake()))?;
     let raft = RaftThread::start(driver, log, Arc::clone(&desk), listeners, options.secret)?;
-    let reader = move |up_to, settings, progress: &Progress| {
-        let (engine, replay) = recover_beside(&*storage, &view, up_to, settings, progress)?;
-        let Replay { index, epoch, first, now } = replay;
-        Ok(Reloaded { engine, position: position(index, epoch, first), last: now })
-    };
     let own = Own {
         id,
         node,
         election_us: options.election_us,
         lease_grace_us: options.lease_grace_us,
-        reader: Arc::new(reader),
+        reader: reader(storage, view),
     };
     let position = position(index, epoch, first);
     let replicated = Replicated::new(own, desk, Some(raft), position, members, now);
     let journal = Journal::new(shared, keeper, Commit::Replicated(Box::new(replicated)));
     let compaction = Compaction::new(base_index, base_bytes, opened.bytes);
     Ok((engine, Running::new(journal, compaction, segment_bytes, base_first, config)))
+}
+
+/// What reads the engine again of a node whose journal is in `storage`, of whose log `view` is one.
+pub fn reader<S: Storage + 'static>(storage: Arc<S>, view: LogView<S>) -> Reader {
+    Arc::new(move |up_to, settings, progress: &Progress| {
+        let (engine, replay) = recover_beside(&*storage, &view, up_to, settings, progress)?;
+        let Replay { index, epoch, first, now } = replay;
+        Ok(Reloaded { engine, position: position(index, epoch, first), last: now })
+    })
+}
+
+/// A node without threads, of what was recovered: whoever has the other side of `desk` is its Raft and its log. There
+/// is room for all that comes, and no base is ever due.
+pub(in crate::server) fn by_hand<S: Storage>(
+    recovered: Recovered<S>,
+    own: Own,
+    desk: Arc<Desk>,
+    config: &Config,
+    notifier: Arc<Notifier>,
+) -> (Engine, Running, Log<S>) {
+    let members = members_of(&recovered);
+    let Recovered { engine, log, index, first, epoch, now, base_first, .. } = recovered;
+    let segment_bytes = log.options().segment_bytes;
+    let shared = Arc::new(Shared::new(notifier, index));
+    shared.capacity_bytes.store(u64::MAX / 2, Ordering::Relaxed);
+    let position = position(index, epoch, first);
+    let replicated = Replicated::new(own, desk, None, position, members, now);
+    let commit = Commit::Replicated(Box::new(replicated));
+    let journal = Journal::new(shared, Keeper::idle(), commit);
+    let compaction = Compaction::new(recovered.base_index, 0, 0);
+    (engine, Running::new(journal, compaction, segment_bytes, base_first, config), log)
+}
+
+/// Who the members were as of what was applied.
+fn members_of<S: Storage>(recovered: &Recovered<S>) -> Option<Members> {
+    let members = recovered.log.state().members.into_iter().rev();
+    let applied = members.into_iter().find(|noted| noted.index <= recovered.index);
+    applied.or_else(|| recovered.base_members.clone())
 }
 
 /// An empty log has no epoch.

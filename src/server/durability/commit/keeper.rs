@@ -83,6 +83,11 @@ impl Keeper {
         (Keeper { tasks, done, backlog_bytes, thread: None }, theirs)
     }
 
+    /// A keeper that does nothing.
+    pub(in crate::server) fn idle() -> Keeper {
+        Keeper::by_hand().0
+    }
+
     /// Asks for a spare; [`Done::Spare`] follows.
     pub fn make_spare(&self) {
         self.send(Task::MakeSpare);

@@ -262,6 +262,11 @@ impl Replicated {
         self.desk.ask(Ask::HandOver(None));
     }
 
+    /// How often the engine had to be read again.
+    pub fn reloads(&self) -> u64 {
+        self.reloads
+    }
+
     /// Whether the turn decides.
     pub fn decides(&self) -> bool {
         self.decides.is_some()

@@ -1,0 +1,310 @@
+//! A node: its disk, its clocks, and while it runs a server, a log and Raft, hosted as the raft thread does it.
+
+use crate::lossy::Lossy;
+use delayd::cluster::codec::Outgoing;
+use delayd::cluster::directory;
+use delayd::cluster::driver::{Driver, DriverOutput, Identity, Told};
+use delayd::cluster::entry::Payload;
+use delayd::cluster::names::{Address, Listed, Name};
+use delayd::config::Config;
+use delayd::engine::Settings;
+use delayd::journal::LogOptions;
+use delayd::journal::recovery::{Progress, recover};
+use delayd::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, LEVEL};
+use delayd::server::cluster::desk::{Ask, Desk};
+use delayd::server::cluster::entry_log::{EntryLog, Op};
+use delayd::server::cluster::start::{hash_seed, identify, node_start};
+use delayd::server::cluster::thread::Done;
+use delayd::server::in_memory::InMemory;
+use delayd::time::Micros;
+use std::collections::VecDeque;
+use std::mem::take;
+use std::sync::Arc;
+
+/// E, µs.
+pub const E: u64 = 300_000;
+/// Virtual time begins here on the wall clock, µs.
+pub const EPOCH: u64 = 1_893_456_000_000_000;
+/// What a monotonic clock shows when its node starts.
+const BOOT: u64 = 1_000_000;
+const OPTIONS: LogOptions = LogOptions { segment_bytes: 64 << 10, shard: 0, spares_max: 2 };
+
+pub struct Node {
+    pub id: u64,
+    pub own: directory::Node,
+    pub listed: Vec<Listed>,
+    pub storage: Arc<Lossy>,
+    /// What its wall clock is ahead, µs.
+    pub offset: i64,
+    /// Grows with each start and each end.
+    pub life: u64,
+    /// None while it is down.
+    pub live: Option<Live>,
+    pub paused_until: u64,
+    /// How long a sync takes, µs: from, to.
+    pub sync_us: (u64, u64),
+    /// Slow until then.
+    pub slow_until: u64,
+    /// The engine's time when it began to decide last, and in which life.
+    pub promoted: Option<Micros>,
+}
+
+/// What a process has.
+pub struct Live {
+    pub server: InMemory,
+    pub driver: Driver,
+    pub log: EntryLog<Lossy>,
+    desk: Arc<Desk>,
+    born: u64,
+    /// To be done by the log, and what it has done that is not told.
+    pub ops: VecDeque<Op>,
+    pub done: Vec<Done>,
+    read: Vec<Done>,
+    pub is_writing: bool,
+    told: VecDeque<Told>,
+    stamped: u64,
+    ticks: usize,
+    has_heard: bool,
+    /// When its next turn is, by virtual time, and the number of that event.
+    pub turn: Option<(u64, u64)>,
+    pub stop: Option<Stop>,
+    pub decides: bool,
+    pub reloads: u64,
+    /// The index at which its engine was looked at last.
+    pub digested: u64,
+}
+
+/// An orderly end, as far as it has come.
+#[derive(Clone, Copy, Debug)]
+pub enum Stop {
+    Drains { until: u64 },
+    HandsOver { until: u64, ask: u64 },
+}
+
+/// What came of a step of Raft.
+#[derive(Default)]
+pub struct Step {
+    pub messages: Vec<Outgoing>,
+    pub told: Vec<Told>,
+    /// The turn has something to do.
+    pub wakes: bool,
+}
+
+pub fn told_node(at: usize) -> directory::Node {
+    let address = |port: u16| Address::new("127.0.0.1", port + at as u16).expect("a port");
+    let name = Name::new(&format!("n{}", at + 1)).expect("a name");
+    let (tls, sentinel) = (None, None);
+    directory::Node { name, peer: address(19_248), client: address(9_248), tls, sentinel }
+}
+
+impl Node {
+    pub fn new(at: usize, count: usize, offset: i64, sync_us: (u64, u64)) -> Node {
+        let listed = |at| Listed { name: told_node(at).name, peer: told_node(at).peer };
+        Node {
+            // Not in the order of the names.
+            id: 1_000 - at as u64,
+            own: told_node(at),
+            listed: (0..count).map(listed).collect(),
+            storage: Lossy::new(),
+            offset,
+            life: 0,
+            live: None,
+            paused_until: 0,
+            sync_us,
+            slow_until: 0,
+            promoted: None,
+        }
+    }
+
+    /// A process starts in what is on its disk.
+    pub fn start(&mut self, now: u64, seed: u64) {
+        let found = hash_seed(&self.storage, OPTIONS).expect("its log can be read");
+        let settings = Settings { hash_seed: found.unwrap_or(seed), ..Settings::default() };
+        let recovered = recover(&self.storage, OPTIONS, settings, &Progress::default());
+        let mut recovered = recovered.expect("a crash leaves what can be read");
+        let id = identify(&mut recovered.log, recovered.base_index, &self.own.name, self.id);
+        assert_eq!(id.expect("its own folder"), self.id);
+        let start = node_start(&recovered, self.id, seed).expect("its own log");
+        let identity = Identity {
+            node: self.id,
+            own: self.own.clone(),
+            nodes: self.listed.clone(),
+            version: "0.1.0".to_owned(),
+            level: LEVEL,
+            election_us: E,
+            cluster: u128::from(seed.max(1)) << 64 | 7,
+            hash_seed: seed,
+        };
+        let wall = Micros((EPOCH + now).saturating_add_signed(self.offset));
+        let storage = Arc::clone(&self.storage);
+        let (server, log) =
+            InMemory::node(Config::default(), wall, &identity, storage, recovered).expect("an fd");
+        let driver = Driver::new(start, identity, Micros(BOOT)).expect("its disk is right");
+        let desk = Arc::clone(server.desk());
+        desk.publish(driver.status());
+        self.life += 1;
+        self.promoted = None;
+        self.live = Some(Live {
+            server,
+            driver,
+            log: EntryLog::new(log),
+            desk,
+            born: now,
+            ops: VecDeque::new(),
+            done: Vec::new(),
+            read: Vec::new(),
+            is_writing: false,
+            told: VecDeque::new(),
+            stamped: 0,
+            ticks: 0,
+            has_heard: false,
+            turn: None,
+            stop: None,
+            decides: false,
+            reloads: 0,
+            digested: 0,
+        });
+    }
+
+    /// The process is gone.
+    pub fn end(&mut self, storage: Arc<Lossy>) {
+        self.storage = storage;
+        self.live = None;
+        self.life += 1;
+        self.paused_until = 0;
+        self.promoted = None;
+    }
+
+    pub fn live(&mut self) -> &mut Live {
+        self.live.as_mut().expect("it runs")
+    }
+
+    pub fn decides(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.decides)
+    }
+
+    pub fn is_still(&self, now: u64) -> bool {
+        now < self.paused_until
+    }
+}
+
+impl Live {
+    /// What its monotonic clock shows, µs.
+    pub fn clock(&self, now: u64) -> u64 {
+        BOOT + now - self.born
+    }
+
+    /// When that is.
+    pub fn time_of(&self, mono_us: u64) -> u64 {
+        (mono_us - BOOT).saturating_add(self.born)
+    }
+
+    /// What the raft thread does after all that has come: see `server/cluster/thread.rs`.
+    pub fn settle(&mut self, now: u64, has_ticked: bool) -> Step {
+        let clock = Micros(self.clock(now));
+        for done in take(&mut self.done) {
+            self.has_heard = true;
+            match done {
+                Done::Persisted(number) => self.driver.persisted(clock, number),
+                Done::Fetched(number, entries) => self.driver.fetched(number, entries),
+                Done::Failed(cause) => panic!("the log failed: {cause}"),
+            }
+        }
+        for ask in self.desk.take_asks() {
+            self.has_heard = true;
+            match ask {
+                Ask::MayLead(may) => self.driver.set_may_lead(may),
+                Ask::Resign => self.driver.resign(),
+                Ask::HandOver(to) => {
+                    self.driver.hand_over(clock, to);
+                }
+                Ask::BaseMade(base) => self.driver.base_made(base),
+                Ask::LogDropped(first) => self.driver.log_dropped(first),
+                Ask::Stop => {}
+            }
+        }
+        while self.driver.takes() {
+            let Some(batch) = self.desk.take_batch() else { break };
+            self.has_heard = true;
+            self.driver.propose(batch);
+        }
+        self.carry_out(clock, has_ticked)
+    }
+
+    pub fn heard(&mut self) {
+        self.has_heard = true;
+    }
+
+    fn carry_out(&mut self, clock: Micros, has_ticked: bool) -> Step {
+        let DriverOutput { writes, messages, fetches, told } = self.driver.take_output();
+        for write in writes {
+            self.stamped = self.stamped.max(write.commit);
+            self.ops.push_back(Op::Write(write));
+        }
+        self.ops.extend(fetches.into_iter().map(Op::Fetch));
+        let is_news = told.iter().any(changes_the_status);
+        self.told.extend(told.iter().cloned());
+        self.ticks += usize::from(has_ticked);
+        if is_news || has_ticked {
+            self.show(is_news);
+        }
+        let (until, heard) = self.driver.lease();
+        let (had_until, had_heard) = self.desk.lease();
+        let is_asked = had_until <= clock.0 && heard.is_some_and(|heard| heard.0 != had_heard);
+        self.desk.set_lease(clock, until, heard);
+        let wakes = is_asked || !self.told.is_empty();
+        self.desk.tell(&mut self.told);
+        Step { messages, told, wakes }
+    }
+
+    fn show(&mut self, is_news: bool) {
+        let is_heartbeat = self.ticks.is_multiple_of(HEARTBEAT_TICKS);
+        if !is_heartbeat && !is_news && !take(&mut self.has_heard) {
+            return;
+        }
+        let status = self.driver.status();
+        if is_heartbeat && self.ticks.is_multiple_of(ELECTION_TICKS) && status.commit > self.stamped
+        {
+            self.stamped = status.commit;
+            self.ops.push_back(Op::Stamp(status.commit));
+        }
+        self.desk.publish(status);
+    }
+
+    /// The log begins with all that it is asked to do, if it has nothing in hand.
+    pub fn begin_to_write(&mut self) -> bool {
+        if self.is_writing || self.ops.is_empty() {
+            return false;
+        }
+        self.log.carry_out(&mut self.ops, &mut self.read).expect("the disk works");
+        self.is_writing = true;
+        true
+    }
+
+    /// What it had in hand is done.
+    pub fn end_write(&mut self) {
+        self.is_writing = false;
+        self.done.append(&mut self.read);
+        if self.log.is_unsynced() {
+            self.log.sync(&mut self.done).expect("the disk works");
+        }
+    }
+
+    /// All is written that there is, as at an orderly end.
+    pub fn close_log(&mut self) {
+        self.end_write();
+        if self.begin_to_write() {
+            self.end_write();
+        }
+        self.log.log.note_state().expect("the disk works");
+        self.log.log.sync().expect("the disk works");
+    }
+}
+
+fn changes_the_status(told: &Told) -> bool {
+    match told {
+        Told::Elected { .. } | Told::Followed { .. } => true,
+        Told::Delivered(entry) => matches!(entry.payload, Payload::Members(_)),
+        Told::Refused { .. } => false,
+    }
+}

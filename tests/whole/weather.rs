@@ -1,0 +1,84 @@
+//! What a seed does to its nodes: each has a character of its own, so that rare cases come up together.
+
+use super::world::{MS, SECOND};
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+#[derive(Clone, Debug)]
+pub struct Weather {
+    /// From one node to another, µs.
+    pub delay: (u64, u64),
+    /// What a frame is lost with, and its connection, millionths.
+    pub loss: u32,
+    /// How long syncs take, µs.
+    pub sync_us: (u64, u64),
+    /// What wall clocks are ahead, µs.
+    pub offsets: Vec<i64>,
+    /// One fault after another, µs, and how often each is.
+    pub each: u64,
+    pub faults: [(Fault, u32); 6],
+    /// Power fails with the process, percent.
+    pub power: u32,
+    /// From when on, and until when.
+    pub begin: u64,
+    pub end: u64,
+    pub clients: usize,
+    /// Between one request and the next, µs.
+    pub think: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Kill,
+    Pause,
+    Cut,
+    Isolate,
+    Slow,
+    Stop,
+}
+
+impl Weather {
+    pub fn new(nodes: usize, chance: &mut SmallRng) -> Weather {
+        let pick = |chance: &mut SmallRng, from: &[u64]| from[chance.random_range(0..from.len())];
+        let far = pick(chance, &[150, 300, 1_000, 5_000, 20_000]);
+        let sync = pick(chance, &[100, 500, 2_000, 10_000]);
+        let kinds =
+            [Fault::Kill, Fault::Pause, Fault::Cut, Fault::Isolate, Fault::Slow, Fault::Stop];
+        let loves = chance.random_range(0..kinds.len() * 2);
+        let weight = |at: usize| if at == loves { 12 } else { 2 };
+        let is_early = chance.random_bool(0.15);
+        let skew = [0, 20, 200][chance.random_range(0..3)] * MS as i64;
+        Weather {
+            delay: (50, far),
+            loss: [0, 0, 100, 2_000][chance.random_range(0..4)],
+            sync_us: (50, sync),
+            offsets: (0..nodes).map(|_| chance.random_range(-skew..=skew)).collect(),
+            each: pick(chance, &[200, 500, 1_000, 2_000, 4_000]) * MS,
+            faults: std::array::from_fn(|at| (kinds[at], weight(at))),
+            power: [0, 50, 100][chance.random_range(0..3)],
+            begin: if is_early { 0 } else { SECOND },
+            end: chance.random_range(6..12) * SECOND,
+            clients: chance.random_range(4..10),
+            think: pick(chance, &[2, 10, 40]) * MS,
+        }
+    }
+
+    pub fn fault(&self, chance: &mut SmallRng) -> Fault {
+        let all: u32 = self.faults.iter().map(|(_, weight)| weight).sum();
+        let mut at = chance.random_range(0..all);
+        for (fault, weight) in &self.faults {
+            if at < *weight {
+                return *fault;
+            }
+            at -= weight;
+        }
+        unreachable!("within the sum")
+    }
+
+    /// Between the clock that is most behind and the one most ahead, µs.
+    pub fn skew(&self) -> (i64, i64) {
+        let least = self.offsets.iter().min().expect("nodes");
+        let most = self.offsets.iter().max().expect("nodes");
+        (*least, *most)
+    }
+}

@@ -1,0 +1,733 @@
+//! The nodes, the links between them, the clients, and one heap of events.
+
+use super::audit::{Audit, Job};
+use super::client::{Client, From, Kind, Next, queue_name};
+use super::node::{E, Node, Step, Stop};
+use super::reply::{self, Reply};
+use super::weather::{Fault, Weather};
+use delayd::cluster::claims::NodeId;
+use delayd::cluster::codec::{Head, Outgoing};
+use delayd::cluster::driver::Told;
+use delayd::cluster::frame::{Inbox, Lane};
+use delayd::cluster::hello::{Called, Handshake, Secret};
+use delayd::limits::{
+    HAND_OVER_MS_EACH, HAND_OVER_MS_MAX, LEASE_GRACE_MS_DEFAULT, SHUTDOWN_MS_MAX,
+};
+use delayd::time::Micros;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::take;
+
+pub const MS: u64 = 1_000;
+pub const SECOND: u64 = 1_000_000;
+const NODES: usize = 3;
+/// After healing all nodes are at one digest.
+const HEALED_WITHIN: u64 = 30 * SECOND;
+
+/// Of nodes it is meant for one life.
+#[derive(Debug)]
+enum Event {
+    Node { at: usize, life: u64, what: What },
+    Start { at: usize },
+    Client { at: usize, number: u64 },
+    Fault,
+    Resumes { at: usize },
+    Healed { from: usize, to: usize },
+}
+
+#[derive(Debug)]
+enum What {
+    Tick,
+    Dial,
+    Turn(u64),
+    Arrives {
+        from: usize,
+        frame: Outgoing,
+    },
+    /// A connection with that node.
+    Lost {
+        peer: u64,
+    },
+    Written,
+    Stops,
+}
+
+pub struct World {
+    pub now: u64,
+    pub weather: Weather,
+    chance: SmallRng,
+    nodes: Vec<Node>,
+    clients: Vec<Client>,
+    pub audit: Audit,
+    /// From where to where nothing goes, and until when.
+    cut: BTreeMap<(usize, usize), u64>,
+    /// From where to where there is a connection, and the lives of both ends.
+    connections: BTreeMap<(usize, usize), (u64, u64)>,
+    lanes: BTreeMap<(usize, usize, Lane), u64>,
+    events: BTreeMap<(u64, u64), Event>,
+    number: u64,
+    /// What has come to nodes paused, in order.
+    inboxes: Vec<Vec<Event>>,
+    /// A hash of all up to each event.
+    pub trace: Vec<u64>,
+    hasher: DefaultHasher,
+    is_healing: bool,
+}
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        let mut chance = SmallRng::seed_from_u64(seed);
+        let weather = Weather::new(NODES, &mut chance);
+        let offsets = weather.offsets.iter().enumerate();
+        let node = |(at, offset): (usize, &i64)| Node::new(at, NODES, *offset, weather.sync_us);
+        World {
+            now: 0,
+            nodes: offsets.map(node).collect(),
+            clients: (0..weather.clients).map(Client::new).collect(),
+            audit: Audit::new(weather.skew(), LEASE_GRACE_MS_DEFAULT * MS),
+            cut: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            events: BTreeMap::new(),
+            number: 0,
+            inboxes: (0..NODES).map(|_| Vec::new()).collect(),
+            trace: Vec::new(),
+            hasher: DefaultHasher::new(),
+            is_healing: false,
+            weather,
+            chance,
+        }
+    }
+
+    /// The whole run of a seed.
+    pub fn run(&mut self) {
+        for at in 0..NODES {
+            let us = self.chance.random_range(0..50 * MS);
+            self.after(us, Event::Start { at });
+        }
+        for at in 0..self.clients.len() {
+            self.act_after(at, 100 * MS);
+        }
+        self.after(self.weather.begin, Event::Fault);
+        self.run_until(self.weather.end);
+        self.heal();
+        let most = self.now + HEALED_WITHIN;
+        let mut looked = self.now;
+        while !self.is_equal() {
+            assert!(looked < most, "not equal within 30 s: {}", self.shown());
+            looked += 100 * MS;
+            self.run_until(looked);
+        }
+        let is_there = self.look();
+        self.audit.check_kept(&is_there);
+        self.audit.check_leases();
+    }
+
+    fn after(&mut self, us: u64, event: Event) {
+        self.number += 1;
+        self.events.insert((self.now + us, self.number), event);
+    }
+
+    fn node_after(&mut self, us: u64, at: usize, what: What) {
+        let life = self.nodes[at].life;
+        self.after(us, Event::Node { at, life, what });
+    }
+
+    fn act_after(&mut self, at: usize, us: u64) {
+        let client = &mut self.clients[at];
+        client.number += 1;
+        let number = client.number;
+        self.after(us, Event::Client { at, number });
+    }
+
+    fn run_until(&mut self, end: u64) {
+        while let Some(entry) = self.events.first_entry()
+            && entry.key().0 <= end
+        {
+            let ((now, _), event) = entry.remove_entry();
+            self.now = now;
+            self.note(&event);
+            self.happen(event);
+        }
+        self.now = end;
+    }
+
+    fn note(&mut self, event: &Event) {
+        self.now.hash(&mut self.hasher);
+        match event {
+            Event::Node { at, what, .. } => {
+                (at, std::mem::discriminant(what)).hash(&mut self.hasher);
+                if let What::Arrives { from, frame } = what {
+                    (from, &frame.head, &frame.bodies).hash(&mut self.hasher);
+                }
+            }
+            other => format!("{other:?}").hash(&mut self.hasher),
+        }
+        self.trace.push(self.hasher.finish());
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Start { at } => self.start(at),
+            Event::Fault => self.fault(),
+            Event::Resumes { at } if self.nodes[at].is_still(self.now) => {}
+            Event::Resumes { at } => self.resume(at),
+            Event::Client { at, number } if self.clients[at].number == number => self.act(at),
+            Event::Client { .. } => {}
+            Event::Healed { from, to } => {
+                if self.cut.get(&(from, to)).is_some_and(|until| *until <= self.now) {
+                    self.cut.remove(&(from, to));
+                    // What was sent meanwhile is lost, and so is the connection.
+                    self.disconnect(from, to);
+                    self.disconnect(to, from);
+                }
+            }
+            Event::Node { at, life, what } => {
+                let node = &mut self.nodes[at];
+                if node.life != life || node.live.is_none() {
+                    return;
+                }
+                if node.is_still(self.now) {
+                    self.inboxes[at].push(Event::Node { at, life, what });
+                    return;
+                }
+                self.happen_to(at, what);
+            }
+        }
+    }
+
+    fn happen_to(&mut self, at: usize, what: What) {
+        let now = self.now;
+        let live = self.nodes[at].live();
+        let clock = Micros(live.clock(now));
+        match what {
+            What::Tick => {
+                live.driver.tick(clock);
+                let us = live.driver.tick_us();
+                let late = self.chance.random_range(0..MS);
+                self.node_after(us + late - MS / 2, at, What::Tick);
+                self.settle(at, true);
+            }
+            What::Dial => {
+                self.dial(at);
+                self.node_after(50 * MS, at, What::Dial);
+            }
+            What::Turn(number) => {
+                if live.turn.is_some_and(|(_, current)| current == number) {
+                    self.turn(at);
+                }
+            }
+            What::Arrives { from, frame } => self.arrives(at, from, frame, clock),
+            What::Written => {
+                live.end_write();
+                self.settle(at, false);
+            }
+            What::Lost { peer } => {
+                live.driver.unreachable(peer);
+                self.settle(at, false);
+            }
+            What::Stops => self.go_on_stopping(at),
+        }
+    }
+
+    fn start(&mut self, at: usize) {
+        if self.nodes[at].live.is_some() {
+            return;
+        }
+        let (now, seed) = (self.now, self.chance.random());
+        self.nodes[at].start(now, seed);
+        for (what, most) in [(What::Tick, E / 30), (What::Dial, 20 * MS)] {
+            let us = self.chance.random_range(0..most);
+            self.node_after(us, at, what);
+        }
+        self.settle(at, false);
+        self.turn_by(at, now);
+    }
+
+    /// A turn is to begin by then.
+    fn turn_by(&mut self, at: usize, by: u64) {
+        let Some(live) = &mut self.nodes[at].live else { return };
+        let by = by.max(self.now);
+        if live.turn.is_some_and(|(planned, _)| planned <= by) {
+            return;
+        }
+        let number = self.number + 1;
+        live.turn = Some((by, number));
+        self.node_after(by - self.now, at, What::Turn(number));
+    }
+
+    fn turn(&mut self, at: usize) {
+        let now = self.now;
+        let live = self.nodes[at].live();
+        live.turn = None;
+        live.server.run_at(live.clock(now));
+        let progress = live.server.progress();
+        let next = live.time_of(live.server.wake_by_us());
+        let is_promoted = progress.decides && !live.decides;
+        live.decides = progress.decides;
+        let reloads = progress.reloads - live.reloads;
+        live.reloads = progress.reloads;
+        self.audit.seen.count("engines read again", reloads);
+        let is_looked_at = progress.applied.is_multiple_of(8) || self.is_healing;
+        if progress.is_settled && is_looked_at && live.digested != progress.applied {
+            live.digested = progress.applied;
+            let (digest, facts) = live.server.digest();
+            assert_eq!(facts, 0, "facts are left");
+            self.audit.digest(at, progress.applied, digest);
+        }
+        if is_promoted {
+            self.nodes[at].promoted = Some(progress.now);
+            self.audit.seen.note("promotions");
+        }
+        self.read_replies(at);
+        self.settle(at, false);
+        self.turn_by(at, next.max(now + 1));
+    }
+
+    /// What a raft thread does when it was woken, and what comes of it.
+    fn settle(&mut self, at: usize, has_ticked: bool) {
+        let now = self.now;
+        let Some(live) = &mut self.nodes[at].live else { return };
+        let Step { messages, told, wakes } = live.settle(now, has_ticked);
+        for told in &told {
+            match told {
+                Told::Elected { epoch } => self.audit.leads(*epoch, at),
+                Told::Delivered(entry) => self.audit.delivers(at, entry),
+                Told::Followed { .. } | Told::Refused { .. } => {}
+            }
+        }
+        if self.nodes[at].live().begin_to_write() {
+            let node = &self.nodes[at];
+            let slow = now < node.slow_until;
+            let (low, high) = if slow { (50 * MS, 800 * MS) } else { node.sync_us };
+            let us = self.chance.random_range(low..=high);
+            self.node_after(us, at, What::Written);
+        }
+        for frame in messages {
+            self.send(at, frame);
+        }
+        if wakes {
+            let us = self.chance.random_range(5..50);
+            self.turn_by(at, now + us);
+        }
+    }
+
+    fn arrives(&mut self, at: usize, from: usize, frame: Outgoing, clock: Micros) {
+        if self.connections.get(&(from, at)) != Some(&self.lives(from, at)) || self.is_cut(from, at)
+        {
+            return;
+        }
+        let head = Head::read(&frame.head).expect("a driver wrote it");
+        let peer = self.nodes[from].id;
+        let live = self.nodes[at].live();
+        live.heard();
+        let received = live.driver.receive(clock, peer, head, frame.bodies);
+        self.settle(at, false);
+        if received.is_err() {
+            self.disconnect(from, at);
+        }
+    }
+
+    fn send(&mut self, at: usize, frame: Outgoing) {
+        let Some(to) = self.nodes.iter().position(|node| node.id == frame.to) else { return };
+        let is_there = self.connections.get(&(at, to)) == Some(&self.lives(at, to));
+        if !is_there || self.is_cut(at, to) {
+            return;
+        }
+        if self.chance.random_range(0..1_000_000) < self.weather.loss && !self.is_healing {
+            self.disconnect(at, to);
+            return;
+        }
+        let (low, high) = self.weather.delay;
+        let us = self.chance.random_range(low..=high);
+        let last = self.lanes.entry((at, to, frame.lane)).or_default();
+        *last = (*last).max(self.now + us);
+        let us = *last - self.now;
+        self.node_after(us, to, What::Arrives { from: at, frame });
+    }
+
+    fn lives(&self, from: usize, to: usize) -> (u64, u64) {
+        (self.nodes[from].life, self.nodes[to].life)
+    }
+
+    fn is_cut(&self, from: usize, to: usize) -> bool {
+        self.cut.contains_key(&(from, to))
+    }
+
+    /// Connects to whom it is not connected.
+    fn dial(&mut self, at: usize) {
+        for (node, name, _) in self.nodes[at].live().driver.peers_to_dial() {
+            let called = Called { name: name.clone(), node: node.map(NodeId) };
+            let named = |node: &Node| node.own.name == name;
+            let to = self.nodes.iter().position(named).expect("only listed ones");
+            let lives = self.lives(at, to);
+            let is_there = self.connections.get(&(at, to)) == Some(&lives);
+            let is_down = self.nodes[to].live.is_none() || self.nodes[to].is_still(self.now);
+            if is_there || is_down || self.is_cut(at, to) || self.is_cut(to, at) {
+                continue;
+            }
+            if self.shake(at, to, called) {
+                self.connections.insert((at, to), lives);
+            }
+            self.settle(to, false);
+            self.settle(at, false);
+        }
+    }
+
+    /// A whole handshake, in no time; whether they know each other.
+    fn shake(&mut self, at: usize, to: usize, called: Called) -> bool {
+        let now = self.now;
+        let own = self.nodes[at].live().driver.claims();
+        let its = self.nodes[to].live().driver.claims();
+        let (mut hello, mut answer, mut proof) = (Vec::new(), Vec::new(), Vec::new());
+        let [mut caller_in, mut door_in] = [Inbox::new(), Inbox::new()];
+        let mut caller =
+            Handshake::call(own, Secret::new("x"), [1; 32], called, Lane::Data, &mut hello);
+        let mut door = Handshake::door(its, Secret::new("x"), [2; 32]);
+        door_in.receive(&hello);
+        if door.advance(&mut door_in, &mut answer).is_err() {
+            return false;
+        }
+        caller_in.receive(&answer);
+        let Ok(door_is) = caller.advance(&mut caller_in, &mut proof) else { return false };
+        door_in.receive(&proof);
+        let Ok(caller_is) = door.advance(&mut door_in, &mut Vec::new()) else { return false };
+        [(at, door_is), (to, caller_is)].into_iter().all(|(at, peer)| {
+            let live = self.nodes[at].live();
+            let clock = Micros(live.clock(now));
+            live.heard();
+            live.driver.met(clock, &peer.expect("the handshake is over").claims).is_ok()
+        })
+    }
+
+    /// The connection is gone, and both ends know.
+    fn disconnect(&mut self, from: usize, to: usize) {
+        if self.connections.remove(&(from, to)).is_none() {
+            return;
+        }
+        for (at, other) in [(from, to), (to, from)] {
+            self.node_after(0, at, What::Lost { peer: self.nodes[other].id });
+        }
+    }
+
+    fn read_replies(&mut self, node: usize) {
+        let Node { life, promoted, .. } = &self.nodes[node];
+        let promoted = promoted.map_or(0, |at| at.0.saturating_sub(super::node::EPOCH));
+        let (life, from) = (*life, From { now: self.now, promoted });
+        for at in 0..self.clients.len() {
+            let World { clients, audit, chance, hasher, .. } = self;
+            let is_ours = |link: &super::client::Link| link.node == node && link.life == life;
+            if !clients[at].link.as_ref().is_some_and(is_ours) {
+                continue;
+            }
+            let mut trace = |reply: &_| format!("{reply:?}").hash(hasher);
+            let read = clients[at].read(from, audit, chance, &mut trace);
+            let link = clients[at].link.as_ref().expect("just seen");
+            let is_closed = link.far.is_closed();
+            match read {
+                Some(true) if !is_closed => {
+                    let is_fast = self.clients[at].kind != Kind::Producer;
+                    let think = if is_fast { self.weather.think } else { 3 * self.weather.think };
+                    let us = self.chance.random_range(0..=think);
+                    self.act_after(at, us);
+                }
+                None if !is_closed => {}
+                _ => self.let_down(at),
+            }
+        }
+    }
+
+    /// The connection of a client is of no use any more.
+    fn let_down(&mut self, at: usize) {
+        let link = self.clients[at].link.as_ref().map(|link| (link.node, link.life));
+        self.clients[at].let_down(&mut self.audit);
+        self.clients[at].next_node = self.chance.random_range(0..NODES);
+        let us = self.chance.random_range(5 * MS..40 * MS);
+        self.act_after(at, us);
+        if let Some((node, life)) = link
+            && self.nodes[node].life == life
+        {
+            self.turn_by(node, self.now + 20);
+        }
+    }
+
+    fn act(&mut self, at: usize) {
+        let now = self.now;
+        if self.is_healing {
+            return;
+        }
+        if let Some(link) = &self.clients[at].link {
+            let is_gone = self.nodes[link.node].life != link.life || link.far.is_closed();
+            let is_late = self.clients[at].asked.as_ref().is_some_and(|asked| asked.until <= now);
+            if is_gone || is_late {
+                return self.let_down(at);
+            }
+            let node = link.node;
+            if self.clients[at].asked.is_none() {
+                let World { clients, audit, chance, .. } = self;
+                if let Next::Idle(us) = clients[at].act(now, audit, chance) {
+                    return self.act_after(at, us);
+                }
+            }
+            return self.await_reply(at, node);
+        }
+        let node = self.clients[at].next_node;
+        self.clients[at].next_node = (node + 1) % NODES;
+        if self.nodes[node].live.is_none() || self.nodes[node].is_still(now) {
+            return self.act_after(at, 20 * MS);
+        }
+        if self.nodes[node].live().stop.is_some() {
+            return self.act_after(at, 20 * MS);
+        }
+        let life = self.nodes[node].life;
+        let live = self.nodes[node].live();
+        live.server.run_at(live.clock(now));
+        let far = live.server.connect();
+        self.clients[at].connected(node, life, far, now);
+        self.turn_by(node, now);
+        self.await_reply(at, node);
+    }
+
+    /// It looks again when its patience has ended.
+    fn await_reply(&mut self, at: usize, node: usize) {
+        let until = self.clients[at].asked.as_ref().expect("it asks").until;
+        let us = self.chance.random_range(10..80);
+        self.turn_by(node, self.now + us);
+        self.act_after(at, until - self.now);
+    }
+
+    fn fault(&mut self) {
+        if self.is_healing {
+            return;
+        }
+        let each = self.weather.each;
+        let us = self.chance.random_range(each / 4..each * 2);
+        self.after(us, Event::Fault);
+        let decides = (0..NODES).find(|at| self.nodes[*at].decides());
+        // Whoever decides is who matters most.
+        let at = match decides {
+            Some(at) if self.chance.random_bool(0.5) => at,
+            _ => self.chance.random_range(0..NODES),
+        };
+        match self.weather.fault(&mut self.chance) {
+            Fault::Kill => self.kill(at),
+            Fault::Pause if self.nodes[at].live.is_some() => {
+                let us = self.chance.random_range(100 * MS..5 * SECOND);
+                self.pause(at, us);
+            }
+            Fault::Cut => {
+                let other = (at + self.chance.random_range(1..NODES)) % NODES;
+                let us = self.chance.random_range(50 * MS..3 * SECOND);
+                self.cut(at, other, us);
+                if self.chance.random_bool(0.5) {
+                    self.cut(other, at, us);
+                }
+            }
+            Fault::Isolate => {
+                let us = self.chance.random_range(100 * MS..3 * SECOND);
+                for other in (0..NODES).filter(|other| *other != at) {
+                    self.cut(at, other, us);
+                    self.cut(other, at, us);
+                }
+            }
+            Fault::Slow => {
+                let us = self.chance.random_range(100 * MS..4 * SECOND);
+                self.nodes[at].slow_until = self.now + us;
+                self.audit.seen.note("syncs slowed");
+            }
+            Fault::Stop if self.nodes[at].live.is_some() => self.stop(at),
+            Fault::Pause | Fault::Stop => {}
+        }
+    }
+
+    fn kill(&mut self, at: usize) {
+        if self.nodes[at].live.is_none() {
+            return;
+        }
+        self.audit.seen.note("nodes killed");
+        if self.nodes[at].decides() {
+            self.audit.seen.note("leaders killed");
+        }
+        let power = self.chance.random_range(0..100) < self.weather.power;
+        let storage = match power {
+            true => self.nodes[at].storage.crash(&mut self.chance),
+            false => self.nodes[at].storage.kill(),
+        };
+        self.end(at, storage);
+        let us = self.chance.random_range(50 * MS..3 * SECOND);
+        self.after(us, Event::Start { at });
+    }
+
+    fn end(&mut self, at: usize, storage: std::sync::Arc<super::lossy::Lossy>) {
+        self.nodes[at].end(storage);
+        self.inboxes[at].clear();
+        for other in 0..NODES {
+            self.disconnect(at, other);
+            self.disconnect(other, at);
+        }
+        for client in 0..self.clients.len() {
+            if self.clients[client].link.as_ref().is_some_and(|link| link.node == at) {
+                // What had left before is still read.
+                self.let_down(client);
+            }
+        }
+    }
+
+    fn pause(&mut self, at: usize, us: u64) {
+        self.audit.seen.note("nodes paused");
+        let until = self.nodes[at].paused_until.max(self.now + us);
+        self.nodes[at].paused_until = until;
+        self.after(until - self.now, Event::Resumes { at });
+    }
+
+    fn cut(&mut self, from: usize, to: usize, us: u64) {
+        self.audit.seen.note("links cut");
+        let until = self.cut.entry((from, to)).or_default();
+        *until = (*until).max(self.now + us);
+        let us = *until - self.now;
+        self.after(us, Event::Healed { from, to });
+    }
+
+    fn stop(&mut self, at: usize) {
+        let until = self.now + SHUTDOWN_MS_MAX * MS;
+        let now = self.now;
+        let live = self.nodes[at].live();
+        if live.stop.is_some() {
+            return;
+        }
+        live.stop = Some(Stop::Drains { until });
+        live.server.run_at(live.clock(now));
+        live.server.drain();
+        self.audit.seen.note("nodes stopped");
+        self.turn_by(at, now);
+        self.node_after(MS, at, What::Stops);
+    }
+
+    fn go_on_stopping(&mut self, at: usize) {
+        let now = self.now;
+        let live = self.nodes[at].live();
+        live.server.run_at(live.clock(now));
+        match live.stop.expect("it stops") {
+            Stop::Drains { until } if live.server.is_drained() || until <= now => {
+                live.server.end_bound();
+                let until = now + HAND_OVER_MS_MAX * MS;
+                live.stop = Some(Stop::HandsOver { until, ask: now });
+            }
+            Stop::Drains { .. } => {}
+            Stop::HandsOver { until, ask } => {
+                if !live.server.progress().decides || until <= now {
+                    live.close_log();
+                    let storage = self.nodes[at].storage.kill();
+                    self.end(at, storage);
+                    let us = self.chance.random_range(50 * MS..2 * SECOND);
+                    return self.after(us, Event::Start { at });
+                }
+                if ask <= now {
+                    live.server.hand_over();
+                    let ask = now + HAND_OVER_MS_EACH * MS;
+                    live.stop = Some(Stop::HandsOver { until, ask });
+                }
+            }
+        }
+        self.turn_by(at, now);
+        self.node_after(MS, at, What::Stops);
+    }
+
+    /// No more faults, and no more requests.
+    fn heal(&mut self) {
+        self.is_healing = true;
+        self.weather.delay = (50, 150);
+        for (from, to) in take(&mut self.cut).into_keys() {
+            self.disconnect(from, to);
+            self.disconnect(to, from);
+        }
+        for at in 0..NODES {
+            self.nodes[at].slow_until = 0;
+            self.nodes[at].sync_us = (50, 100);
+            self.resume(at);
+            if self.nodes[at].live.is_none() {
+                self.start(at);
+            }
+        }
+        for at in 0..self.clients.len() {
+            self.let_down(at);
+        }
+    }
+
+    /// A pause is over: what has come meanwhile is taken up.
+    fn resume(&mut self, at: usize) {
+        self.nodes[at].paused_until = self.now;
+        for event in take(&mut self.inboxes[at]) {
+            self.happen(event);
+        }
+    }
+
+    fn is_equal(&mut self) -> bool {
+        let last = self.audit.last();
+        let mut leaders = 0;
+        for node in &mut self.nodes {
+            let Some(live) = &mut node.live else { return false };
+            let progress = live.server.progress();
+            if progress.applied != last || !progress.is_settled {
+                return false;
+            }
+            leaders += usize::from(progress.decides);
+        }
+        leaders == 1
+    }
+
+    /// Asks whoever decides for each job: whether it is there.
+    fn look(&mut self) -> Vec<bool> {
+        let digest = |node: &mut Node| node.live().server.digest().0;
+        let digests: Vec<u64> = self.nodes.iter_mut().map(digest).collect();
+        assert!(digests.iter().all(|digest| *digest == digests[0]), "engines differ: {digests:?}");
+        let most = self.now + HEALED_WITHIN;
+        let mut is_there = Vec::new();
+        while is_there.len() < self.audit.jobs.len() {
+            assert!(self.now < most, "nobody answers: {}", self.shown());
+            let jobs = self.audit.jobs.iter().enumerate().skip(is_there.len()).take(500);
+            let get =
+                |(job, it): (usize, &Job)| format!("DELAY.GET {} j{job}\r\n", queue_name(it.queue));
+            let lines: Vec<String> = jobs.map(get).collect();
+            if let Some(replies) = self.ask(&lines.concat(), lines.len()) {
+                is_there.extend(replies.into_iter().map(|reply| reply != Reply::Nil));
+            }
+        }
+        is_there
+    }
+
+    /// Asks whoever decides; nothing if it does not answer as one that leads.
+    fn ask(&mut self, lines: &str, count: usize) -> Option<Vec<Reply>> {
+        self.run_until(self.now + 10 * MS);
+        let (at, now) = ((0..NODES).find(|at| self.nodes[*at].decides())?, self.now);
+        let live = self.nodes[at].live();
+        live.server.run_at(live.clock(now));
+        let far = live.server.connect();
+        far.send(lines.as_bytes());
+        let (mut input, mut replies) = (Vec::new(), Vec::new());
+        while !far.is_closed() && self.now < now + SECOND {
+            self.turn_by(at, self.now);
+            self.run_until(self.now + MS);
+            input.extend(far.receive());
+            replies.extend(std::iter::from_fn(|| reply::take(&mut input)));
+            if replies.iter().any(|reply| matches!(reply, Reply::Error(_))) {
+                return None;
+            }
+            if replies.len() == count {
+                return Some(replies);
+            }
+        }
+        None
+    }
+
+    fn shown(&mut self) -> String {
+        let shown = |node: &mut Node| {
+            let status = node.live.as_ref().map(|live| live.driver.status());
+            let progress = node.live.as_mut().map(|live| live.server.progress());
+            format!("{}: {progress:?} {status:#?}\n", node.own.name)
+        };
+        self.nodes.iter_mut().map(shown).collect()
+    }
+}
