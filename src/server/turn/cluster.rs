@@ -176,7 +176,9 @@ impl Turns {
         }
         self.told = Some((Arc::clone(&status), role, is_committed));
         let now = Micros(self.core.clock.timer.boot_us());
-        let view = self.node().view(&status, now);
+        let mut view = self.node().view(&status, now);
+        // Raft hears of bases at a start alone: no node is sent one.
+        view.base = self.core.durability.shown.base_index;
         let serves_stale = self.core.options.serves_stale;
         let standing = standing_of(role, is_committed, &view, serves_stale);
         self.core.view = Some(Box::new(view));
