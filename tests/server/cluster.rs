@@ -13,6 +13,7 @@ use delayd::cluster::names::{Address, Name};
 use delayd::cluster::output;
 use delayd::config::Config;
 use delayd::observe::cluster::{ClusterView, Own};
+use delayd::observe::metrics::families::{FAMILIES, Part};
 use delayd::server::Server;
 use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::session::Standing;
@@ -211,8 +212,12 @@ fn metrics_of_jobs_are_the_leaders_and_those_of_raft_a_nodes() {
         assert_eq!(value(&leader, name).as_deref(), Some(is), "{name}");
     }
 
+    let of_raft = FAMILIES.iter().filter(|family| family.part == Part::Cluster);
     server.show_cluster(view_of("lost").unwrap());
     let follower = server.metrics();
+    for family in of_raft {
+        assert!(leader.contains(family.name) || follower.contains(family.name), "{}", family.name);
+    }
     for name in ["delayd_jobs{", "delayd_queue_", "delayd_lateness_", "delayd_raft_peer_"] {
         assert!(!follower.contains(name), "{name}");
     }
