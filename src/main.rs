@@ -46,13 +46,10 @@ fn run(config: Config) -> ExitCode {
         tracing::warn!("memory is given back to the system late: {error}");
     }
     let server = match Server::bind(config) {
-        Ok(server) => {
-            server.with_log(log_level).with_signals().with_supervisor().with_give_back(give_back)
-        }
+        Ok(server) => server.with_log(log_level).with_signals().with_supervisor(),
         Err(error) => return fail(&error.to_string()),
     };
-    greet(&server);
-    match server.run() {
+    match server.with_greeting(greet).with_give_back(give_back).run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }

@@ -12,5 +12,7 @@ mod memory;
 mod program;
 #[path = "support/seeds.rs"]
 mod seeds;
+#[path = "support/seen.rs"]
+mod seen;
 #[path = "pressure/space.rs"]
 mod space;

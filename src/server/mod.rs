@@ -30,6 +30,7 @@ use durability::node::Clustered;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use turn::Turns;
 use turn::observers::Observers;
 use turn::wait::Loop;
@@ -71,6 +72,7 @@ pub struct Server {
     notifier: Arc<Notifier>,
     log_level: LogLevel,
     signals: bool,
+    greeting: Option<fn(&Server)>,
     give_back: Option<fn()>,
 }
 
@@ -123,6 +125,7 @@ impl Server {
             notifier: Arc::default(),
             log_level: LogLevel::default(),
             signals: false,
+            greeting: None,
             give_back: None,
         })
     }
@@ -135,6 +138,11 @@ impl Server {
     /// Lets SIGTERM and SIGINT stop the server.
     pub fn with_signals(self) -> Server {
         Server { signals: true, ..self }
+    }
+
+    /// Called once, when a signal would stop it in good order: whoever is told that it listens may send one at once.
+    pub fn with_greeting(self, greeting: fn(&Server)) -> Server {
+        Server { greeting: Some(greeting), ..self }
     }
 
     /// Keeps resident memory near what is counted: `give_back` makes the program's allocator give back to the
@@ -183,11 +191,20 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         // Without this tokio would make the loop pause after 128 reads, as a task among others; there
         // are no others, and the turn has its own budgets.
-        runtime.block_on(tokio::task::unconstrained(async { self.start()?.run().await }))
+        runtime.block_on(tokio::task::unconstrained(async {
+            let signals = match self.signals {
+                true => vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
+                false => Vec::new(),
+            };
+            if let Some(greeting) = self.greeting {
+                greeting(&self);
+            }
+            self.start(signals)?.run().await
+        }))
     }
 
     /// Begins to load the journal, and starts what watches the server.
-    fn start(self) -> io::Result<Loop> {
+    fn start(self, signals: Vec<Signal>) -> io::Result<Loop> {
         let notifier = self.notifier;
         let port = self.addresses.first().map_or(0, |address| address.port());
         let mut core =
@@ -225,6 +242,6 @@ impl Server {
         if turns.core.users.tls.is_some() {
             turns.handshakes = Some(Handshakes::start(notifier)?);
         }
-        Loop::new(turns, self.listeners, http, self.signals)
+        Loop::new(turns, self.listeners, http, signals)
     }
 }

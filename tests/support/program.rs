@@ -155,6 +155,11 @@ impl Program {
         client
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// SIGKILL.
     pub fn kill(mut self) -> String {
         self.child.kill().unwrap();
@@ -181,8 +186,12 @@ impl Program {
     }
 
     pub fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     fn wait(&mut self) -> ExitStatus {
@@ -272,6 +281,21 @@ impl Wire {
         Ok(Wire { stream: BufReader::new(stream), out: Vec::new() })
     }
 
+    /// As [`connect`](Wire::connect), to a server that may stand still: nothing is waited for longer than that.
+    pub fn connect_for(address: SocketAddr, patience: Duration) -> io::Result<Wire> {
+        let stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_nodelay(true)?;
+        let mut wire = Wire { stream: BufReader::new(stream), out: Vec::new() };
+        wire.set_patience(patience)?;
+        Ok(wire)
+    }
+
+    pub fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
+        let stream = self.stream.get_ref();
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))
+    }
+
     /// Adds a command to what [`flush`](Wire::flush) sends.
     pub fn push(&mut self, args: &[&[u8]]) {
         write!(self.out, "*{}\r\n", args.len()).unwrap();
@@ -359,6 +383,14 @@ impl Wire {
 
     pub fn number(&mut self, field: &str) -> u64 {
         self.field(field).parse().unwrap()
+    }
+
+    /// None if the server goes away, or does not show it.
+    pub fn try_number(&mut self, field: &str) -> Option<u64> {
+        let reply = self.try_ask("INFO everything").ok()?;
+        let line =
+            reply.text().lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line?.parse().ok()
     }
 
     /// Waits until INFO shows so.

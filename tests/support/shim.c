@@ -2,6 +2,7 @@
  * files in the folder SHIM_DIR:
  *   sync    fdatasync of segments fails with EIO; every try appends a byte to the file `syncs`
  *   stuck   fdatasync of segments hangs until the file is gone; it appends a byte to the file `hangs`
+ *   slow    fdatasync of segments takes 0.4 s longer
  *   write   pwrite to segments fails with EIO
  *   full    no file of the journal can be created: ENOSPC
  *   create  no segment can be created: EIO
@@ -55,6 +56,7 @@ int fdatasync(int fd) {
         note("hangs");
         while (asked("stuck")) usleep(1000);
     }
+    if (asked("slow") && is_named(fd, "segment-")) usleep(400000);
     return syscall(SYS_fdatasync, fd);
 }
 

@@ -211,7 +211,8 @@ impl Driver {
             others.partition(|name| self.joining.met.contains_key(*name));
         match (&away[..], &met[..]) {
             ([], []) => "no leader has said that all are there".to_owned(),
-            ([], met) => format!("{} is being taken in", name_list(met)),
+            ([], [one]) => format!("{one} is being taken in"),
+            ([], met) => format!("{} are being taken in", name_list(met)),
             (away, _) => missing(away),
         }
     }

@@ -145,7 +145,9 @@ impl Running {
         shown.base_written_bytes = number(&shared.base_written_bytes);
         shown.disk_bytes = journal.disk_bytes() + compaction.base_bytes;
         shown.buffer_bytes = journal.unwritten_bytes();
-        shown.unsynced_bytes = journal.proposed_bytes() - number(&shared.synced_bytes);
+        // Read first: a node's log grows and is synced beside this thread.
+        let synced_bytes = number(&shared.synced_bytes);
+        shown.unsynced_bytes = journal.proposed_bytes() - synced_bytes;
         let ago_us = |at_us: u64| mono_us.saturating_sub(at_us);
         shown.unsynced_us = match number(&shared.unsynced_since_us) {
             0 => 0,

@@ -10,6 +10,7 @@
 
 use crate::engine::{Applying, Engine, Lead};
 use crate::limits::{APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, LEVEL};
+use crate::observe::cluster::ClusterView;
 use crate::server::durability::commit::replicated::{Heard, Replicated};
 use crate::server::durability::node::Reloaded;
 use crate::server::turn::Turns;
@@ -181,7 +182,24 @@ impl Turns {
         view.base = self.core.durability.shown.base_index;
         let serves_stale = self.core.options.serves_stale;
         let standing = standing_of(role, is_committed, &view, serves_stale);
+        log_forming(self.core.view.as_deref(), &view);
         self.core.view = Some(Box::new(view));
         self.stand(standing);
+    }
+}
+
+/// What a cluster waits for, or what is to be mended first, when that has changed. Clients are told the same.
+fn log_forming(before: Option<&ClusterView>, view: &ClusterView) {
+    if before.is_none_or(|before| before.forming == view.forming) {
+        return;
+    }
+    match (&view.forming, &view.conflict, view.cluster) {
+        (Some(_), Some(conflict), _) => tracing::warn!("no cluster can be formed: {conflict}"),
+        (Some(missing), None, _) => tracing::info!("the cluster is forming: {missing}"),
+        (None, _, Some(cluster)) => {
+            let node = &view.name;
+            tracing::info!("{node} is a member of cluster {:032x}", cluster);
+        }
+        (None, _, None) => {}
     }
 }

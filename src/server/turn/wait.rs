@@ -12,7 +12,7 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 
 /// What the loop waits for.
 pub struct Loop {
@@ -32,17 +32,13 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Opens the listeners and sets the alarms. `signals` tells whether SIGTERM and SIGINT stop it.
+    /// Opens the listeners and sets the alarms. Each of `signals` stops it.
     pub fn new(
         turns: Turns,
         listeners: Vec<Listener>,
         http: Option<Http>,
-        signals: bool,
+        signals: Vec<Signal>,
     ) -> io::Result<Loop> {
-        let signals = match signals {
-            true => vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
-            false => Vec::new(),
-        };
         Ok(Loop {
             notifier: Arc::clone(&turns.notifier),
             turns,

@@ -2,8 +2,8 @@
 
 use super::{Delivery, Job, Round, Sure};
 use crate::kill::events::{Label, PAIRS, POPS, QUEUES};
-use crate::kill::seen::{Seen, SeenJob};
 use crate::program::wall_ms;
+use crate::seen::{Seen, SeenJob};
 use std::collections::HashMap;
 
 impl Round<'_> {

@@ -1,6 +1,7 @@
 //! What a client asked, and what it was told.
 
 use crate::program::{Reply, wall_ms};
+pub use crate::seen::{Label, label_of};
 use std::time::Instant;
 
 /// Queues whose jobs are taken with a lease only: none may ever be lost.
@@ -10,9 +11,6 @@ pub const POPS: &str = "pops";
 /// Nobody takes from it; transactions add here.
 pub const PAIRS: &str = "pairs";
 pub const QUEUES: [&str; 4] = [WORK[0], WORK[1], POPS, PAIRS];
-
-/// A job as the test knows it: the first word of its body. Never used twice, unlike ids.
-pub type Label = u64;
 
 /// When a job is due.
 #[derive(Clone, Copy, Debug)]
@@ -195,11 +193,6 @@ pub struct Handed {
 
 pub fn queue_of(name: &str) -> &'static str {
     QUEUES.into_iter().find(|queue| *queue == name).expect("one of ours")
-}
-
-pub fn label_of(body: &[u8]) -> Label {
-    let digits = body.split(|byte| *byte == b' ').next().expect("a word");
-    std::str::from_utf8(digits).unwrap().parse().unwrap()
 }
 
 impl Handed {

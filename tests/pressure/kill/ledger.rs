@@ -7,8 +7,8 @@
 mod checks;
 
 use crate::kill::events::{Add, Answer, Event, Handed, Label, What};
-use crate::kill::seen::Seen;
 use crate::program::Reply;
+use crate::seen::Seen;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 

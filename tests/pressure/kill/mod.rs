@@ -8,14 +8,14 @@
 mod events;
 mod ledger;
 mod load;
-mod seen;
 
 use self::events::{Event, QUEUES};
 use self::ledger::{Ended, Ledger};
 use self::load::{Lease, Open, Worker};
-use self::seen::{Seen, drain};
+
 use crate::program::{Folder, Program, Reply, Wire};
 use crate::seeds::{Telltale, number_of};
+use crate::seen::{Seen, drain};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::HashSet;
@@ -127,7 +127,8 @@ impl Play {
         // Under `always` there is nothing that may be lost.
         let safe_until = if self.lost_max.is_zero() { Instant::now() } else { safe_until };
         self.start();
-        self.seen = Seen::look(&mut self.program.as_ref().expect("started").connect_loaded());
+        self.seen =
+            Seen::look(&mut self.program.as_ref().expect("started").connect_loaded(), &QUEUES);
         self.rounds += 1;
         let (rounds, seed) = (self.rounds, self.seed);
         let telltale = Telltale(format!("DELAYD_SEED={seed}, round {rounds}, {end:?}:\n{log}"));
@@ -139,7 +140,7 @@ impl Play {
     fn finish(mut self) {
         let program = self.program.take().expect("is always there");
         let mut wire = program.connect();
-        let drained = drain(&mut wire, &self.seen);
+        let drained = drain(&mut wire, &self.seen, &QUEUES);
         let unique: HashSet<_> = drained.iter().copied().collect();
         assert_eq!(drained.len(), unique.len(), "a job was delivered twice");
         assert_eq!(unique, self.ledger.labels());

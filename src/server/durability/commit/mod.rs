@@ -270,7 +270,14 @@ impl Journal {
     /// Bytes for which there is room.
     pub fn room_bytes(&self) -> u64 {
         let capacity = self.shared.capacity_bytes.load(Ordering::Acquire);
-        capacity.saturating_sub(self.proposed_bytes())
+        let taken = match &self.commit {
+            Commit::Local(local) => local.proposed_bytes,
+            // Some of what is not committed is written, and counts twice for a moment.
+            Commit::Replicated(replicated) => {
+                self.proposed_bytes() + replicated.uncommitted_bytes()
+            }
+        };
+        capacity.saturating_sub(taken)
     }
 
     /// Bytes of the log's files.
@@ -283,21 +290,23 @@ impl Journal {
         self.shared.journal_max.load(Ordering::Acquire)
     }
 
-    /// Bytes proposed since the start; of a node with what others have proposed.
+    /// Bytes proposed since the start; of a node those of all entries that its log has got, whoever proposed them.
+    /// Never falls.
     pub fn proposed_bytes(&self) -> u64 {
         match &self.commit {
             Commit::Local(local) => local.proposed_bytes,
-            // Some of what is not committed is written, and counts twice for a moment.
-            Commit::Replicated(replicated) => {
-                let written = self.shared.written_bytes.load(Ordering::Relaxed);
-                written + replicated.uncommitted_bytes()
-            }
+            Commit::Replicated(_) => self.shared.written_bytes.load(Ordering::Relaxed),
         }
     }
 
-    /// Bytes proposed and not written.
+    /// Bytes proposed and not written; of a node those that are not committed.
     pub fn unwritten_bytes(&self) -> u64 {
-        self.proposed_bytes() - self.shared.written_bytes.load(Ordering::Relaxed)
+        match &self.commit {
+            Commit::Local(local) => {
+                local.proposed_bytes - self.shared.written_bytes.load(Ordering::Relaxed)
+            }
+            Commit::Replicated(replicated) => replicated.uncommitted_bytes(),
+        }
     }
 
     /// Whether a base may begin, if one `wanted` to: the newest batch has an index, and will keep it. A server

@@ -1,0 +1,29 @@
+//! Three delayd as processes of their own, and what lies between them: they are killed, stopped and cut off from each
+//! other while clients work, and what the clients were told is held against what the nodes have.
+
+#[path = "processes/calls.rs"]
+mod calls;
+#[path = "support/disk.rs"]
+mod disk;
+#[path = "processes/faults.rs"]
+mod faults;
+#[path = "processes/history.rs"]
+mod history;
+#[path = "support/http.rs"]
+mod http;
+#[path = "processes/load.rs"]
+mod load;
+#[path = "support/program.rs"]
+mod program;
+#[path = "processes/refused.rs"]
+mod refused;
+#[path = "processes/relay.rs"]
+mod relay;
+#[path = "support/seeds.rs"]
+mod seeds;
+#[path = "support/seen.rs"]
+mod seen;
+#[path = "processes/steady.rs"]
+mod steady;
+#[path = "processes/trio.rs"]
+mod trio;

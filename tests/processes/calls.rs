@@ -1,0 +1,190 @@
+//! A client that looks for the leader, and keeps what it asked and was told.
+
+use crate::program::{Reply, Wire, wall_ms};
+use crate::seen::Label;
+use crate::trio::leads;
+use rand::Rng;
+use rand::rngs::SmallRng;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Queues whose jobs are taken with a lease only: none may ever be lost.
+pub const WORK: [&str; 2] = ["work0", "work1"];
+/// Its jobs are taken at most once: as many may be lost as pops were not answered.
+pub const POPS: &str = "pops";
+pub const QUEUES: [&str; 3] = [WORK[0], WORK[1], POPS];
+
+/// The queue of a job.
+pub fn queue_of(label: Label) -> &'static str {
+    QUEUES[label as usize % QUEUES.len()]
+}
+
+/// An instant, by both clocks of this machine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct At {
+    /// Since the test began; never goes back.
+    pub us: u64,
+    /// Unix time, which the nodes read as well.
+    pub ms: u64,
+}
+
+impl At {
+    pub fn now() -> At {
+        static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        At { us: BEGIN.elapsed().as_micros() as u64, ms: wall_ms() }
+    }
+}
+
+/// What is asked.
+#[derive(Clone, PartialEq, Debug)]
+pub enum What {
+    /// At a time by the wall clock. With an id, if that is not taken: may be repeated. Without, the server makes one.
+    Add {
+        label: Label,
+        due_ms: u64,
+        has_id: bool,
+    },
+    Cancel {
+        label: Label,
+    },
+    Reserve {
+        count: u64,
+        lease_ms: u64,
+        bound: bool,
+    },
+    Pop,
+    Ack {
+        label: Label,
+        id: String,
+        token: u64,
+    },
+    Nack {
+        label: Label,
+        id: String,
+        token: u64,
+        in_ms: u64,
+    },
+    Extend {
+        label: Label,
+        id: String,
+        token: u64,
+        ms: u64,
+    },
+}
+
+/// Waiting for a job ends after this.
+const BLOCK_S: f64 = 0.2;
+
+impl What {
+    fn line(&self) -> String {
+        match self {
+            What::Add { label, due_ms, has_id } => {
+                let id = if *has_id { format!(" ID {label} NX UNIQUE 1h") } else { String::new() };
+                format!("DELAY.ADD {} @{due_ms} {label}{id} BACKOFF 20ms", queue_of(*label))
+            }
+            What::Cancel { label } => format!("DELAY.CANCEL {} {label}", queue_of(*label)),
+            What::Reserve { count, lease_ms, bound } => {
+                let bound = if *bound { " BOUND" } else { "" };
+                let queues = WORK.join(" ");
+                format!(
+                    "DELAY.RESERVE {BLOCK_S} 2 {queues} COUNT {count} LEASE {lease_ms}ms{bound}"
+                )
+            }
+            What::Pop => format!("DELAY.POP {POPS} {BLOCK_S}"),
+            What::Ack { label, id, token } => {
+                format!("DELAY.ACK {} {id} {token}", queue_of(*label))
+            }
+            What::Nack { label, id, token, in_ms } => {
+                format!("DELAY.NACK {} {id} {token} IN {in_ms}ms", queue_of(*label))
+            }
+            What::Extend { label, id, token, ms } => {
+                format!("DELAY.EXTEND {} {id} {token} {ms}ms", queue_of(*label))
+            }
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    Told(Reply),
+    /// It was not done: who was asked does not decide.
+    TurnedAway,
+    /// It may have been done.
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub begin: At,
+    pub end: At,
+    /// Which one, of all that were ever opened.
+    pub connection: u64,
+    pub what: What,
+    pub answer: Answer,
+}
+
+/// See the module.
+pub struct Client {
+    addresses: Vec<SocketAddr>,
+    wire: Option<(u64, Wire)>,
+    pub random: SmallRng,
+    pub calls: Vec<Call>,
+}
+
+/// A node that stands still is given up after this.
+const PATIENCE: Duration = Duration::from_millis(400);
+/// So is one that does not answer a command.
+const ANSWER: Duration = Duration::from_secs(2);
+
+impl Client {
+    pub fn new(addresses: &[SocketAddr], random: SmallRng) -> Client {
+        Client { addresses: addresses.to_vec(), wire: None, random, calls: Vec::new() }
+    }
+
+    /// None while nobody is known to lead.
+    pub fn ask(&mut self, what: What) -> Option<Answer> {
+        let (connection, mut wire) = self.wire.take().or_else(|| self.find_leader())?;
+        let begin = At::now();
+        let reply = wire.try_ask(&what.line());
+        let end = At::now();
+        let answer = match reply {
+            Ok(Reply::Error(text)) if turns_away(&text) => Answer::TurnedAway,
+            Ok(reply) => {
+                self.wire = Some((connection, wire));
+                Answer::Told(reply)
+            }
+            Err(_) => Answer::Unknown,
+        };
+        self.calls.push(Call { begin, end, connection, what, answer: answer.clone() });
+        Some(answer)
+    }
+
+    fn find_leader(&mut self) -> Option<(u64, Wire)> {
+        static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+        let first = self.random.random_range(0..self.addresses.len());
+        let found = (0..self.addresses.len()).find_map(|i| {
+            let address = self.addresses[(first + i) % self.addresses.len()];
+            let open = || -> io::Result<Wire> {
+                let mut wire = Wire::connect_for(address, PATIENCE)?;
+                if !leads(&mut wire) {
+                    return Err(io::ErrorKind::NotConnected.into());
+                }
+                wire.set_patience(ANSWER)?;
+                Ok(wire)
+            };
+            open().ok()
+        });
+        if found.is_none() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        found.map(|wire| (CONNECTIONS.fetch_add(1, Ordering::Relaxed), wire))
+    }
+}
+
+fn turns_away(text: &str) -> bool {
+    let class = text.split(' ').next();
+    ["READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED"].map(Some).contains(&class)
+}

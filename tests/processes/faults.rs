@@ -1,0 +1,227 @@
+//! Faults of every kind while clients work, and nothing that a client was told turns out to be false.
+//!
+//! `DELAYD_SEED=17 cargo test --test processes faults` draws the same faults again (what the machine does at which
+//! moment cannot be replayed), `DELAYD_CASES=200` draws as many. The calls of a run that failed are left in a file.
+
+use crate::calls::{Answer, Call, Client, QUEUES, What};
+use crate::history::History;
+use crate::load::Load;
+use crate::program::seed;
+use crate::relay::Way;
+use crate::seeds::{Telltale, number_of};
+use crate::seen::{Seen, SeenJob};
+use crate::trio::{NODES, Trio, name, wait_until};
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+/// What goes wrong, and for how long.
+#[derive(Clone, Debug)]
+enum Fault {
+    Kill { nodes: Vec<usize>, ms: u64 },
+    Terminate { node: usize, ms: u64 },
+    Pause { nodes: Vec<usize>, ms: u64 },
+    Cut { ways: Vec<Way>, ms: u64, is_lost: bool },
+    SlowDisk { node: usize, ms: u64 },
+    FailedSync { node: usize, ms: u64 },
+}
+
+impl Fault {
+    fn draw(random: &mut SmallRng, leader: usize) -> Fault {
+        let any = random.random_range(0..NODES);
+        let node = if random.random_ratio(1, 2) { leader } else { any };
+        let mut all: Vec<usize> = (0..NODES).collect();
+        all.shuffle(random);
+        let ms = match random.random_range(0..4) {
+            0 => random.random_range(0..200),
+            1 | 2 => random.random_range(200..1_500),
+            _ => random.random_range(1_500..3_000),
+        };
+        let nodes = match random.random_range(0..6) {
+            0 => all[..2].to_vec(),
+            1 => all.clone(),
+            _ => vec![node],
+        };
+        match random.random_range(0..12) {
+            0..4 => Fault::Kill { nodes, ms },
+            4 => Fault::Terminate { node, ms },
+            5 | 6 => Fault::Pause { nodes, ms },
+            7..10 => {
+                let one_way = vec![(node, (node + 1) % NODES)];
+                let ways = match random.random_range(0..4) {
+                    0 => one_way,
+                    1 => vec![one_way[0], (one_way[0].1, node)],
+                    // It is heard, and hears nothing; or the other way round.
+                    2 => Trio::ways_of(node).into_iter().filter(|way| way.1 == node).collect(),
+                    _ => Trio::ways_of(node),
+                };
+                Fault::Cut { ways, ms, is_lost: random.random_ratio(1, 2) }
+            }
+            10 => Fault::SlowDisk { node, ms },
+            _ => Fault::FailedSync { node, ms },
+        }
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            Fault::Kill { nodes, .. } if nodes.len() == NODES => "all killed",
+            Fault::Kill { .. } => "killed",
+            Fault::Terminate { .. } => "terminated",
+            Fault::Pause { .. } => "paused",
+            Fault::Cut { .. } => "cut off",
+            Fault::SlowDisk { .. } => "slow disks",
+            Fault::FailedSync { .. } => "failed syncs",
+        }
+    }
+
+    /// Begins, lasts and ends; all nodes run then.
+    fn happen(&self, trio: &mut Trio) {
+        let last = |ms: &u64| std::thread::sleep(Duration::from_millis(*ms));
+        match self {
+            Fault::Kill { nodes, ms } => {
+                nodes.iter().for_each(|node| drop(trio.kill(*node)));
+                last(ms);
+                nodes.iter().for_each(|node| trio.begin(*node));
+            }
+            Fault::Terminate { node, ms } => {
+                trio.stop(*node);
+                last(ms);
+                trio.begin(*node);
+            }
+            Fault::Pause { nodes, ms } => {
+                nodes.iter().for_each(|node| trio.pause(*node));
+                last(ms);
+                nodes.iter().for_each(|node| trio.go_on(*node));
+            }
+            Fault::Cut { ways, ms, is_lost } => {
+                trio.net.cut(ways);
+                last(ms);
+                match is_lost {
+                    true => trio.net.mend_with_losses(),
+                    false => trio.net.mend(),
+                }
+            }
+            Fault::SlowDisk { node, ms } => {
+                let Some(disk) = &trio.disks[*node] else { return };
+                disk.set("slow");
+                last(ms);
+                disk.clear("slow");
+            }
+            Fault::FailedSync { node, ms } => {
+                let Some(disk) = &trio.disks[*node] else { return };
+                disk.set("sync");
+                last(ms);
+                disk.clear("sync");
+                // It ended itself if it was asked to sync anything.
+                match trio.has_ended(*node) {
+                    true => drop(trio.ended(*node)),
+                    false => drop(trio.kill(*node)),
+                }
+                trio.begin(*node);
+            }
+        }
+    }
+}
+
+/// An add is answered, from now on within the limit.
+fn is_open(trio: &Trio, seed: u64, calls: &mut Vec<Call>) {
+    let mut client = Client::new(&trio.addresses, SmallRng::seed_from_u64(seed));
+    let add = What::Add { label: seed, due_ms: 0, has_id: true };
+    wait_until("an add is answered", || {
+        client.ask(add.clone()).filter(|answer| matches!(answer, Answer::Told(_)))
+    });
+    calls.append(&mut client.calls);
+}
+
+/// What all nodes show, once they show the same and no fact is made any more.
+fn look(trio: &Trio) -> Seen {
+    let (mut last, begin) = (None, Instant::now());
+    wait_until("all nodes show the same", || {
+        let is_late = begin.elapsed() > SAME;
+        assert!(!is_late, "they do not become the same, but {}", differences(trio, &last));
+        let shown: Option<Vec<(u64, Seen)>> = (0..NODES).map(|node| shown_by(trio, node)).collect();
+        let before = std::mem::replace(&mut last, shown);
+        let shown = last.as_ref()?;
+        let is_equal = shown.iter().all(|one| *one == shown[0]);
+        (is_equal && before.as_ref() == Some(shown)).then(|| shown[0].1.clone())
+    })
+}
+
+/// For a reader: what each node says of itself, and where it differs from the first one.
+fn differences(trio: &Trio, shown: &Option<Vec<(u64, Seen)>>) -> String {
+    let mut text = String::new();
+    for node in 0..NODES {
+        writeln!(text, "{}: {}", name(node), trio.wire(node).info("raft")).unwrap();
+    }
+    let shown = shown.iter().flatten().map(|(index, seen)| (index, &seen.stats, &seen.jobs));
+    let all: Vec<_> = shown.collect();
+    for (index, stats, jobs) in &all {
+        let other = |job: &(&u64, &SeenJob)| all[0].2.get(job.0) != Some(job.1);
+        let others: Vec<_> = jobs.iter().filter(other).take(5).collect();
+        writeln!(text, "at {index}: {} jobs, {stats:?}; {others:?}", jobs.len()).unwrap();
+    }
+    text
+}
+
+/// How far it has applied, and its jobs and totals.
+fn shown_by(trio: &Trio, node: usize) -> Option<(u64, Seen)> {
+    let mut wire = trio.wire(node);
+    let mut seen = Seen::try_look(&mut wire, &QUEUES)?;
+    // It grows by itself.
+    for totals in seen.stats.values_mut() {
+        totals.remove("oldest-ready-age-ms");
+    }
+    Some((wire.try_number("raft_applied_index")?, seen))
+}
+
+/// Until no lease runs any more, and longer than a follower needs.
+const SAME: Duration = Duration::from_secs(30);
+
+fn leave(seed: u64, calls: &[Call]) -> String {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("calls-{seed}"));
+    let mut text = String::new();
+    for call in calls {
+        writeln!(text, "{call:?}").unwrap();
+    }
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn what_clients_were_told_is_true_whatever_happens_to_the_nodes() {
+    let seed = seed();
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut trio = Trio::start("faults", &["--cluster-lease-grace", "500ms"]);
+    let load = Load::start(&trio.addresses, seed);
+    let (mut calls, mut happened) = (Vec::new(), BTreeMap::<&str, u64>::new());
+    for number in 0..number_of("DELAYD_CASES").unwrap_or(20) {
+        let fault = Fault::draw(&mut random, trio.leader());
+        let _telltale = Telltale(format!("DELAYD_SEED={seed}, fault {number}, {fault:?}"));
+        fault.happen(&mut trio);
+        *happened.entry(fault.word()).or_default() += 1;
+        is_open(&trio, number, &mut calls);
+    }
+    calls.extend(load.stop());
+    let seen = look(&trio);
+    let history = History::of(calls.clone());
+    println!("{happened:?} {:?}", history.counts);
+    for what in ["adds answered", "jobs acknowledged", "jobs popped", "jobs cancelled"] {
+        assert!(history.counts.get(what).is_some_and(|count| *count >= 20), "{what}: few");
+    }
+    let wrong = history.check(&seen);
+    let few = &wrong[..wrong.len().min(10)];
+    assert!(wrong.is_empty(), "{} wrong, in {}: {few:#?}", wrong.len(), leave(seed, &calls));
+
+    // Stopped and started, they show the same.
+    (0..NODES).for_each(|node| drop(trio.stop(node)));
+    (0..NODES).for_each(|node| trio.check(node));
+    (0..NODES).for_each(|node| trio.begin(node));
+    trio.leader();
+    let again = look(&trio);
+    assert_eq!(again.jobs.len(), seen.jobs.len());
+    assert!(again.jobs.keys().all(|label| seen.jobs.contains_key(label)));
+    println!("{} jobs at the end of {}, {}, {}", seen.jobs.len(), name(0), name(1), name(2));
+}

@@ -1,0 +1,113 @@
+//! What must not be noticed: a follower that is away or slow, and a leader that is stopped in good order.
+//! Each prints how long adds stood still; `--nocapture` shows it.
+
+use crate::calls::{Answer, Client, What};
+use crate::program::Reply;
+use crate::trio::{NODES, Trio, wait_until};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A client that adds one job after the other.
+struct Adder {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<(u64, Duration)>,
+}
+
+impl Adder {
+    fn start(trio: &Trio) -> Adder {
+        let is_over = Arc::<AtomicBool>::default();
+        let stops = Arc::clone(&is_over);
+        let mut client = Client::new(&trio.addresses, SmallRng::seed_from_u64(1));
+        let thread = std::thread::spawn(move || {
+            let (mut count, mut longest, mut last) = (0, Duration::ZERO, Instant::now());
+            while !stops.load(Ordering::Relaxed) {
+                let add = What::Add { label: count + 1, due_ms: 0, has_id: true };
+                if let Some(Answer::Told(reply)) = client.ask(add) {
+                    assert!(matches!(reply, Reply::Bulk(_) | Reply::Nil), "{reply:?}");
+                    (count, longest) = (count + 1, longest.max(last.elapsed()));
+                    last = Instant::now();
+                }
+            }
+            (count, longest)
+        });
+        Adder { is_over, thread }
+    }
+
+    /// Jobs added, and the longest time between two of them.
+    fn stop(self) -> (u64, Duration) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// Meanwhile the leader stays, and so does its epoch. Then all nodes have all jobs.
+fn unnoticed(what: &str, trouble: impl FnOnce(&Trio, usize)) {
+    // Longer than by default: two cores that do other things as well may stand still for 0.3 s.
+    let trio = Trio::start("steady", &["--cluster-election-timeout", "1s"]);
+    let (leader, follower) = (trio.leader(), trio.follower());
+    let epoch = trio.epoch(leader);
+    let adder = Adder::start(&trio);
+    trouble(&trio, follower);
+    // Under load it comes back, and has what the others have.
+    let index = trio.wire(leader).number("raft_committed_index");
+    wait_until("the follower has it", || {
+        let applied = trio.wire(follower).try_number("raft_applied_index");
+        applied.filter(|applied| *applied >= index)
+    });
+    let (count, longest) = adder.stop();
+    println!("{what}: {count} adds, {longest:?} at most between two");
+    assert_eq!((trio.leader(), trio.epoch(leader)), (leader, epoch));
+    // The trouble lasts for 4 s at least.
+    assert!(count > 100 && longest < Duration::from_secs(3), "{count}, {longest:?}");
+    for node in 0..NODES {
+        wait_until("each node has all jobs", || {
+            let length = trio.wire(node).ask("DELAY.LEN work1").number();
+            (length == (count as i64 + 2) / 3).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_follower_that_is_cut_off_disturbs_nobody_neither_away_nor_when_it_is_back() {
+    unnoticed("cut off for 5 s", |trio, follower| {
+        trio.net.cut(&Trio::ways_of(follower));
+        std::thread::sleep(Duration::from_secs(5));
+        trio.net.mend();
+    });
+}
+
+#[test]
+fn a_slow_disk_of_a_follower_disturbs_nobody() {
+    unnoticed("a slow disk for 4 s", |trio, follower| {
+        let Some(disk) = &trio.disks[follower] else { return };
+        disk.set("slow");
+        std::thread::sleep(Duration::from_secs(4));
+        disk.clear("slow");
+    });
+}
+
+/// It hands over before it ends, so that nobody has to notice that it is away.
+#[test]
+fn a_leader_that_is_stopped_has_a_successor_at_once() {
+    let mut trio = Trio::start("stopped", &[]);
+    let adder = Adder::start(&trio);
+    for _ in 0..3 {
+        let leader = trio.leader();
+        trio.stop(leader);
+        assert_ne!(trio.leader(), leader);
+        trio.begin(leader);
+        // With its vote: a node that has just begun has none.
+        wait_until("it follows", || {
+            let index = trio.wire(trio.leader()).try_number("raft_committed_index")?;
+            let applied = trio.wire(leader).try_number("raft_applied_index")?;
+            (applied >= index).then_some(())
+        });
+    }
+    let (count, longest) = adder.stop();
+    println!("three leaders stopped: {count} adds, {longest:?} at most between two");
+    assert!(count > 10, "{count}");
+}

@@ -1,0 +1,189 @@
+//! Three nodes, each with a folder, ports and a disk of its own.
+
+use crate::disk::Shim;
+use crate::http::free_port;
+use crate::program::{Folder, LIMIT, Program, Reply, Wire};
+use crate::relay::{Net, Way};
+use rustix::process::Signal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+pub const NODES: usize = 3;
+/// A node that does not answer within this stands still.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+pub struct Trio {
+    pub folder: Folder,
+    pub net: Net,
+    /// None where there is no compiler.
+    pub disks: Vec<Option<Shim>>,
+    pub addresses: Vec<SocketAddr>,
+    peers: Vec<u16>,
+    options: Vec<String>,
+    programs: Vec<Option<Program>>,
+}
+
+impl Trio {
+    /// Three nodes that have become a cluster, with these options; it has a leader.
+    pub fn start(name: &str, options: &[&str]) -> Trio {
+        let mut trio = Trio::prepare(name, options);
+        (0..NODES).for_each(|node| trio.begin(node));
+        trio.leader();
+        trio
+    }
+
+    /// As [`start`](Trio::start), of nodes that do not run yet.
+    pub fn prepare(name: &str, options: &[&str]) -> Trio {
+        let peers: Vec<u16> = (0..NODES).map(|_| free_port()).collect();
+        let address = |_| SocketAddr::from(([127, 0, 0, 1], free_port()));
+        Trio {
+            folder: Folder::new(name),
+            net: Net::start(&peers),
+            disks: (0..NODES).map(|_| Shim::build()).collect(),
+            addresses: (0..NODES).map(address).collect(),
+            peers,
+            options: options.iter().map(|word| (*word).to_owned()).collect(),
+            programs: (0..NODES).map(|_| None).collect(),
+        }
+    }
+
+    /// What `cluster-nodes` says.
+    pub fn list(&self) -> String {
+        let node = |node: usize| format!("{}=127.0.0.1:{}", name(node), self.net.ports[node]);
+        (0..NODES).map(node).collect::<Vec<_>>().join(",")
+    }
+
+    pub fn path(&self, node: usize) -> PathBuf {
+        self.folder.0.join(name(node))
+    }
+
+    /// Starts a node that does not run.
+    pub fn begin(&mut self, node: usize) {
+        self.begin_with(node, &[]);
+    }
+
+    /// With more options; of two that differ the last one is taken.
+    pub fn begin_with(&mut self, node: usize, options: &[&str]) {
+        assert!(self.programs[node].is_none(), "it runs");
+        std::fs::create_dir_all(self.path(node)).unwrap();
+        let (port, peer) = (self.addresses[node].port().to_string(), self.peers[node].to_string());
+        let (announced, list) = (self.net.ports[node].to_string(), self.list());
+        let mut all = vec!["--port", &port, "--cluster-port", &peer];
+        all.extend(["--cluster-announce-bus-port", &announced]);
+        all.extend(["--cluster-node", name(node), "--cluster-nodes", &list]);
+        all.extend(self.options.iter().map(String::as_str));
+        all.extend(options);
+        let program = match &self.disks[node] {
+            Some(disk) => disk.start(&self.path(node), &all),
+            None => Program::start(&self.path(node), &all),
+        };
+        self.programs[node] = Some(program);
+    }
+
+    pub fn program(&self, node: usize) -> &Program {
+        self.programs[node].as_ref().expect("it runs")
+    }
+
+    /// Where it listens for peers, without what lies between.
+    pub fn peer_port(&self, node: usize) -> u16 {
+        self.peers[node]
+    }
+
+    /// SIGKILL; its log.
+    pub fn kill(&mut self, node: usize) -> String {
+        self.programs[node].take().expect("it runs").kill()
+    }
+
+    /// SIGTERM, and it ends in good order; its log.
+    pub fn stop(&mut self, node: usize) -> String {
+        self.programs[node].take().expect("it runs").stop()
+    }
+
+    /// It ends by itself; its log.
+    pub fn ended(&mut self, node: usize) -> String {
+        let (status, log) = self.programs[node].take().expect("it runs").ended();
+        assert_eq!(status.code(), Some(1), "{log}");
+        log
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self, node: usize) -> bool {
+        self.programs[node].as_mut().expect("it runs").has_ended()
+    }
+
+    /// `delayd check` finds nothing in its folder; it does not run.
+    pub fn check(&self, node: usize) {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_delayd"));
+        let output = command.arg("check").arg(self.path(node)).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// Stands still until [`go_on`](Trio::go_on).
+    pub fn pause(&self, node: usize) {
+        self.program(node).signal(Signal::STOP);
+    }
+
+    pub fn go_on(&self, node: usize) {
+        self.program(node).signal(Signal::CONT);
+    }
+
+    /// A connection to a node.
+    pub fn wire(&self, node: usize) -> Wire {
+        Wire::connect_for(self.addresses[node], LIMIT).unwrap()
+    }
+
+    /// Which node says that it leads, now.
+    pub fn try_leader(&self) -> Option<usize> {
+        (0..NODES).find(|node| {
+            let wire = Wire::connect_for(self.addresses[*node], PATIENCE);
+            wire.is_ok_and(|mut wire| leads(&mut wire))
+        })
+    }
+
+    /// Which node leads, once one does.
+    pub fn leader(&self) -> usize {
+        wait_until("a node leads", || self.try_leader())
+    }
+
+    /// One that does not.
+    pub fn follower(&self) -> usize {
+        (self.leader() + 1) % NODES
+    }
+
+    /// The epoch as the node knows it.
+    pub fn epoch(&self, node: usize) -> u64 {
+        self.wire(node).number("raft_epoch")
+    }
+
+    /// Every way from the node and to it.
+    pub fn ways_of(node: usize) -> Vec<Way> {
+        let others = (0..NODES).filter(|other| *other != node);
+        others.flat_map(|other| [(node, other), (other, node)]).collect()
+    }
+}
+
+pub fn name(node: usize) -> &'static str {
+    ["n1", "n2", "n3"][node]
+}
+
+/// Whether who answers says that it leads.
+pub fn leads(wire: &mut Wire) -> bool {
+    let role = wire.try_ask("ROLE");
+    matches!(role, Ok(Reply::Array(parts)) if parts[0] == Reply::Bulk(b"master".to_vec()))
+}
+
+/// Asks again and again, each 10 ms.
+///
+/// # Panics
+/// If nothing comes of it within the limit.
+pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < LIMIT, "{what}: not within {LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
