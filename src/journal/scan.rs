@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The files of a log.
 pub(super) struct Files<S: Storage> {
-    /// Those with batches after the base, oldest first; the last one may be empty.
+    /// Those with batches after the base, of a node all, oldest first; the last one may be empty.
     pub segments: VecDeque<Segment<S::File>>,
     /// All others: never used, covered by the base, or void.
     pub idle: Vec<Spare<S>>,
@@ -100,7 +100,7 @@ impl<S: Storage> Files<S> {
     /// Tells the segments that are needed from the others. A segment makes void what has the `lsn` of
     /// its first record or a later one in all of lower generation: from the newest to the oldest, each
     /// must begin before all of those after it. What is before one whose state tells that the base
-    /// covers it is not needed.
+    /// covers it is not needed by a server alone; of a node's log other nodes may need it.
     fn order(&mut self, mut used: Vec<Segment<S::File>>, after: Index) -> Result<(), JournalError> {
         used.sort_by_key(|segment| segment.header.generation);
         if let Some(pair) =
@@ -114,12 +114,17 @@ impl<S: Storage> Files<S> {
             return Err(JournalError::Damaged { file: pair[1].name(), offset: 0, what });
         }
         self.generation = used.last().map_or(0, |segment| segment.header.generation);
+        // The first segment of all was begun before it was known.
+        let is_of_node = used.iter().any(|segment| segment.is_of_node);
         for segment in used.into_iter().rev() {
             match self.segments.front() {
                 // All of this one is void.
                 Some(next) if segment.first() >= next.first() => self.idle(segment),
                 // The one after it begins at or before the first batch needed.
-                Some(next) if next.first_batch().is_some_and(|first| first <= after.next()) => {
+                Some(next)
+                    if !is_of_node
+                        && next.first_batch().is_some_and(|first| first <= after.next()) =>
+                {
                     self.idle(segment);
                 }
                 _ => self.segments.push_front(segment),

@@ -57,6 +57,8 @@ pub(super) struct Segment<F> {
     /// What stood before its first batch. Not known of a segment that does not begin with a state, as a
     /// crash leaves it.
     pub before: Option<Position>,
+    /// The state that it begins with is that of a node of a cluster.
+    pub is_of_node: bool,
 }
 
 impl<F: File> Segment<F> {
@@ -66,10 +68,10 @@ impl<F: File> Segment<F> {
         // In version 1 records were numbered by their index.
         let index = Index(next.saturating_sub(1));
         let before = (header.version == 1).then_some(Position { index, ..Position::default() });
-        Segment { number, file, header, seed, bytes, end, next, before }
+        Segment { number, file, header, seed, bytes, end, next, before, is_of_node: false }
     }
 
-    /// Reads the state that it begins with: what stood before its first batch.
+    /// Reads the state that it begins with: what stood before its first batch, and whose log it is.
     pub fn learn(&mut self) -> io::Result<()> {
         if self.header.version == 1 {
             return Ok(());
@@ -80,7 +82,9 @@ impl<F: File> Segment<F> {
             && head.lsn == self.first()
         {
             let body = stream.buffered(HEADER_BYTES + head.body_at(), head.length as usize);
-            self.before = State::decode(body).map(|state| state.last);
+            let state = State::decode(body);
+            self.is_of_node = state.as_ref().is_some_and(|state| state.identity.node > 0);
+            self.before = state.map(|state| state.last);
         }
         Ok(())
     }

@@ -42,6 +42,11 @@ impl Standing {
         matches!(self, Standing::Serving)
     }
 
+    /// Whether this is the node that decides, be it cut off for the moment.
+    pub fn leads(&self) -> bool {
+        matches!(self, Standing::Serving | Standing::Down)
+    }
+
     /// Whether a command may run now, alone or in a transaction.
     ///
     /// # Errors

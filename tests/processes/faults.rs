@@ -194,10 +194,15 @@ fn leave(seed: u64, calls: &[Call]) -> String {
 fn what_clients_were_told_is_true_whatever_happens_to_the_nodes() {
     let seed = seed();
     let mut random = SmallRng::seed_from_u64(seed);
-    let mut trio = Trio::start("faults", &["--cluster-lease-grace", "500ms"]);
+    let small = ["--cluster-lease-grace", "500ms", "--journal-segment-size", "1mb"];
+    let mut trio = Trio::start("faults", &small);
     let load = Load::start(&trio.addresses, seed);
     let (mut calls, mut happened) = (Vec::new(), BTreeMap::<&str, u64>::new());
     for number in 0..number_of("DELAYD_CASES").unwrap_or(20) {
+        if random.random_ratio(1, 3) {
+            // So that nodes start from bases and have segments before them.
+            let _ = trio.wire(random.random_range(0..NODES)).try_ask("BGSAVE");
+        }
         let fault = Fault::draw(&mut random, trio.leader());
         let _telltale = Telltale(format!("DELAYD_SEED={seed}, fault {number}, {fault:?}"));
         fault.happen(&mut trio);

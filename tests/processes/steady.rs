@@ -90,6 +90,45 @@ fn a_slow_disk_of_a_follower_disturbs_nobody() {
     });
 }
 
+/// The log before a base is kept, whatever starts in between: a node that was away needs it.
+#[test]
+fn a_node_that_has_a_base_starts_again_and_feeds_one_that_was_away() {
+    let mut trio = Trio::start("bases", &["--journal-segment-size", "1mb"]);
+    let body = "x".repeat(10_000);
+    let add = |trio: &Trio| {
+        let mut wire = trio.wire(trio.leader());
+        for _ in 0..300 {
+            assert!(matches!(wire.ask(&format!("DELAY.ADD q 1h {body}")), Reply::Bulk(_)));
+        }
+    };
+    add(&trio);
+    let away = trio.follower();
+    trio.kill(away);
+    add(&trio);
+    let others: Vec<usize> = (0..NODES).filter(|node| *node != away).collect();
+    for round in 1..=3 {
+        for node in &others {
+            let mut wire = trio.wire(*node);
+            wire.ask("BGSAVE");
+            wire.wait_for("rdb_bgsave_in_progress", |running| running == "0");
+            assert_eq!(wire.field("rdb_last_bgsave_status"), "ok");
+            assert!(wire.number("raft_base_index") > 600);
+        }
+        others.iter().for_each(|node| drop(trio.kill(*node)));
+        others.iter().for_each(|node| trio.check(*node));
+        others.iter().for_each(|node| trio.begin(*node));
+        let leader = trio.leader();
+        let length = trio.wire(leader).ask("DELAY.LEN q");
+        assert_eq!(length, Reply::Number(600), "start {round} from a base");
+        assert_eq!(trio.wire(leader).number("raft_first_index"), 1);
+    }
+    trio.begin(away);
+    wait_until("it has all that it missed", || {
+        let length = trio.wire(away).ask("DELAY.LEN q");
+        (length == Reply::Number(600)).then_some(())
+    });
+}
+
 /// It hands over before it ends, so that nobody has to notice that it is away.
 #[test]
 fn a_leader_that_is_stopped_has_a_successor_at_once() {

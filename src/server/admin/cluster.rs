@@ -6,7 +6,7 @@ use crate::resp::Encoder;
 use crate::server::core::Core;
 
 const ALONE: &str = "ERR this server runs alone: cluster-node is not set";
-const ELECTED: &str = "ERR the cluster elects its leader; FAILOVER hands over";
+const ELECTED: &str = "ERR the cluster elects its leader; one that is stopped hands over first";
 const NO_REPLICATION: &str = "ERR replication is not supported in this version";
 
 /// REPLICAOF and SLAVEOF. The text says why not: a real Sentinel must not meddle with a cluster.

@@ -168,10 +168,12 @@ impl Turns {
         let node = self.node();
         let (role, is_committed) = (node.role(), node.is_committed());
         let Some(status) = node.status() else { return self.stand(Standing::Loading) };
+        let base = self.core.durability.shown.base_index;
         // It is kept, so that no other one is made at its address.
         if let Some((told, of_role, of_committed)) = &self.told
             && Arc::ptr_eq(told, &status)
             && (*of_role, *of_committed) == (role, is_committed)
+            && self.core.view.as_ref().is_some_and(|view| view.base == base)
         {
             return;
         }
@@ -179,9 +181,10 @@ impl Turns {
         let now = Micros(self.core.clock.timer.boot_us());
         let mut view = self.node().view(&status, now);
         // Raft hears of bases at a start alone: no node is sent one.
-        view.base = self.core.durability.shown.base_index;
+        view.base = base;
         let serves_stale = self.core.options.serves_stale;
         let standing = standing_of(role, is_committed, &view, serves_stale);
+        view.leads = standing.leads();
         log_forming(self.core.view.as_deref(), &view);
         self.core.view = Some(Box::new(view));
         self.stand(standing);

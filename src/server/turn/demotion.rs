@@ -61,7 +61,7 @@ impl Turns {
         // What was decided until now, for connections that were closed.
         self.propose_leftovers();
         let before = std::mem::replace(&mut self.core.standing, standing);
-        let leads = matches!(self.core.standing, Standing::Serving | Standing::Down);
+        let leads = self.core.standing.leads();
         self.core.view.iter_mut().for_each(|view| view.leads = leads);
         self.core.set_flow();
         if before.is_serving() {
