@@ -211,6 +211,8 @@ fn what_clients_were_told_is_true_whatever_happens_to_the_nodes() {
     }
     calls.extend(load.stop());
     let seen = look(&trio);
+    let leased = seen.jobs.iter().find(|(_, job)| job.state == "leased");
+    assert_eq!(leased, None, "no lease was longer than 5 s");
     let history = History::of(calls.clone());
     println!("{happened:?} {:?}", history.counts);
     for what in ["adds answered", "jobs acknowledged", "jobs popped", "jobs cancelled"] {

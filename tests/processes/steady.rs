@@ -90,6 +90,28 @@ fn a_slow_disk_of_a_follower_disturbs_nobody() {
     });
 }
 
+/// A lease that ran out while nobody led is extended by the grace, and ends then; in a cluster that is as young as its
+/// first job, too.
+#[test]
+fn a_lease_outlives_its_leader_and_ends() {
+    let mut trio = Trio::start("leases", &[]);
+    let leader = trio.leader();
+    let mut wire = trio.wire(leader);
+    wait_until("it takes jobs", || {
+        let reply = wire.ask("DELAY.ADD q 0 body ID a NX");
+        matches!(reply, Reply::Bulk(_)).then_some(())
+    });
+    let jobs = wire.ask("DELAY.RESERVE 1 1 q LEASE 300ms");
+    assert_eq!(jobs.array().map(<[Reply]>::len), Some(1));
+    trio.kill(leader);
+    let mut wire = trio.wire(trio.leader());
+    let jobs = wait_until("it is delivered again", || {
+        let jobs = wire.ask("DELAY.RESERVE 20 1 q LEASE 1h");
+        jobs.array().map(<[Reply]>::to_vec)
+    });
+    assert_eq!(jobs[0].array().unwrap()[4].number(), 2, "{jobs:?}");
+}
+
 /// The log before a base is kept, whatever starts in between: a node that was away needs it.
 #[test]
 fn a_node_that_has_a_base_starts_again_and_feeds_one_that_was_away() {

@@ -119,6 +119,8 @@ impl Turns {
         core.clock.restart(last, core.options.limits.clock_jump_us_max);
         let (now, boot_us) = (core.clock.now, core.clock.timer.boot_us());
         let silent_us = heard.map_or(u64::MAX, |heard| boot_us.saturating_sub(heard.0));
+        // Before the first fact there was no lease: nothing is to be extended, least of all from 1970 on.
+        let (last, grace_us) = if last == Micros(0) { (now, 0) } else { (last, grace_us) };
         let from = Micros(now.0.saturating_sub(silent_us)).max(last).min(now);
         let to = Micros(now.0 + grace_us);
         let (engine, mut turn) = core.engine();
