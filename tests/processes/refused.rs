@@ -1,8 +1,10 @@
 //! What cannot be a cluster, or does not belong to it: it is refused in words that name both sides, and nothing has
 //! changed afterwards.
 
-use crate::program::{Program, Reply};
+use crate::program::{Program, Reply, seed};
 use crate::trio::{NODES, Trio, wait_until};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -56,6 +58,29 @@ fn half_a_cluster_says_who_is_missing_and_takes_nothing() {
     trio.says(0, &["INFO", "n3 is missing"]);
     trio.begin(2);
     trio.is_whole();
+}
+
+/// Whoever is killed whenever while they form: one cluster comes of it, with all three.
+#[test]
+fn nodes_that_are_killed_while_they_form_become_one_cluster() {
+    let mut random = SmallRng::seed_from_u64(seed());
+    let mut trio = Trio::prepare("forming", &[]);
+    for _ in 0..24 {
+        let node = random.random_range(0..NODES);
+        match trio.runs(node) {
+            true => drop(trio.kill(node)),
+            false => trio.begin(node),
+        }
+        std::thread::sleep(Duration::from_millis(random.random_range(0..150)));
+    }
+    for node in 0..NODES {
+        if !trio.runs(node) {
+            trio.begin(node);
+        }
+    }
+    trio.is_whole();
+    let clusters = [0, 1, 2].map(|node| trio.wire(node).field("raft_cluster"));
+    assert!(clusters.iter().all(|cluster| *cluster == clusters[0]), "{clusters:?}");
 }
 
 #[test]

@@ -85,6 +85,10 @@ impl Trio {
         self.programs[node].as_ref().expect("it runs")
     }
 
+    pub fn runs(&self, node: usize) -> bool {
+        self.programs[node].is_some()
+    }
+
     /// Where it listens for peers, without what lies between.
     pub fn peer_port(&self, node: usize) -> u16 {
         self.peers[node]
