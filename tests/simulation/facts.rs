@@ -127,9 +127,13 @@ impl Check<'_> {
                 let end = if unique_ms > 0 { self.ceil() + unique_ms } else { 0 };
                 assert_eq!(window_end.0, end, "the window of a popped job");
                 let is = |job: &Job| job.token.is_none() && job.queue == key && job.id == id;
-                let Some(to) = self.find_taker(is) else {
-                    return self.move_out(key, id, window_end, on_time);
-                };
+                let (taker, mover) = (self.find_taker(is), self.mover_of(key));
+                // A reply to a move names no id, and in one step the id of the job that left can be that of a new one
+                // for somebody else: replies come in the order of hand-offs.
+                if let Some(to) = mover.filter(|to| taker.is_none_or(|taker| *to < taker)) {
+                    return self.move_out(key, id, to, window_end, on_time);
+                }
+                let to = taker.expect("what is taken is told of");
                 let job = self.hand_over(key, id, to, None, on_time);
                 self.model().queue(key).open_window(id, window_end);
                 self.took(to, key, job);

@@ -2,19 +2,23 @@
 
 use std::collections::VecDeque;
 
-use delayd::engine::Engine;
 use delayd::engine::model::fact::{Fact, FactId};
 use delayd::engine::model::policy::Policy;
-use delayd::engine::model::request::{Find, Push, Request, Side, State};
+use delayd::engine::model::request::{
+    Add, Find, Move, Push, QueueName, Request, Side, State, Taken, Wait, When,
+};
 use delayd::engine::model::token;
 use delayd::engine::room::deleting_bytes;
+use delayd::engine::{Engine, Outcome};
+use delayd::ids::{ClientId, Db};
 use delayd::limits::COUNT_MAX;
-use delayd::time::Millis;
+use delayd::time::{Micros, Millis};
 
 use crate::auditor::{Check, Input};
 use crate::decide;
-use crate::model::{Kind, ModelJob, ModelQueue, QueueKey};
-use crate::trace::{Kept, Said, keep};
+use crate::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
+use crate::trace::{Kept, Said, keep, keep_list};
+use crate::world::World;
 
 /// Jobs that enter a list: those of a push, or the one that is moved.
 pub struct Entering {
@@ -44,11 +48,30 @@ impl Check<'_> {
         self.entering = Some(Entering { key, side: push.side, bodies, told: None });
     }
 
-    /// A ready job leaves for another queue. Who moves it is told by the next reply with a body.
-    pub fn move_out(&mut self, key: QueueKey, id: Kept, window_end: Millis, on_time: bool) {
+    /// The next reply, if it is there, to somebody who moves a job of this queue.
+    pub fn mover_of(&self, key: QueueKey) -> Option<usize> {
+        let moves = |client| {
+            let waiter = self.auditor.model.waiting.get(&client);
+            let waits = waiter.map(|waiter| (waiter.taking, waiter.queues[0]));
+            let own = || self.own_wish(client).map(|(taking, queues, _)| (taking, queues[0]));
+            let mover = waits.or_else(own).filter(|(_, from)| *from == key);
+            mover.is_some_and(|(taking, _)| matches!(taking.kind, Kind::Move { .. }))
+        };
         let mut replies = self.step.replies.iter().zip(&self.answered);
-        let to = replies.position(|((_, said), done)| !done && matches!(said, Said::Body(_)));
-        let to = to.expect("what is taken is told of");
+        replies.position(|((client, said), done)| {
+            !done && matches!(said, Said::Body(_)) && moves(*client)
+        })
+    }
+
+    /// A ready job leaves for another queue; reply number `to` tells of it.
+    pub fn move_out(
+        &mut self,
+        key: QueueKey,
+        id: Kept,
+        to: usize,
+        window_end: Millis,
+        on_time: bool,
+    ) {
         let client = self.step.replies[to].0;
         let own = self.own_taking(client);
         if own.is_some() {
@@ -184,7 +207,7 @@ impl Check<'_> {
             let queue = check.auditor.model.queues.get(&key).unwrap_or(&none);
             queue.ready.iter().map(|entry| (entry.2, queue.jobs[entry.2].body)).collect::<Vec<_>>()
         };
-        let of = |name: delayd::engine::model::request::QueueName<'static>| (name.db.0, name.name);
+        let of = |name: QueueName<'static>| (name.db.0, name.name);
         let said = match *request {
             Request::Range { queue: name, start, stop } => {
                 let jobs = queue(self, of(name));
@@ -251,11 +274,15 @@ impl Check<'_> {
     }
 
     /// How a request takes, if this is about its own request.
-    pub fn own_taking(&self, client: delayd::ids::ClientId) -> Option<crate::model::Taking> {
+    pub fn own_taking(&self, client: ClientId) -> Option<Taking> {
+        self.own_wish(client).map(|(taking, ..)| taking)
+    }
+
+    fn own_wish(&self, client: ClientId) -> Option<(Taking, Vec<QueueKey>, Option<u64>)> {
         let Input::Request { client: requester, request, .. } = self.step.input else {
             return None;
         };
-        (requester == client).then(|| decide::taking(request)).flatten().map(|(taking, ..)| taking)
+        (requester == client).then(|| decide::taking(request)).flatten()
     }
 }
 
@@ -272,4 +299,36 @@ fn places(jobs: &[(Kept, Kept)], find: &Find<'static>) -> Vec<i64> {
         Some(count) => count as usize,
     };
     equal.map(|(place, _)| place).skip(find.skipped as usize).take(wanted).collect()
+}
+
+/// The reply to a move names no job, so what is moved was once taken for the job of the same id that came after it.
+#[test]
+fn an_id_that_was_moved_away_is_used_again_in_the_step() {
+    let mut world = World::new(1, true);
+    (0..3).for_each(|_| world.connect());
+    world.engine.settings_mut().memory_bytes_max = 0;
+    let from = QueueName { db: Db(0), name: keep(b"from") };
+    let ask = |world: &mut World, at: u64, request: Request<'static>| {
+        let request = &request;
+        world.call(Input::Request { client: ClientId(at), request, alone: true }).0
+    };
+    let (take, put) = (Side::Left, Side::Left);
+    let wait = Wait::Forever;
+    let moving = Move { db: from.db, from: from.name, to: keep(b"to"), take, put, wait };
+    assert_eq!(ask(&mut world, 1, Request::Move(moving)), Some(Outcome::Waiting));
+    let pop = Request::Pop { db: from.db, queues: keep_list(&[from.name]), wait };
+    assert_eq!(ask(&mut world, 2, pop), Some(Outcome::Waiting));
+    // Whoever took the id away leaves its window behind.
+    let add = |when| Add {
+        id: Some(keep(b"id")),
+        taken: Taken::Replace,
+        unique_ms: 60_000,
+        ..Add::new(from, when, keep(b"body"))
+    };
+    ask(&mut world, 3, Request::Add(add(When::In(10))));
+    world.now = Micros(world.now.0 + 20_000);
+    ask(&mut world, 3, Request::Add(add(When::In(0))));
+    let to: Vec<u64> = world.record.replies.iter().map(|(client, _)| client.0).collect();
+    assert_eq!(to, [3, 1, 3, 2]);
+    world.end_turn();
 }
