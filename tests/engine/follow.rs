@@ -202,6 +202,35 @@ fn leases_live_through_a_change_of_the_leader_and_have_what_they_had_left() {
     assert_eq!(told.digest(), bench.engine.digest());
 }
 
+/// Leases that ended in the stall are extended in slices as time passes. A holder who comes earlier was told that its
+/// lease was over, and its job was handed to another one.
+#[test]
+fn who_comes_before_its_lease_is_extended_holds_it_still() {
+    const JOBS: u32 = 5_000;
+    let mut bench = Bench::new();
+    for _ in 1..JOBS {
+        bench.add(Add { id: None, ..job("q", "-", 0) });
+    }
+    bench.add(job("q", "extended", 0));
+    bench.add(job("q", "acked", 0));
+    bench.add(job("q", "given back", 0));
+    let terms = Reserve { lease_ms: Some(1_000), ..reserve(Q, Wait::No, JOBS + 2) };
+    bench.ask(7, Request::Reserve(terms));
+    bench.sent(7);
+    bench.take_events();
+    bench.at_ms = 1_500;
+    changed(&mut bench, 1, 900, 4_000);
+    let [token, acked] = ["extended", "acked"].map(|id| bench.token(id));
+    let extend = Request::Extend { queue: queue("q"), id: b"extended", token, lease_ms: 60_000 };
+    let end = (BEGIN_MS + 61_500).to_string();
+    bench.check(7, extend, &[&format!("7:{end}")]);
+    bench.ack(7, "acked", acked);
+    bench.nack(7, "given back", |nack| nack.uncounted = true);
+    bench.expect_events(&["7:1", "7:1"]);
+    let told = told(&bench);
+    assert_eq!(told.digest(), bench.engine.digest());
+}
+
 #[test]
 fn a_leader_that_dies_in_the_stall_leaves_the_rest_to_the_next() {
     let mut bench = Bench::new();

@@ -86,7 +86,7 @@ impl Step<'_, '_> {
         // A lease whose end has come but was not swept yet is over all the same, unless it will be
         // extended.
         let running = store.jobs().get(index).stage == Stage::Leased
-            && (end > self.now.floor() || self.live.room.extension(end, self.now).is_some());
+            && (end > self.now.floor() || self.extension(end).is_some());
         (running && self.token_is(index, token)).then_some((queue, at, index))
     }
 

@@ -149,7 +149,7 @@ impl Step<'_, '_> {
     }
 
     /// The new end of a lease for which nobody could answer when it would have ended.
-    fn extension(&self, end: Millis) -> Option<Millis> {
+    pub fn extension(&self, end: Millis) -> Option<Millis> {
         let stall = self.store.leading().stall;
         let led = stall.and_then(|stall| stall.extension(end, self.now.ceil()));
         led.max(self.live.room.extension(end, self.now))
