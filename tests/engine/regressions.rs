@@ -248,3 +248,27 @@ fn a_pop_that_never_left_goes_back_to_its_old_place() {
     bench.unsent(3);
     bench.check(4, peek("q", 9), &["4:new"]);
 }
+
+/// A queue that was used again was noted anew behind others that were used later, and forgotten as late as those.
+#[test]
+fn the_longest_unused_queue_is_forgotten_first() {
+    let mut bench = Bench::with(|settings| settings.stats_retention_ms = 60_000);
+    let use_queue = |bench: &mut Bench, name: &'static str, at| {
+        bench.at(at);
+        bench.add(job(name, "x", 0));
+        bench.ask(1, delete(name, &[b"x"]));
+        bench.take_events();
+    };
+    use_queue(&mut bench, "q", 0);
+    use_queue(&mut bench, "q", 30_000);
+    use_queue(&mut bench, "later", 59_000);
+    bench.at(60_000);
+    let wakeup = bench.engine.next_wakeup();
+    assert_eq!(wakeup.map(|at| at.0 - BEGIN_MS), Some(90_000));
+    bench.at(89_999);
+    assert_eq!(bench.engine.named_count(), 2);
+    bench.at(90_000);
+    assert_eq!(bench.engine.named_count(), 1);
+    bench.at(119_000);
+    assert_eq!(bench.engine.named_count(), 0);
+}

@@ -1,6 +1,6 @@
 //! The queues of a partition: by name and by number, their wake-ups, and which of them are idle.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 
 use crate::engine::store::Store;
 use crate::engine::store::jobs::hash::{Hasher, wide};
@@ -33,18 +33,18 @@ pub(super) struct Database {
     pub(super) existing: u64,
     /// Jobs by state.
     pub(super) counts: [u64; 4],
-    /// Queues that lost their last job, about in that order; some may have one again or be removed.
-    idle: VecDeque<Idle>,
+    /// Queues that lost their last job; some may have one again or be removed.
+    idle: BTreeSet<Idle>,
 }
 
-/// A queue that lost its last job.
-#[derive(Clone, Copy, Debug)]
+/// A queue that lost its last job. The longest unused is the least.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Idle {
+    /// When it was last used, as far as is known here.
+    pub since: Millis,
     pub queue: QueueNo,
     /// Which binding of the number it was.
     born: u64,
-    /// When it was last used, as far as is known here.
-    pub since: Millis,
 }
 
 /// A queue's number tells its database and its place there.
@@ -321,7 +321,7 @@ impl Store {
         let queue = self.queue_mut(number);
         if !std::mem::replace(&mut queue.idle, true) {
             let idle = Idle { queue: number, born: queue.born, since };
-            self.databases[place_of(number).0].idle.push_back(idle);
+            self.databases[place_of(number).0].idle.insert(idle);
         }
     }
 
@@ -332,8 +332,8 @@ impl Store {
 
     /// The queue that has been noted as idle for the longest.
     pub fn first_idle(&self) -> Option<Idle> {
-        let fronts = self.used().iter().filter_map(|database| database.idle.front());
-        fronts.min_by_key(|idle| idle.since).copied()
+        let first = self.used().iter().filter_map(|database| database.idle.first());
+        first.min().copied()
     }
 
     /// Whether it is still the queue that was noted.
@@ -344,7 +344,7 @@ impl Store {
     /// Takes the one that [`Store::first_idle`] told off the list, and gives the queue if it has no
     /// job now and nothing happened to it since; one that was used later is noted anew.
     pub fn take_idle(&mut self, idle: Idle) -> Option<&Queue> {
-        self.databases[place_of(idle.queue).0].idle.pop_front();
+        self.databases[place_of(idle.queue).0].idle.remove(&idle);
         self.bound_queue(idle.queue).filter(|queue| queue.born == idle.born)?;
         let queue = self.queue_mut(idle.queue);
         queue.idle = false;
