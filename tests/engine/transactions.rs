@@ -1,7 +1,7 @@
 //! Transactions: at one instant, to the end or not at all.
 
 use delayd::engine::model::queue_settings::{QueueSettings, Side};
-use delayd::engine::model::request::{Request, State, Wait, Which};
+use delayd::engine::model::request::{Request, Reserve, State, Wait, Which};
 use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::limits::{TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX};
 
@@ -251,4 +251,46 @@ fn what_redrive_and_nack_bring_counts_for_what_is_read() {
     assert!(matches!(bench.transact(1, &all[..5]), Begun::Begun(_)));
     let expect_events = bench.take_events();
     assert_eq!(expect_events, ["1:1", "1:4", "1:a", "1:b", "1:c"]);
+}
+
+/// What a transaction leases it may show again, and an EXTEND brings others to the front.
+#[test]
+fn what_reserve_and_extend_bring_among_the_leased_counts_for_what_is_read() {
+    let body = vec![b'x'; 8 << 20];
+    let leased = |count| Request::Peek { queue: queue("q"), state: Some(State::Leased), count };
+    let mut bench = Bench::new();
+    let mut large = job("q", "large", 0);
+    large.body = &body;
+    bench.add(large.clone());
+    bench.take_events();
+    let taking = Request::Reserve(reserve(Q, Wait::No, 1));
+    let all = [vec![taking], vec![leased(1); 6]].concat();
+    assert!(bench.refusal(1, &all).contains("replies"));
+    assert!(matches!(bench.transact(1, &all[..4]), Begun::Begun(_)));
+    assert_eq!(bench.take_events(), ["1:large#1", "1:large", "1:large", "1:large"]);
+    // Where it is not known which of two queues it is, too.
+    let mut bench = Bench::new();
+    bench.add(large.clone());
+    bench.add(job("r", "other", 0));
+    bench.take_events();
+    let taking = Request::Reserve(reserve(&[b"r"], Wait::No, 1));
+    let all = [vec![pop(&[b"r"], Wait::No), rename("q", "r"), taking], vec![peek_r(); 6]].concat();
+    assert!(bench.refusal(1, &all).contains("replies"));
+    let mut bench = Bench::new();
+    for (add, lease_ms) in [(job("q", "small", 0), 1_000), (large, 2_000)] {
+        bench.add(add);
+        let terms = Reserve { lease_ms: Some(lease_ms), ..reserve(Q, Wait::No, 1) };
+        bench.ask(1, Request::Reserve(terms));
+    }
+    bench.take_events();
+    let (token, lease_ms) = (bench.token("small"), 3_000);
+    let extend = Request::Extend { queue: queue("q"), id: b"small", token, lease_ms };
+    let all = [vec![extend], vec![leased(1); 6]].concat();
+    assert!(bench.refusal(1, &all).contains("replies"));
+    assert!(matches!(bench.transact(1, &all[..4]), Begun::Begun(_)));
+    assert_eq!(bench.take_events()[1..], ["1:large", "1:large", "1:large"]);
+}
+
+fn peek_r() -> Request<'static> {
+    Request::Peek { queue: queue("r"), state: Some(State::Leased), count: 1 }
 }

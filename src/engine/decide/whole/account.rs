@@ -70,6 +70,9 @@ pub(super) struct Account<'e> {
     pub came_largest: u64,
     /// Jobs that may have gone or changed their state, but for those taken from an end.
     pub left: u64,
+    /// Jobs that may have come to stand among the leased, or at another place there, and the bytes that may be theirs.
+    pub leased: u64,
+    pub leased_bytes: u64,
     /// Jobs taken from the left and from the right.
     taken: [u64; 2],
     /// How far that side was walked.
@@ -134,6 +137,8 @@ impl<'e> Account<'e> {
             came_bytes: self.came_bytes + other.came_bytes,
             came_largest: self.came_largest.max(other.came_largest),
             left: self.left + other.left,
+            leased: self.leased + other.leased,
+            leased_bytes: self.leased_bytes + other.leased_bytes,
             unread,
             largest: unread,
             coarse: true,
@@ -200,6 +205,12 @@ impl<'e> Account<'e> {
         self.ready.0 = self.ready.0.saturating_sub(count);
         self.jobs_min = self.jobs_min.saturating_sub(count);
         self.counted = self.counted.saturating_sub(sure);
+    }
+
+    /// As many may stand among the leased that did not, or elsewhere there.
+    pub fn lease(&mut self, count: u64, bytes: u64) {
+        self.leased += count;
+        self.leased_bytes += bytes;
     }
 
     /// A setting may change from which side POP takes.

@@ -167,14 +167,21 @@ impl<'e, 'r> Plan<'e, 'r> {
         };
         self.order(name, state, count);
         let account = self.account(name);
-        let most = (count + account.shift()) as usize;
-        let (mut bytes, mut largest) = (account.came_bytes, account.came_largest);
+        let (mut most, mut bytes) = (count + account.shift(), account.came_bytes);
+        let mut largest = account.came_largest;
+        if state == Some(State::Leased) && account.leased > 0 {
+            most += account.leased;
+            bytes += account.leased_bytes;
+            largest = largest.max(account.leased_bytes);
+        }
         let Some(queue) = account.only() else {
-            let bytes = account.bytes_in(states) + count * DELIVERED_BYTES;
+            // What came is among it.
+            let more = bytes - account.came_bytes;
+            let bytes = account.bytes_in(states) + more + count * DELIVERED_BYTES;
             return self.answer(entries, bytes);
         };
         let mut show = |jobs: &mut dyn Iterator<Item = JobIndex>| {
-            for index in jobs.take(most) {
+            for index in jobs.take(most as usize) {
                 let size = store.jobs().get(index).data_bytes() as u64 + DELIVERED_BYTES;
                 (bytes, largest) = (bytes + size, largest.max(size));
             }
@@ -192,13 +199,13 @@ impl<'e, 'r> Plan<'e, 'r> {
             }
         }
         let cap = REPLY_BYTES_MAX as u64 + largest + count * DELIVERED_BYTES;
-        self.answer(entries + (most as u64 - count) / 4, bytes.min(cap));
+        self.answer(entries + (most - count) / 4, bytes.min(cap));
     }
 
     /// Sees to it that the first `count` timers of a queue can be told in order, whatever goes before.
     fn order(&mut self, name: QueueName<'r>, state: Option<State>, count: u64) {
         let account = self.account(name);
-        let count = count + account.shift();
+        let count = count + account.shift() + account.leased;
         let queues: Vec<_> = account.queues.iter().map(|queue| queue.number).collect();
         self.unordered.extend(queues.into_iter().map(|number| (number, state, count)));
     }

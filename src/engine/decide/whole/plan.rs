@@ -88,8 +88,11 @@ impl<'e, 'r> Plan<'e, 'r> {
                 self.account(nack.queue).dead += 1;
                 self.answer(1, 0);
             }
-            Request::Extend { queue, .. } => {
-                self.account(queue).touched = true;
+            Request::Extend { queue, id, .. } => {
+                let bytes = self.size_of(queue, id);
+                let account = self.account(queue);
+                account.touched = true;
+                account.lease(1, bytes);
                 self.answer(1, 0);
             }
             Request::Reschedule { queue, id, .. } => {
@@ -261,6 +264,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         // What goes round in one queue makes it no fuller.
         self.check_limits(to, u64::from(of.from != of.to))?;
         let (bytes, sure) = self.take_from(from, Some(of.take), 1, true);
+        self.account(from).lease(0, bytes);
         self.answer(1, bytes);
         // A pop after it may take the job that these bytes are of.
         self.needs.unsent_jobs_bytes += bytes;
@@ -313,6 +317,8 @@ impl<'e, 'r> Plan<'e, 'r> {
             if ends {
                 account.jobs_min = account.jobs_min.saturating_sub(count);
             }
+            // Bytes that were counted for a command before may be those of a job that is leased here.
+            account.lease(if ends { 0 } else { count }, more);
         }
         self.answer(entries, bytes);
         let found = found.min(asked);
