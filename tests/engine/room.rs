@@ -188,6 +188,10 @@ fn the_next_base_never_becomes_larger_than_it_may() {
                 add.backoff = Some(ladder(steps.into()));
             }
             let bodies: Vec<&[u8]> = vec![&body; rng.random_range(1..5)];
+            if rng.random_ratio(1, 8) {
+                let pushes = vec![push(name, Side::Right, &bodies); 2];
+                refused += u32::from(matches!(bench.transact(1, &pushes), Begun::Refused(_)));
+            }
             let request = match rng.random_range(0..4) {
                 0 => Request::Push(push_of(name, &bodies)),
                 1 => Request::Reserve(reserve(&[b"q", b"r"], Wait::No, 2)),
@@ -195,11 +199,31 @@ fn the_next_base_never_becomes_larger_than_it_may() {
             };
             bench.ask(1, request);
             bench.sent(1);
-            refused += bench.take_events().iter().filter(|said| said.ends_with("MISCONF")).count();
+            refused +=
+                bench.take_events().iter().filter(|said| said.ends_with("MISCONF")).count() as u32;
             let bytes = bench.engine.base_bytes();
             assert!(bytes <= base_bytes_max, "{bytes} bytes of {base_bytes_max}");
         }
     }
+}
+
+/// What was in hand while a request found room for the next base comes back.
+#[test]
+fn what_goes_back_takes_its_room_of_the_next_base_again() {
+    let mut bench = Bench::new();
+    let body = [b'x'; 5_000];
+    bench.add(Add { body: &body, ..job("q", "large", 0) });
+    bench.add(job("r", "other", 0));
+    bench.check(1, pop(Q, Wait::No), &["1:large"]);
+    let base_bytes_max = bench.engine.base_bytes() + 6_500;
+    bench.flow(Flow::Running { room: Room { base_bytes_max, ..Room::UNLIMITED } });
+    bench.add(job("r", "small", 0));
+    bench.unsent(1);
+    let middle = Add { body: &body[..3_000], ..job("r", "middle", 0) };
+    bench.ask(2, Request::Add(middle));
+    let said = bench.take_events();
+    assert!(said[0].ends_with("MISCONF"), "{said:?}");
+    assert!(bench.engine.base_bytes() <= base_bytes_max);
 }
 
 fn push_of<'a>(name: &'static str, bodies: &'a [&'a [u8]]) -> Push<'a> {

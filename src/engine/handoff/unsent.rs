@@ -80,6 +80,7 @@ impl Step<'_, '_> {
             error: history.and_then(|history| history.error.as_deref()),
         };
         self.commit(&Fact::Unpopped { queue, image }, at);
+        self.live.room.note_growth();
         self.note_untaken(queue, taken_at);
         self.store.aside_mut(queue).returned += 1;
         self.touch(queue, None);

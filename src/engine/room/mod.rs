@@ -24,6 +24,9 @@ pub use bound::{
 /// which end after a ms or with the one that takes longer.
 const AMPLE_BYTES: u64 = 4 << 30;
 
+/// Where the next base may grow by no more than so many bytes, each request that adds to it looks at its size.
+const NEAR_BYTES: u64 = 1 << 20;
+
 /// Bytes of facts that the journal still takes in this turn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Room {
@@ -229,13 +232,21 @@ impl RoomLeft {
 
     /// Whether the next base may become larger by so many bytes; from here on they are spent.
     pub fn lets_grow(&mut self, store: &Store, bytes: u64) -> bool {
-        if self.growth_bytes < bytes {
-            // Most requests make less than their bounds say: what is left is looked at anew.
-            self.growth_bytes = self.base_bytes_max.saturating_sub(base_bytes_later(store));
+        if self.growth_bytes < bytes.max(NEAR_BYTES) {
+            let left = self.base_bytes_max.saturating_sub(base_bytes_later(store));
+            // Most requests make less than their bounds say, but no request makes what waiters move, or counts of
+            // deliveries.
+            let enough = self.growth_bytes >= bytes;
+            self.growth_bytes = if enough { self.growth_bytes.min(left) } else { left };
         }
         let fits = self.growth_bytes >= bytes;
         self.growth_bytes -= if fits { bytes } else { 0 };
         fits
+    }
+
+    /// The next base has become larger by what was not asked for here: what is left is looked at anew.
+    pub fn note_growth(&mut self) {
+        self.growth_bytes = 0;
     }
 
     fn check_facts(&self, facts: Bound) -> Result<(), Misconf> {
@@ -265,6 +276,7 @@ impl RoomLeft {
         let all = bytes.saturating_add(reserve_bytes);
         let spare_bytes = (bytes - facts.needed).min(all - facts.bytes);
         self.whole = Some(WholeRoom { bytes, reserve_bytes, spare_bytes });
+        self.note_growth();
         (self.bytes, self.reserve_bytes) = (all, 0);
     }
 
