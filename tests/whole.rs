@@ -28,13 +28,16 @@ use seeds::{Seen, Telltale, run_seeds, seeds_or};
 use world::World;
 
 /// What must have happened in a hundred seeds.
-const HAPPENS: [&str; 14] = [
+const HAPPENS: [&str; 17] = [
     "nodes killed",
     "leaders killed",
     "nodes paused",
     "links cut",
     "syncs slowed",
     "nodes stopped",
+    "turns slowed",
+    "batches void",
+    "batches refused",
     "engines read again",
     "promotions",
     "jobs acknowledged",

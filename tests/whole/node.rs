@@ -3,7 +3,7 @@
 use crate::lossy::Lossy;
 use delayd::cluster::codec::Outgoing;
 use delayd::cluster::directory;
-use delayd::cluster::driver::{Driver, DriverOutput, Identity, Told};
+use delayd::cluster::driver::{Driver, DriverOutput, Identity, Proposed, Told};
 use delayd::cluster::entry::Payload;
 use delayd::cluster::names::{Address, Listed, Name};
 use delayd::config::Config;
@@ -67,6 +67,13 @@ pub struct Live {
     has_heard: bool,
     /// When its next turn is, by virtual time, and the number of that event.
     pub turn: Option<(u64, u64)>,
+    /// What a turn has decided that is not over yet, and when it is over. Raft goes on meanwhile.
+    pub decided: VecDeque<Proposed>,
+    pub turn_ends: u64,
+    /// How long the next turn takes that decides something, µs.
+    pub long_turn: Option<u64>,
+    /// The epoch that it leads, as Raft says.
+    pub led: Option<u64>,
     pub stop: Option<Stop>,
     pub decides: bool,
     pub reloads: u64,
@@ -159,6 +166,10 @@ impl Node {
             ticks: 0,
             has_heard: false,
             turn: None,
+            decided: VecDeque::new(),
+            turn_ends: 0,
+            long_turn: None,
+            led: None,
             stop: None,
             decides: false,
             reloads: 0,
@@ -223,12 +234,26 @@ impl Live {
                 Ask::Stop => {}
             }
         }
-        while self.driver.takes() {
-            let Some(batch) = self.desk.take_batch() else { break };
+        while !self.is_in_turn(now) && self.driver.takes() {
+            let Some(batch) = self.decided.pop_front() else { break };
             self.has_heard = true;
             self.driver.propose(batch);
         }
         self.carry_out(clock, has_ticked)
+    }
+
+    /// Whether the turn that began last is not over.
+    pub fn is_in_turn(&self, now: u64) -> bool {
+        now < self.turn_ends
+    }
+
+    /// What the turn has decided comes to Raft when it is over; whether that takes its time.
+    pub fn end_turn(&mut self, now: u64) -> bool {
+        let before = self.decided.len();
+        self.decided.extend(std::iter::from_fn(|| self.desk.take_batch()));
+        let us = self.long_turn.take_if(|_| self.decided.len() > before);
+        self.turn_ends = now + us.unwrap_or(0);
+        us.is_some()
     }
 
     pub fn heard(&mut self) {
@@ -288,6 +313,19 @@ impl Live {
         if self.log.is_unsynced() {
             self.log.sync(&mut self.done).expect("the disk works");
         }
+    }
+
+    /// What a process would have that starts in what is on the disk now, as an orderly end leaves it: how far it is, and
+    /// the digest of its engine.
+    pub fn replayed(&mut self, storage: &Arc<Lossy>) -> (u64, u64) {
+        self.ops.push_back(Op::Stamp(self.driver.status().commit));
+        self.close_log();
+        let storage = storage.kill();
+        let found = hash_seed(&storage, OPTIONS).expect("its log can be read");
+        let settings = Settings { hash_seed: found.expect("of a cluster"), ..Settings::default() };
+        let recovered = recover(&storage, OPTIONS, settings, &Progress::default());
+        let recovered = recovered.expect("an orderly end leaves what can be read");
+        (recovered.index.0, recovered.engine.digest())
     }
 
     /// All is written that there is, as at an orderly end.

@@ -16,7 +16,7 @@ pub struct Weather {
     pub offsets: Vec<i64>,
     /// One fault after another, µs, and how often each is.
     pub each: u64,
-    pub faults: [(Fault, u32); 6],
+    pub faults: [(Fault, u32); 7],
     /// Power fails with the process, percent.
     pub power: u32,
     /// From when on, and until when.
@@ -35,6 +35,8 @@ pub enum Fault {
     Isolate,
     Slow,
     Stop,
+    /// A turn takes long, while Raft goes on.
+    Turn,
 }
 
 impl Weather {
@@ -42,8 +44,8 @@ impl Weather {
         let pick = |chance: &mut SmallRng, from: &[u64]| from[chance.random_range(0..from.len())];
         let far = pick(chance, &[150, 300, 1_000, 5_000, 20_000]);
         let sync = pick(chance, &[100, 500, 2_000, 10_000]);
-        let kinds =
-            [Fault::Kill, Fault::Pause, Fault::Cut, Fault::Isolate, Fault::Slow, Fault::Stop];
+        use Fault::{Cut, Isolate, Kill, Pause, Slow, Stop, Turn};
+        let kinds = [Kill, Pause, Cut, Isolate, Slow, Stop, Turn];
         let loves = chance.random_range(0..kinds.len() * 2);
         let weight = |at: usize| if at == loves { 12 } else { 2 };
         let is_early = chance.random_bool(0.15);

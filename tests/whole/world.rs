@@ -25,6 +25,10 @@ pub const SECOND: u64 = 1_000_000;
 const NODES: usize = 3;
 /// After healing all nodes are at one digest.
 const HEALED_WITHIN: u64 = 30 * SECOND;
+/// A turn that is slow, µs.
+const TURN_MAX: u64 = 5 * SECOND;
+/// After healing somebody decides, once a turn that had been slow is over.
+const LED_WITHIN: u64 = 10 * E + TURN_MAX;
 
 /// Of nodes it is meant for one life.
 #[derive(Debug)]
@@ -33,6 +37,7 @@ enum Event {
     Start { at: usize },
     Client { at: usize, number: u64 },
     Fault,
+    Overthrow,
     Resumes { at: usize },
     Healed { from: usize, to: usize },
 }
@@ -113,16 +118,37 @@ impl World {
         self.after(self.weather.begin, Event::Fault);
         self.run_until(self.weather.end);
         self.heal();
-        let most = self.now + HEALED_WITHIN;
-        let mut looked = self.now;
-        while !self.is_equal() {
-            assert!(looked < most, "not equal within 30 s: {}", self.shown());
-            looked += 100 * MS;
-            self.run_until(looked);
-        }
+        self.settle_down();
         let is_there = self.look();
         self.audit.check_kept(&is_there);
         self.audit.check_leases();
+        // Jobs fell due meanwhile.
+        self.settle_down();
+        self.check_replays();
+    }
+
+    /// Waits until all nodes have all that is committed, and nothing else.
+    fn settle_down(&mut self) {
+        let (healed, mut looked, mut is_led) = (self.now, self.now, false);
+        while !self.is_equal() {
+            is_led |= self.nodes.iter().any(Node::decides);
+            assert!(is_led || looked < healed + LED_WITHIN, "nobody leads: {}", self.shown());
+            assert!(looked < healed + HEALED_WITHIN, "not equal within 30 s: {}", self.shown());
+            looked += 100 * MS;
+            self.run_until(looked);
+        }
+    }
+
+    /// A process that starts in what is on a node's disk has what the node has.
+    fn check_replays(&mut self) {
+        for node in &mut self.nodes {
+            let Node { live, storage, .. } = node;
+            let live = live.as_mut().expect("all run");
+            let progress = live.server.progress();
+            let (applied, digest) = (progress.applied, live.server.digest().0);
+            let replayed = live.replayed(storage);
+            assert_eq!(replayed, (applied, digest), "a replay of its log differs");
+        }
     }
 
     fn after(&mut self, us: u64, event: Event) {
@@ -172,6 +198,7 @@ impl World {
         match event {
             Event::Start { at } => self.start(at),
             Event::Fault => self.fault(),
+            Event::Overthrow => self.overthrow(),
             Event::Resumes { at } if self.nodes[at].is_still(self.now) => {}
             Event::Resumes { at } => self.resume(at),
             Event::Client { at, number } if self.clients[at].number == number => self.act(at),
@@ -216,6 +243,10 @@ impl World {
             }
             What::Turn(number) => {
                 if live.turn.is_some_and(|(_, current)| current == number) {
+                    if !live.decided.is_empty() {
+                        // The turn before ends here.
+                        self.settle(at, false);
+                    }
                     self.turn(at);
                 }
             }
@@ -249,7 +280,7 @@ impl World {
     /// A turn is to begin by then.
     fn turn_by(&mut self, at: usize, by: u64) {
         let Some(live) = &mut self.nodes[at].live else { return };
-        let by = by.max(self.now);
+        let by = by.max(self.now).max(live.turn_ends);
         if live.turn.is_some_and(|(planned, _)| planned <= by) {
             return;
         }
@@ -281,6 +312,9 @@ impl World {
             self.nodes[at].promoted = Some(progress.now);
             self.audit.seen.note("promotions");
         }
+        if self.nodes[at].live().end_turn(now) {
+            self.audit.seen.note("turns slowed");
+        }
         self.read_replies(at);
         self.settle(at, false);
         self.turn_by(at, next.max(now + 1));
@@ -292,10 +326,19 @@ impl World {
         let Some(live) = &mut self.nodes[at].live else { return };
         let Step { messages, told, wakes } = live.settle(now, has_ticked);
         for told in &told {
+            let led = &mut self.nodes[at].live().led;
             match told {
-                Told::Elected { epoch } => self.audit.leads(*epoch, at),
+                Told::Elected { epoch } => {
+                    *led = Some(*epoch);
+                    self.audit.leads(*epoch, at);
+                }
                 Told::Delivered(entry) => self.audit.delivers(at, entry),
-                Told::Followed { .. } | Told::Refused { .. } => {}
+                Told::Followed { .. } => *led = None,
+                // It leads again, and was asked to propose what it had decided when it led before.
+                Told::Refused { epoch, .. } if *led > Some(*epoch) => {
+                    self.audit.seen.note("batches void");
+                }
+                Told::Refused { .. } => self.audit.seen.note("batches refused"),
             }
         }
         if self.nodes[at].live().begin_to_write() {
@@ -478,7 +521,8 @@ impl World {
         if self.nodes[node].live.is_none() || self.nodes[node].is_still(now) {
             return self.act_after(at, 20 * MS);
         }
-        if self.nodes[node].live().stop.is_some() {
+        let live = self.nodes[node].live();
+        if live.stop.is_some() || live.is_in_turn(now) {
             return self.act_after(at, 20 * MS);
         }
         let life = self.nodes[node].life;
@@ -527,10 +571,7 @@ impl World {
             }
             Fault::Isolate => {
                 let us = self.chance.random_range(100 * MS..3 * SECOND);
-                for other in (0..NODES).filter(|other| *other != at) {
-                    self.cut(at, other, us);
-                    self.cut(other, at, us);
-                }
+                self.isolate(at, us);
             }
             Fault::Slow => {
                 let us = self.chance.random_range(100 * MS..4 * SECOND);
@@ -538,6 +579,7 @@ impl World {
                 self.audit.seen.note("syncs slowed");
             }
             Fault::Stop if self.nodes[at].live.is_some() => self.stop(at),
+            Fault::Turn => self.slow_turn(),
             Fault::Pause | Fault::Stop => {}
         }
     }
@@ -582,6 +624,39 @@ impl World {
         self.after(until - self.now, Event::Resumes { at });
     }
 
+    /// The next turn of whoever decides takes its time.
+    fn slow_turn(&mut self) {
+        let Some(at) = (0..NODES).find(|at| self.nodes[*at].decides()) else { return };
+        if self.chance.random_bool(0.3) {
+            let us = self.chance.random_range(100 * MS..2 * SECOND);
+            self.nodes[at].live().long_turn = Some(us);
+            return;
+        }
+        // Another one leads, and then perhaps this one again, before the turn is over.
+        self.nodes[at].live().long_turn = Some(self.chance.random_range(TURN_MAX / 2..TURN_MAX));
+        let us = self.chance.random_range(E..3 * E);
+        self.isolate(at, us);
+        let us = us + self.chance.random_range(E..3 * E);
+        self.after(us, Event::Overthrow);
+    }
+
+    /// Whoever leads is left alone.
+    fn overthrow(&mut self) {
+        let led = |at: &usize| self.nodes[*at].live.as_ref().and_then(|live| live.led);
+        let leader = (0..NODES).filter(|at| led(at).is_some()).max_by_key(led);
+        if let Some(at) = leader.filter(|_| !self.is_healing) {
+            let us = self.chance.random_range(2 * E..4 * E);
+            self.isolate(at, us);
+        }
+    }
+
+    fn isolate(&mut self, at: usize, us: u64) {
+        for other in (0..NODES).filter(|other| *other != at) {
+            self.cut(at, other, us);
+            self.cut(other, at, us);
+        }
+    }
+
     fn cut(&mut self, from: usize, to: usize, us: u64) {
         self.audit.seen.note("links cut");
         let until = self.cut.entry((from, to)).or_default();
@@ -594,7 +669,7 @@ impl World {
         let until = self.now + SHUTDOWN_MS_MAX * MS;
         let now = self.now;
         let live = self.nodes[at].live();
-        if live.stop.is_some() {
+        if live.stop.is_some() || live.is_in_turn(now) {
             return;
         }
         live.stop = Some(Stop::Drains { until });
@@ -608,6 +683,9 @@ impl World {
     fn go_on_stopping(&mut self, at: usize) {
         let now = self.now;
         let live = self.nodes[at].live();
+        if live.is_in_turn(now) {
+            return self.node_after(MS, at, What::Stops);
+        }
         live.server.run_at(live.clock(now));
         match live.stop.expect("it stops") {
             Stop::Drains { until } if live.server.is_drained() || until <= now => {
@@ -645,6 +723,7 @@ impl World {
         }
         for at in 0..NODES {
             self.nodes[at].slow_until = 0;
+            self.nodes[at].live.iter_mut().for_each(|live| live.long_turn = None);
             self.nodes[at].sync_us = (50, 100);
             self.resume(at);
             if self.nodes[at].live.is_none() {
