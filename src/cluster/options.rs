@@ -12,6 +12,7 @@ use crate::limits::{
 };
 use crate::time::Written;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use thiserror::Error;
 
 /// What the options say; texts are empty and ports 0 where nothing is said.
@@ -22,6 +23,8 @@ pub struct Given<'a> {
     pub node: Name,
     pub nodes: &'a str,
     pub port: u16,
+    /// `cluster-bind`, or else `bind`: addresses with blanks between them.
+    pub binds: &'a str,
     pub announce_ip: &'a str,
     pub announce_port: u16,
     pub announce_tls_port: u16,
@@ -106,6 +109,11 @@ pub enum WrongOption {
         "cluster-secret is empty, and {0} is reached over a network; set the same secret on all nodes"
     )]
     NoSecret(Listed),
+    #[error(
+        "cluster-secret is empty, and peers come in at {0}; set the same secret on all nodes, or cluster-bind 127.0.0.1 \
+         where all are on this machine"
+    )]
+    OpenPort(String),
     #[error("cluster-election-timeout is {given}; it must be between {min} and {max}")]
     Election { given: Written, min: Written, max: Written },
     #[error("cluster-lease-grace is {given}; it must be at most {max}")]
@@ -184,6 +192,9 @@ impl Given<'_> {
         if let Some(node) = over_network.filter(|_| self.secret.is_empty() && !self.tls_cluster) {
             return Err(WrongOption::NoSecret(node.clone()));
         }
+        if let Some(word) = self.open_word().filter(|_| self.secret.is_empty()) {
+            return Err(WrongOption::OpenPort(word.to_owned()));
+        }
         let peer_port = self.peer_port(own)?;
         let peer = self.announced(own, own.peer.port())?;
         let clients = [self.announce_port, self.client_port].into_iter().find(|port| *port != 0);
@@ -201,6 +212,15 @@ impl Given<'_> {
             lease_grace_us: self.lease_grace_ms * 1_000,
             nodes,
         })
+    }
+
+    /// The first address of [`Given::binds`] that others than this machine reach.
+    fn open_word(&self) -> Option<&str> {
+        let is_loopback = |word: &str| {
+            let word = word.strip_prefix('-').unwrap_or(word);
+            word == "localhost" || word.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        };
+        self.binds.split_ascii_whitespace().find(|word| !is_loopback(word))
     }
 
     fn check_durability(&self) -> Result<(), WrongOption> {
@@ -267,6 +287,7 @@ mod tests {
             node: Name::new("n1").unwrap(),
             nodes,
             port: 0,
+            binds: "127.0.0.1 -::1",
             announce_ip: "",
             announce_port: 0,
             announce_tls_port: 0,
@@ -338,6 +359,20 @@ mod tests {
         Given { tls_cluster: true, ..given(FAR) }.check().unwrap();
         let one_far = "n1=127.0.0.1:19248,n2=[::1]:2,n3=n3:1";
         assert!(refused(given(one_far)).contains("n3=n3:1 is reached"));
+    }
+
+    #[test]
+    fn a_secret_is_needed_where_strangers_reach_the_port() {
+        let ok = || given("n1=127.0.0.1:19248");
+        for open in ["0.0.0.0", "127.0.0.1 10.0.0.1", "-::", "*"] {
+            let text = refused(Given { binds: open, ..ok() });
+            let word = open.split(' ').next_back().unwrap();
+            assert!(text.contains(&format!("peers come in at {word};")), "{text}");
+            Given { binds: open, secret: "hush", ..ok() }.check().unwrap();
+        }
+        for closed in ["127.0.0.1", "-::1 127.9.9.9", "localhost"] {
+            Given { binds: closed, ..ok() }.check().unwrap();
+        }
     }
 
     #[test]

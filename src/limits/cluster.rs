@@ -20,6 +20,10 @@ pub const WINDOW_BYTES_MAX: usize = 4 << 20;
 pub const CONFIRMATIONS_MAX: usize = 24;
 const _: () = assert!(CONFIRMATIONS_MAX > 2 * ELECTION_TICKS / HEARTBEAT_TICKS);
 
+/// Bytes of entries that a node has taken and its disk has not made durable. Beyond it no more are read from the leader's
+/// connection: eight appends may be on their way as well.
+pub const UNSYNCED_BYTES_MAX: usize = 16 << 20;
+
 /// Bytes of the batches in one append; the last may go beyond it.
 pub const APPEND_BYTES_MAX: usize = 1 << 20;
 const _: () = assert!(APPEND_BYTES_MAX <= WINDOW_BYTES_MAX);
@@ -60,3 +64,6 @@ pub const LEVEL: u32 = 1;
 pub const HAND_OVER_MS_MAX: u64 = 2_000;
 /// After so long it asks again, ms.
 pub const HAND_OVER_MS_EACH: u64 = 200;
+/// A leader whose disk is full asks another one to lead no more often, µs: if all are full each try stops the cluster for
+/// E.
+pub const MAKE_WAY_US: u64 = 10_000_000;

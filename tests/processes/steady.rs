@@ -90,6 +90,34 @@ fn a_slow_disk_of_a_follower_disturbs_nobody() {
     });
 }
 
+/// Two have room. Whoever has none follows as far as it can, and has everything once there is room again.
+#[test]
+fn a_leader_whose_disk_is_full_makes_way() {
+    let trio = Trio::start("full", &["--journal-segment-size", "1mb"]);
+    let full = trio.leader();
+    let Some(disk) = &trio.disks[full] else { return };
+    disk.set("full");
+    let body = "x".repeat(10_000);
+    let mut added = 0;
+    let start = Instant::now();
+    while added < 1_000 {
+        assert!(start.elapsed() < Duration::from_secs(40), "{added} adds");
+        let mut wire = trio.wire(trio.leader());
+        while added < 1_000
+            && matches!(wire.try_ask(&format!("DELAY.ADD q 1h {body}")), Ok(Reply::Bulk(_)))
+        {
+            added += 1;
+        }
+    }
+    assert_ne!(trio.leader(), full);
+    disk.clear("full");
+    wait_until("it has all of it", || {
+        let length = trio.wire(full).ask("DELAY.LEN q");
+        let all = trio.wire(trio.leader()).ask("DELAY.LEN q");
+        (length == all).then_some(())
+    });
+}
+
 /// A lease that ran out while nobody led is extended by the grace, and ends then; in a cluster that is as young as its
 /// first job, too.
 #[test]

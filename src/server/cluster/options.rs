@@ -21,10 +21,12 @@ fn read_on(config: &Config, hostname: &str) -> Result<Option<Options>, WrongOpti
         _ => {}
     }
     let port = |name| u16::try_from(config.number(name)).expect("the table bounds it");
+    let own_binds = config.text(Name::ClusterBind);
     let given = Given {
         node: node_name(config.text(Name::ClusterNode), hostname)?,
         nodes,
         port: port(Name::ClusterPort),
+        binds: if own_binds.is_empty() { config.text(Name::Bind) } else { own_binds },
         announce_ip: config.text(Name::ClusterAnnounceIp),
         announce_port: port(Name::ClusterAnnouncePort),
         announce_tls_port: port(Name::ClusterAnnounceTlsPort),

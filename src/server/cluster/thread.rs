@@ -14,7 +14,7 @@ use crate::cluster::driver::{Driver, DriverOutput, Told};
 use crate::cluster::entry::{Entry, Payload, Write};
 use crate::cluster::hello::Secret;
 use crate::cluster::output::Fetch;
-use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS};
+use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, UNSYNCED_BYTES_MAX};
 use crate::server::clock::timer::boot_us;
 use crate::server::cluster::desk::{Ask, Desk};
 use crate::server::cluster::transport::Transport;
@@ -80,6 +80,8 @@ impl<L: NodeLog> RaftThread<L> {
             stamped: 0,
             ticks: 0,
             has_heard: false,
+            unsynced: VecDeque::new(),
+            unsynced_bytes: 0,
             lost: Vec::new(),
             is_awake: true,
         };
@@ -134,6 +136,9 @@ struct Host<L> {
     /// The newest commit that the log was told.
     stamped: u64,
     ticks: usize,
+    /// Writes that are not durable, by their numbers, and their bytes.
+    unsynced: VecDeque<(u64, usize)>,
+    unsynced_bytes: usize,
     /// Nodes to which something was lost.
     lost: Vec<u64>,
     /// Something came since the status was written.
@@ -204,7 +209,13 @@ impl<L: NodeLog> Host<L> {
         for done in self.log.take_done() {
             self.has_heard = true;
             match done {
-                Done::Persisted(number) => self.driver.persisted(now, number),
+                Done::Persisted(number) => {
+                    while let Some((_, bytes)) = self.unsynced.pop_front_if(|(of, _)| *of <= number)
+                    {
+                        self.unsynced_bytes -= bytes;
+                    }
+                    self.driver.persisted(now, number);
+                }
                 Done::Fetched(number, entries) => self.driver.fetched(number, entries),
                 Done::Failed(cause) => return Err(cause),
             }
@@ -236,6 +247,9 @@ impl<L: NodeLog> Host<L> {
         let DriverOutput { writes, messages, fetches, told } = self.driver.take_output();
         for write in writes {
             self.stamped = self.stamped.max(write.commit);
+            let bytes = write.entries.iter().map(Entry::bytes).sum();
+            self.unsynced.push_back((write.number, bytes));
+            self.unsynced_bytes += bytes;
             self.log.write(write);
         }
         fetches.into_iter().for_each(|fetch| self.log.fetch(fetch));
@@ -254,7 +268,9 @@ impl<L: NodeLog> Host<L> {
         let (until, heard) = self.driver.lease();
         self.desk.set_lease(Micros(boot_us()), until, heard);
         self.desk.tell(&mut self.told);
-        self.transport.set_full(!self.told.is_empty());
+        // A disk that is full or stuck: the leader goes on to send a little at each heartbeat.
+        let is_behind = self.unsynced_bytes > UNSYNCED_BYTES_MAX;
+        self.transport.set_full(!self.told.is_empty() || is_behind);
     }
 
     /// How the node stands, before the turn is told what comes of it. It is written anew at a tick if anything came

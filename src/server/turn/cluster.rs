@@ -64,7 +64,7 @@ impl Turns {
         let has_room = self.core.durability.has_room();
         let node = self.node();
         node.begin_turn(turn, now);
-        node.tell_may_lead(has_room);
+        node.tell_may_lead(has_room, now);
         Ok(())
     }
 

@@ -32,11 +32,15 @@ pub const ELECTION_US: u64 = 300_000;
 pub struct Store {
     vote: Vote,
     commit: u64,
-    entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
     /// Where the thread's figures are.
     pub task: Option<std::path::PathBuf>,
     /// The next write fails, or panics.
     pub fails: Option<&'static str>,
+    /// Nothing becomes durable.
+    pub is_stuck: bool,
+    /// Bytes that do not.
+    pub stuck_bytes: usize,
 }
 
 /// A log that is as fast as memory.
@@ -44,6 +48,8 @@ struct MemoryLog {
     store: Arc<Mutex<Store>>,
     wakeup: Arc<Wakeup>,
     done: Vec<Done>,
+    /// What is told once it is not stuck any more.
+    held: Vec<Done>,
 }
 
 impl NodeLog for MemoryLog {
@@ -59,10 +65,17 @@ impl NodeLog for MemoryLog {
                     store.entries.truncate(first.index as usize - 1);
                     assert_eq!(store.entries.len() as u64 + 1, first.index);
                 }
+                if store.is_stuck {
+                    store.stuck_bytes += entries.iter().map(Entry::bytes).sum::<usize>();
+                }
                 store.entries.extend(entries);
                 store.vote = vote.unwrap_or(store.vote);
                 store.commit = store.commit.max(commit);
-                self.done.push(Done::Persisted(number));
+                if store.is_stuck {
+                    self.held.push(Done::Persisted(number));
+                } else {
+                    self.done.push(Done::Persisted(number));
+                }
             }
         }
         drop(store);
@@ -91,6 +104,9 @@ impl NodeLog for MemoryLog {
         if store.task.is_none() {
             let task = std::fs::read_link("/proc/thread-self").unwrap();
             store.task = Some(std::path::Path::new("/proc").join(task));
+        }
+        if !store.is_stuck {
+            self.done.append(&mut self.held);
         }
         std::mem::take(&mut self.done)
     }
@@ -204,7 +220,8 @@ impl Cluster {
         };
         let driver = Driver::new(start, identity, Micros(boot_us())).unwrap();
         let wakeup = Arc::clone(desk.wakeup());
-        let log = MemoryLog { store: Arc::clone(&store), wakeup, done: Vec::new() };
+        let log =
+            MemoryLog { store: Arc::clone(&store), wakeup, done: Vec::new(), held: Vec::new() };
         let (secret, shared) = (Secret::new(self.secret), Arc::clone(&desk));
         let thread = RaftThread::start(driver, log, shared, vec![port.0], secret).unwrap();
         TestNode {

@@ -3,6 +3,7 @@
 use super::cluster::Cluster;
 use super::site::{Hand, claims_of};
 use crate::cluster::frame::Lane;
+use crate::limits::UNSYNCED_BYTES_MAX;
 use crate::server::cluster::desk::Ask;
 use bytes::Bytes;
 use std::io::Write;
@@ -126,6 +127,32 @@ fn a_follower_that_was_cut_off_changes_nothing_when_it_is_back() {
     cluster.until("all follow", |cluster| {
         let terms = cluster.nodes.iter().map(|node| (node.status().term, node.status().leader));
         terms.collect::<Vec<_>>() == [before; 3]
+    });
+    cluster.check();
+}
+
+/// At each heartbeat the leader sends a follower that answers nothing one more append: without a bound a node whose disk is
+/// stuck for an hour would hold 72 GB.
+#[test]
+fn a_stuck_disk_takes_no_memory() {
+    let mut cluster = Cluster::start(3);
+    let leader = cluster.formed();
+    let stuck = (leader + 1) % 3;
+    let others: Vec<usize> = (0..3).filter(|at| *at != stuck).collect();
+    cluster.nodes[stuck].store.lock().unwrap().is_stuck = true;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(4) {
+        cluster.nodes[leader].propose(body(900_000));
+        cluster.committed(leader, &others);
+    }
+    let held = cluster.nodes[stuck].store.lock().unwrap().stuck_bytes;
+    let all = cluster.nodes[leader].store.lock().unwrap().entries.len() * 900_000;
+    assert!(all > 60 << 20, "{all} bytes prove nothing");
+    assert!(held < UNSYNCED_BYTES_MAX + (10 << 20), "{held} of {all} bytes");
+    cluster.nodes[stuck].store.lock().unwrap().is_stuck = false;
+    cluster.nodes[stuck].desk.wakeup().wake();
+    cluster.until("it has all of it", |cluster| {
+        cluster.nodes[stuck].delivered_facts() == cluster.nodes[leader].delivered_facts()
     });
     cluster.check();
 }

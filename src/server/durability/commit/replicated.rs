@@ -19,7 +19,7 @@ use crate::ids::Index;
 use crate::journal::batch;
 use crate::journal::record::span;
 use crate::journal::state::Members;
-use crate::limits::UNCONFIRMED_STEP_US;
+use crate::limits::{MAKE_WAY_US, UNCONFIRMED_STEP_US};
 use crate::observe;
 use crate::observe::cluster::ClusterView;
 use crate::server::cluster::desk::{Ask, Desk};
@@ -62,6 +62,8 @@ pub struct Replicated {
     /// What the thread of Raft was last told.
     may_lead: bool,
     resigned: bool,
+    /// Before it no other node is asked to lead for want of room; boot clock, µs.
+    makes_way_us: u64,
     reloads: u64,
 }
 
@@ -144,6 +146,7 @@ impl Replicated {
             settling: false,
             may_lead: false,
             resigned: false,
+            makes_way_us: 0,
             reloads: 0,
         }
     }
@@ -400,8 +403,14 @@ impl Replicated {
         wanted && is_settled
     }
 
-    /// Tells the thread of Raft whether this node may lead: its engine is there, and the disk has `room`.
-    pub fn tell_may_lead(&mut self, room: bool) {
+    /// Tells the thread of Raft whether this node may lead: its engine is there, and the disk has `room`. One that leads
+    /// without asks another one to: that may have some.
+    pub fn tell_may_lead(&mut self, room: bool, now: Micros) {
+        if !room && self.decides() && self.is_committed() && now.0 >= self.makes_way_us {
+            self.makes_way_us = now.0 + MAKE_WAY_US;
+            tracing::warn!("the disk has no room: another node is asked to lead");
+            self.hand_over();
+        }
         let may_lead = room && !self.is_loading();
         if may_lead != self.may_lead {
             self.may_lead = may_lead;
