@@ -12,7 +12,6 @@ use crate::limits::{
 };
 use crate::time::Written;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use thiserror::Error;
 
 /// What the options say; texts are empty and ports 0 where nothing is said.
@@ -218,7 +217,7 @@ impl Given<'_> {
     fn open_word(&self) -> Option<&str> {
         let is_loopback = |word: &str| {
             let word = word.strip_prefix('-').unwrap_or(word);
-            word == "localhost" || word.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+            Address::new(word, 1).is_ok_and(|address| address.is_loopback())
         };
         self.binds.split_ascii_whitespace().find(|word| !is_loopback(word))
     }

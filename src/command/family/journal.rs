@@ -59,7 +59,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         name: "wait",
-        summary: "Waits for replicas, of which there are none",
+        summary: "Counts no replicas: what a cluster answers is on a majority already",
         arguments: &[
             Argument::new("numreplicas", Kind::Integer),
             Argument::new("timeout", Kind::Integer).about("ms."),
@@ -77,8 +77,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         summary: "Waits until what this client changed is synced to the journal",
         arguments: &[
             Argument::new("numlocal", Kind::Integer).about("1 to wait for this server, or 0."),
-            Argument::new("numreplicas", Kind::Integer)
-                .about("Replicas to wait for. There are none: above 0 it waits until the timeout."),
+            Argument::new("numreplicas", Kind::Integer).about(
+                "Replicas to wait for. None are counted: above 0 it waits until the timeout.",
+            ),
             Argument::new("timeout", Kind::Integer).about("ms; 0 for no limit."),
         ],
         flags: &[Flag::NoScript],

@@ -48,7 +48,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         name: "failover",
-        summary: "Refused: there are no replicas",
+        summary: "Refused: the leader of a cluster hands over when it is stopped",
         arguments: &[
             Argument::block(
                 "target",

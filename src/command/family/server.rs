@@ -174,11 +174,12 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     cluster("readwrite", "READWRITE"),
     CommandSpec {
         name: "role",
-        summary: "Says what the server is in replication: a master without replicas",
+        summary: "Says what the server is in replication: alone a master without replicas",
         flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast],
         categories: &["admin", "dangerous"],
         reply: "Array: `master`, the index of the journal's newest batch, which is INFO's `master_repl_offset` too (0 without \
-                a journal), an empty array.",
+                a journal), the followers of a cluster's leader: host, port, index. On a follower `slave`, host and port of the leader, \
+                `connected` or how it stands else, the index that it has applied.",
         example: &[("ROLE", "1) \"master\"\n2) (integer) 4711\n3) (empty array)")],
         parse: Some(|_| Ok(Action::Server(Server::Role))),
         ..SERVER
