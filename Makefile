@@ -72,10 +72,11 @@ redis-tests: build deps ## real Redis clients against the release build
 	@redis-tests/run
 
 compose-check: deps
-	$(call step,docker-compose.yml)
+	$(call step,docker-compose files)
 	docker-compose config --quiet
 	docker-compose --profile test config --quiet
 	docker-compose --profile watch config --quiet
+	docker-compose --file deploy/cluster.yml config --quiet
 
 bench: ## the benchmarks of delayd alone
 	cargo bench --locked --bench wheel --bench framer --bench engine --bench lateness --bench throughput \
