@@ -210,9 +210,11 @@ impl<L: NodeLog> Host<L> {
             self.has_heard = true;
             match done {
                 Done::Persisted(number) => {
-                    while let Some((_, bytes)) = self.unsynced.pop_front_if(|(of, _)| *of <= number)
+                    while let Some((_, bytes)) =
+                        self.unsynced.front().filter(|(of, _)| *of <= number)
                     {
                         self.unsynced_bytes -= bytes;
+                        self.unsynced.pop_front();
                     }
                     self.driver.persisted(now, number);
                 }
