@@ -152,7 +152,8 @@
 //!   back a void file.
 //! * *After a vote, before its sync*: it is there or not. Nobody was told of it.
 //! * *While segments are dropped*: they hold only what the base covers, so whichever come back are not
-//!   needed; the segment that X + 1 is in was never dropped.
+//!   needed; the segment that X + 1 is in was never dropped. A node of a cluster, which reads them all, begins
+//!   behind the last one that is gone.
 //! * *The process ends, the system does not*: what is read may be in memory only, so opening syncs
 //!   it before it counts as durable.
 //! * *The base covers more than the log kept* (under `everysec`): the log ends before X. It goes on

@@ -346,6 +346,40 @@ impl<S: Storage> LogReader<S> {
         if self.tail.is_some() {
             return Ok(None);
         }
+        loop {
+            let read = self.next_step();
+            if !(matches!(read, Err(JournalError::Damaged { .. })) && self.begins_later()) {
+                return read;
+            }
+        }
+    }
+
+    /// Whether what was read until here had been given up: segments after it are gone, and the base covers all
+    /// of them. Of those that a log gives up, oldest first, any may come back. The log begins behind them.
+    fn begins_later(&mut self) -> bool {
+        let (Some(segment), Some(following)) =
+            (self.files.segments.get(self.at), self.files.segments.get(self.at + 1))
+        else {
+            return false;
+        };
+        // Without a segment missing between them it is damage.
+        let are_gone = following.header.generation > segment.header.generation + 1;
+        let is_covered =
+            following.first_batch().is_some_and(|first| first <= self.base.index.next());
+        let (true, true, Some(before)) = (are_gone, is_covered, following.before) else {
+            return false;
+        };
+        self.chain = Chain::behind(following.first(), before);
+        self.files.give_up(self.at + 1);
+        (self.at, self.position, self.last_at) = (0, HEADER_BYTES, HEADER_BYTES);
+        (self.standing, self.places) = (Standing::default(), Places::default());
+        (self.records, self.read) = (Records::default(), (0, 0));
+        self.pending.clear();
+        self.stream.reset();
+        true
+    }
+
+    fn next_step(&mut self) -> Result<Option<(Head, u64)>, JournalError> {
         let following = self.files.segments.get(self.at + 1);
         if following.is_some_and(|following| following.first() == self.chain.lsn) {
             self.at += 1;

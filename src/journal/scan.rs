@@ -146,6 +146,13 @@ impl<S: Storage> Files<S> {
         }
     }
 
+    /// The oldest ones are not needed.
+    pub fn give_up(&mut self, count: usize) {
+        for segment in self.segments.drain(..count).collect::<Vec<_>>() {
+            self.idle(segment);
+        }
+    }
+
     fn idle(&mut self, segment: Segment<S::File>) {
         let Segment { number, file, bytes, .. } = segment;
         self.idle.push(Spare { number, file, bytes });

@@ -167,6 +167,52 @@ fn what_is_known_outlives_the_segments_it_was_written_in() {
     assert!(read[..] == batches[18..24] && opened.uncommitted == batches[24..]);
 }
 
+/// A crash brings back any of the segments that were given up. What is behind them is all there, and damage to
+/// one that nothing is missing behind is told.
+#[test]
+fn segments_that_were_given_up_may_come_back() {
+    let ((storage, mut log), mut maker) = (fresh(), Maker::new(3));
+    log.identify(Identity { cluster: 77, node: 5, name: b"n5"[..].into() }).unwrap();
+    let batches: Vec<_> = (0..30).map(|_| maker.sized(15_000)).collect();
+    append(&mut log, &batches).unwrap();
+    log.commit(Index(30));
+    log.note_state().unwrap();
+    log.sync().unwrap();
+    let before = storage.files();
+    log.drop_before(Index(20)).unwrap();
+    let first = log.bounds().0;
+    let state = log.state();
+    drop(log);
+    // Those of 64 KiB hold four batches.
+    let gone: Vec<_> = (1..=4).map(|number| format!("segment-{number:010}.log")).collect();
+    assert_eq!(first, Index(17));
+    for back in 0..16 {
+        let mut files = storage.files();
+        for (at, name) in gone.iter().enumerate() {
+            match back >> at & 1 {
+                0 => files.remove(name),
+                _ => files.insert(name.clone(), before[name].clone()),
+            };
+        }
+        let (log, opened, read) = start(&Lossy::of(&files), Index(19)).unwrap();
+        assert!(read[..] == batches[19..], "{back:04b}");
+        // From the last one that is gone on.
+        let of_last = (0..4).rev().find(|at| back >> at & 1 == 0).map_or(1, |at| 4 * at + 5);
+        assert_eq!((log.bounds().0, opened.first), (Index(of_last), Index(of_last)), "{back:04b}");
+        if of_last == 17 {
+            assert_eq!(log.state(), state);
+        } else {
+            let last = files.get_mut(&gone[3]).unwrap();
+            last[20_000] ^= 1;
+            let Err(JournalError::Damaged { file, .. }) = start(&Lossy::of(&files), Index(19))
+            else {
+                panic!("{back:04b}: damage");
+            };
+            assert_eq!(file, gone[3]);
+        }
+    }
+}
+
 #[test]
 fn members_that_are_cut_give_way_to_those_before() {
     let ((storage, mut log), mut maker) = (fresh(), Maker::new(3));
