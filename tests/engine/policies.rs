@@ -113,6 +113,24 @@ fn what_never_left_gives_its_share_of_the_rate_back() {
     bench.check(3, pop(Q, Wait::No), &["3:a"]);
 }
 
+/// It was delivered in the µs in which the rate was set, and gave the share of another delivery back.
+#[test]
+fn what_was_taken_before_the_rate_was_set_gives_nothing_of_it_back() {
+    let mut bench = Bench::new();
+    for id in ["a", "b", "c"] {
+        bench.add(job("q", id, 0));
+    }
+    bench.check(1, pop(Q, Wait::No), &["1:a"]);
+    bench.check(9, set(|to| to.rate = Some(1)), &["9:ok"]);
+    bench.check(2, pop(Q, Wait::No), &["2:b"]);
+    bench.unsent(1);
+    bench.check(3, pop(Q, Wait::No), &["3:nil"]);
+    bench.at(999);
+    bench.check(3, pop(Q, Wait::No), &["3:nil"]);
+    bench.at(1_000);
+    bench.check(3, pop(Q, Wait::No), &["3:a"]);
+}
+
 #[test]
 fn who_asks_before_the_wake_up_of_a_rate_does_not_overtake_who_waits() {
     let mut bench = Bench::new();

@@ -7,6 +7,7 @@ use crate::engine::model::request::{Direction, QueueName, State};
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::{Live, Step};
 use crate::engine::store::Located;
+use crate::engine::store::pace::Pace;
 use crate::engine::store::queue::QUEUE_BYTES;
 use crate::error::Error;
 use crate::ids::QueueNo;
@@ -114,7 +115,8 @@ impl Step<'_, '_> {
         self.commit(&Fact::Configured { queue, settings: Box::new(settings) }, Located::NOTHING);
         if rate(self) != before {
             // What the old rate has used up says nothing about the new one.
-            self.store.aside_mut(queue).pace = Default::default();
+            let pace = if before.is_some() { Pace::begun(self.now) } else { Pace::default() };
+            self.store.aside_mut(queue).pace = pace;
         }
         // A limit may have gone up: for whoever waits.
         self.touch(queue, None);

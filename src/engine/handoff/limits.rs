@@ -30,7 +30,12 @@ impl Step<'_, '_> {
         }
     }
 
-    /// What was handed over at `at` never left the server.
+    /// The instant by which a delivery of now is known to the rate; 0 if there is none that counts it.
+    pub fn counted_at(&self, number: QueueNo) -> Micros {
+        self.store.queue(number).rate().map_or(Micros(0), |_| self.now)
+    }
+
+    /// What was counted at `at` never left the server.
     pub fn note_untaken(&mut self, number: QueueNo, at: Micros) {
         if let Some(rate) = self.store.queue(number).rate() {
             self.store.aside_mut(number).pace.give_back(rate, at);

@@ -208,7 +208,8 @@ impl Step<'_, '_> {
         let fact = Fact::Popped { queue, id: &id, window_end, on_time };
         let departed = self.commit(&fact, at).gone.expect("a popped job has left the store");
         let born = self.store.queue(queue).born;
-        Taken::Popped(Box::new(Popped { queue, born, departed, policy, due, at: self.now }))
+        let at = self.counted_at(queue);
+        Taken::Popped(Box::new(Popped { queue, born, departed, policy, due, at }))
     }
 
     fn lease_job(
@@ -227,7 +228,7 @@ impl Step<'_, '_> {
         if bound {
             self.live.leases.bind(self.store, client, Bound { queue, index, token });
         }
-        Taken::Leased { queue, index, token, lease_end, at: self.now }
+        Taken::Leased { queue, index, token, lease_end, at: self.counted_at(queue) }
     }
 
     /// The lease that a job is handed over with if the call names none: its own, its queue's, or the

@@ -12,7 +12,7 @@ mod digest;
 pub(super) mod jobs;
 mod lower;
 pub(super) mod memory;
-pub(super) mod pace;
+pub(in crate::engine) mod pace;
 mod prepare;
 pub(super) mod purged;
 pub(super) mod queue;

@@ -31,6 +31,12 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// Of a rate that takes the place of another one at `now`. What the other one counted gives nothing back: also
+    /// not in this very µs.
+    pub(in crate::engine) fn begun(now: Micros) -> Pace {
+        Pace { next_ns: 0, last: Micros(now.0 + 1) }
+    }
+
     /// When the next delivery may be.
     pub(in crate::engine) fn allowed(self) -> Micros {
         let early = self.next_ns.saturating_sub(EARLY_US * NANOS);
@@ -39,7 +45,7 @@ impl Pace {
 
     pub(in crate::engine) fn take(&mut self, rate: u32, now: Micros) {
         self.next_ns = self.next_ns.max(u128::from(now.0) * NANOS) + step_ns(rate);
-        self.last = now;
+        self.last = self.last.max(now);
     }
 
     /// A delivery at `at` has not been one. If others followed, what it kept them waiting for is
