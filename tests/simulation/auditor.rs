@@ -106,6 +106,8 @@ pub struct Check<'c> {
     pub own: Vec<Job>,
     pub group: Option<Group>,
     pub expired: u32,
+    /// Extensions of the job that an EXTEND is about, met so far.
+    pub extensions: usize,
     pub work: u64,
     pub last_served: Option<usize>,
     /// The request's reply has been checked.
@@ -159,6 +161,7 @@ impl Auditor {
             own: Vec::new(),
             group: None,
             expired: 0,
+            extensions: 0,
             work: 0,
             last_served: None,
             replied: false,
