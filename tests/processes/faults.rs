@@ -136,7 +136,7 @@ fn is_open(trio: &Trio, seed: u64, calls: &mut Vec<Call>) {
     calls.append(&mut client.calls);
 }
 
-/// What all nodes show, once they show the same and no fact is made any more.
+/// What all nodes show, once they show the same, no lease runs and no fact is made any more.
 fn look(trio: &Trio) -> Seen {
     let (mut last, begin) = (None, Instant::now());
     wait_until("all nodes show the same", || {
@@ -146,7 +146,9 @@ fn look(trio: &Trio) -> Seen {
         let before = std::mem::replace(&mut last, shown);
         let shown = last.as_ref()?;
         let is_equal = shown.iter().all(|one| *one == shown[0]);
-        (is_equal && before.as_ref() == Some(shown)).then(|| shown[0].1.clone())
+        // Two looks in a row may come before a lease ends, of 5 s at most.
+        let is_leased = shown[0].1.jobs.values().any(|job| job.state == "leased");
+        (is_equal && !is_leased && before.as_ref() == Some(shown)).then(|| shown[0].1.clone())
     })
 }
 
@@ -211,8 +213,6 @@ fn what_clients_were_told_is_true_whatever_happens_to_the_nodes() {
     }
     calls.extend(load.stop());
     let seen = look(&trio);
-    let leased = seen.jobs.iter().find(|(_, job)| job.state == "leased");
-    assert_eq!(leased, None, "no lease was longer than 5 s");
     let history = History::of(calls.clone());
     println!("{happened:?} {:?}", history.counts);
     for what in ["adds answered", "jobs acknowledged", "jobs popped", "jobs cancelled"] {
