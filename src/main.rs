@@ -90,6 +90,9 @@ fn greet(server: &Server) {
         std::process::id(),
         server.redis_cli(),
     );
+    if !server.sentinel_places().is_empty() {
+        tracing::info!("answers as a Redis Sentinel on {}", server.sentinel_places().join(" and "));
+    }
     for address in server.http_addresses() {
         tracing::info!("metrics on http://{address}/metrics, health on /healthz and /readyz");
     }

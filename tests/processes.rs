@@ -23,6 +23,8 @@ mod relay;
 mod seeds;
 #[path = "support/seen.rs"]
 mod seen;
+#[path = "processes/sentinel.rs"]
+mod sentinel;
 #[path = "processes/steady.rs"]
 mod steady;
 #[path = "processes/trio.rs"]

@@ -28,6 +28,9 @@ pub struct Given<'a> {
     pub announce_port: u16,
     pub announce_tls_port: u16,
     pub announce_bus_port: u16,
+    pub announce_sentinel_port: u16,
+    pub sentinel_port: u16,
+    pub sentinel_name: &'a str,
     pub secret: &'a str,
     pub election_timeout_ms: u64,
     pub lease_grace_ms: u64,
@@ -56,6 +59,8 @@ pub struct Options {
     pub client: Address,
     /// Where they do with TLS.
     pub tls: Option<Address>,
+    /// Where it answers as a Sentinel.
+    pub sentinel: Option<Address>,
     pub secret: Secret,
     /// E, µs.
     pub election_us: u64,
@@ -73,6 +78,12 @@ pub enum WrongOption {
     Entry { entry: Shown, wrong: Misnamed },
     #[error("cluster-nodes {entry}: name=host:port expected")]
     Form { entry: Shown },
+    #[error(
+        "sentinel-port is {0}, and cluster-node is not set: only a node of a cluster answers as a Sentinel"
+    )]
+    SentinelAlone(u16),
+    #[error("sentinel-master-name {0} is no name: letters, digits, '-', '_' and '.' make one")]
+    SentinelName(Shown),
     #[error("cluster-nodes is set, and cluster-node is not: it says which of them this node is")]
     NoNode,
     #[error("cluster-nodes has {0} nodes; there can be at most {NODES_MAX}")]
@@ -200,12 +211,14 @@ impl Given<'_> {
         let client = self.announced(own, clients.ok_or(WrongOption::NoClientPort)?)?;
         let tls = [self.announce_tls_port, self.tls_port].into_iter().find(|port| *port != 0);
         let tls = tls.map(|port| self.announced(own, port)).transpose()?;
+        let sentinel = self.sentinel(own)?;
         Ok(Options {
             node: self.node.clone(),
             peer_port,
             peer,
             client,
             tls,
+            sentinel,
             secret: Secret::new(self.secret),
             election_us: self.election_timeout_ms * 1_000,
             lease_grace_us: self.lease_grace_ms * 1_000,
@@ -267,6 +280,17 @@ impl Given<'_> {
         u16::try_from(peers).map_err(|_| WrongOption::PortTooHigh { port, peers })
     }
 
+    /// Where it answers as a Sentinel, if it does. The name stands in events, whose words are parted by blanks.
+    fn sentinel(&self, own: &Listed) -> Result<Option<Address>, WrongOption> {
+        if Name::new(self.sentinel_name).is_err() {
+            return Err(WrongOption::SentinelName(Shown::new(self.sentinel_name.as_bytes())));
+        }
+        let ports = [self.announce_sentinel_port, self.sentinel_port];
+        let announced = ports.into_iter().find(|port| *port != 0);
+        let announced = announced.filter(|_| self.sentinel_port != 0);
+        announced.map(|port| self.announced(own, port)).transpose()
+    }
+
     /// A port of this node as others reach it.
     fn announced(&self, own: &Listed, port: u16) -> Result<Address, WrongOption> {
         let host = if self.announce_ip.is_empty() { own.peer.host() } else { self.announce_ip };
@@ -291,6 +315,9 @@ mod tests {
             announce_port: 0,
             announce_tls_port: 0,
             announce_bus_port: 0,
+            announce_sentinel_port: 0,
+            sentinel_port: 0,
+            sentinel_name: "delayd",
             secret: "",
             election_timeout_ms: 300,
             lease_grace_ms: 2_000,
@@ -410,6 +437,11 @@ mod tests {
                 "cluster-announce-bus-port is 5, and cluster-nodes gives n1 port 19248",
             ),
             (Given { announce_ip: "a b", ..ok() }, "cluster-announce-ip: 'a b' is neither"),
+            (
+                Given { sentinel_name: "my master", ..ok() },
+                "sentinel-master-name 'my master' is no name",
+            ),
+            (Given { sentinel_name: "", ..ok() }, "sentinel-master-name '' is no name"),
         ] {
             let refused = refused(given);
             assert!(refused.starts_with(text), "{refused}");
@@ -426,6 +458,7 @@ mod tests {
             announce_port: 6_379,
             tls_port: 9_443,
             announce_tls_port: 6_380,
+            announce_sentinel_port: 7,
             ..given(THREE)
         };
         let options = given.check().unwrap();
@@ -433,5 +466,16 @@ mod tests {
         assert_eq!(options.peer.to_string(), "203.0.113.7:19248");
         assert_eq!(options.client.to_string(), "203.0.113.7:6379");
         assert_eq!(options.tls.unwrap().to_string(), "203.0.113.7:6380");
+        assert_eq!(options.sentinel, None);
+    }
+
+    #[test]
+    fn where_a_node_answers_as_a_sentinel() {
+        for (announced, text) in [(0, "127.0.0.1:26379"), (5, "127.0.0.1:5")] {
+            let given =
+                Given { sentinel_port: 26_379, announce_sentinel_port: announced, ..given(THREE) };
+            let sentinel = given.check().unwrap().sentinel.unwrap();
+            assert_eq!(sentinel.to_string(), text);
+        }
     }
 }

@@ -57,6 +57,9 @@ pub enum Name {
     ClusterSecret,
     ClusterElectionTimeout,
     ClusterLeaseGrace,
+    ClusterAnnounceSentinelPort,
+    SentinelPort,
+    SentinelMasterName,
     ReplicaServeStaleData,
     NotifyKeyspaceEvents,
     RequirePass,
@@ -162,7 +165,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 78] = [
+pub static OPTIONS: [Spec; 81] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -265,6 +268,12 @@ pub static OPTIONS: [Spec; 78] = [
         "After how long without a word of the leader another node offers itself, once to twice this. The same on all nodes."),
     fixed(Name::ClusterLeaseGrace, &["cluster-lease-grace"], Kind::Span(0, limits::LEASE_GRACE_MS_MAX as i64), &["2s"],
         "How long after another node has begun to lead no lease ends that would have ended meanwhile, so that consumers find it and acknowledge."),
+    fixed(Name::ClusterAnnounceSentinelPort, &["cluster-announce-sentinel-port"], PORT, &["0"],
+        "The port under which clients find sentinel-port; 0 for sentinel-port."),
+    fixed(Name::SentinelPort, &["sentinel-port"], PORT, &["0"],
+        "The port where a node of a cluster answers as a Redis Sentinel, on the addresses of bind, so that clients which speak to one find the node that leads; 0 for none. It speaks TLS if tls-port is set and port is 0. Users and passwords are those of port. See [cluster.md](cluster.md)."),
+    fixed(Name::SentinelMasterName, &["sentinel-master-name"], Kind::Text, &["delayd"],
+        "The name under which clients ask there for the leader. The same on all nodes."),
     live(Name::ReplicaServeStaleData, &["replica-serve-stale-data", "slave-serve-stale-data"], Kind::YesNo, &["yes"],
         "Whether a node that does not lead answers reads, from what it has; they may be a moment behind the leader. no: it answers MASTERDOWN."),
     live(Name::NotifyKeyspaceEvents, &["notify-keyspace-events"], Kind::EventClasses, &[""],

@@ -72,6 +72,8 @@ pub struct NodeView {
     pub client: Address,
     /// Where other nodes do.
     pub peer: Address,
+    /// Where it answers as a Sentinel, if it does.
+    pub sentinel: Option<Address>,
     /// It has a vote.
     pub is_voter: bool,
     /// On the leader: the last index that it is known to have.
@@ -173,6 +175,7 @@ impl NodeView {
             name: node.name.to_string(),
             client: node.client.clone(),
             peer: node.peer.clone(),
+            sentinel: node.sentinel.clone(),
             is_voter: [voters, outgoing].iter().any(|list| list.contains(id)),
             matched: peer.filter(|_| is_elected).map(|peer| peer.matched),
             needs_base: peer.is_some_and(|peer| peer.needs_base),
@@ -267,6 +270,18 @@ impl ClusterView {
     pub fn is_led(&self) -> bool {
         let is_heard = || self.leader_heard_us.is_some_and(|us| us <= 2 * self.election_us);
         self.leads || (self.leader.is_some_and(|leader| leader != self.node) && is_heard())
+    }
+
+    /// The leader, if a client that goes there now finds it: this node, if it decides and a majority has answered within
+    /// 2 E, or another that was heard of within 2 E. None before the cluster is complete, as nothing is decided then.
+    pub fn leader_within_reach(&self) -> Option<&NodeView> {
+        let leader = self.nodes.iter().find(|node| Some(node.id) == self.leader)?;
+        let has_answers = || self.quorum_us.is_none_or(|us| us <= 2 * self.election_us);
+        let is_there = match leader.id == self.node {
+            true => self.leads && has_answers(),
+            false => self.is_led(),
+        };
+        Some(leader).filter(|_| is_there && self.forming.is_none())
     }
 
     /// Whether it leads, and may answer reads by itself.

@@ -20,6 +20,8 @@ pub struct About<'a> {
     pub supervised: bool,
     /// Of the thread that runs the turns.
     pub thread_processor_s: (f64, f64),
+    /// On the port that answers as a Sentinel: what that says of its master.
+    pub sentinel: Option<String>,
 }
 
 /// What there is to write.
@@ -56,6 +58,16 @@ const SECTIONS: [Section; 15] = [
     Section { name: "Delay", by_default: true, write: delay },
 ];
 
+/// Those of a Sentinel.
+#[rustfmt::skip]
+const SENTINEL_SECTIONS: [Section; 5] = [
+    Section { name: "Server", by_default: true, write: server },
+    Section { name: "Clients", by_default: true, write: clients },
+    Section { name: "CPU", by_default: true, write: processor },
+    Section { name: "Stats", by_default: true, write: stats },
+    Section { name: "Sentinel", by_default: true, write: sentinel },
+];
+
 /// The sections asked for, in the table's order; without any, the default ones.
 pub fn render(about: &About<'_>, all: &Snapshot, asked: &[&[u8]]) -> String {
     let facts = Facts { about, all };
@@ -63,7 +75,9 @@ pub fn render(about: &About<'_>, all: &Snapshot, asked: &[&[u8]]) -> String {
     let all = is("all") || is("everything");
     let default = asked.is_empty() || is("default");
     let mut text = Text(String::with_capacity(4096));
-    for section in &SECTIONS {
+    let sections: &[Section] =
+        if about.sentinel.is_some() { &SENTINEL_SECTIONS } else { &SECTIONS };
+    for section in sections {
         let is_asked = all || (default && section.by_default) || is(section.name);
         if is_asked && (section.name != RAFT || facts.all.cluster.is_some()) {
             if !text.0.is_empty() {
@@ -99,7 +113,7 @@ fn server(facts: &Facts<'_>, text: &mut Text) {
         ("redis_git_sha1", &"00000000"),
         ("redis_git_dirty", &0),
         ("redis_build_id", &"0"),
-        ("redis_mode", &"standalone"),
+        ("redis_mode", &if facts.about.sentinel.is_some() { "sentinel" } else { "standalone" }),
         ("os", &facts.about.os),
         ("arch_bits", &usize::BITS),
         ("monotonic_clock", &"POSIX clock_gettime"),
@@ -220,6 +234,18 @@ fn stats(facts: &Facts<'_>, text: &mut Text) {
         ("acl_access_denied_cmd", &facts.all.denials[1]),
         ("acl_access_denied_key", &facts.all.denials[2]),
         ("acl_access_denied_channel", &facts.all.denials[3]),
+    ]);
+}
+
+fn sentinel(facts: &Facts<'_>, text: &mut Text) {
+    text.lines(&[
+        ("sentinel_masters", &1),
+        ("sentinel_tilt", &0),
+        ("sentinel_tilt_since_seconds", &-1),
+        ("sentinel_running_scripts", &0),
+        ("sentinel_scripts_queue_length", &0),
+        ("sentinel_simulate_failure_flags", &0),
+        ("master0", &facts.about.sentinel.as_deref().unwrap_or_default()),
     ]);
 }
 

@@ -10,6 +10,7 @@ pub mod metrics;
 pub mod monitor;
 pub mod persistence;
 pub mod rates;
+pub mod sentinel;
 pub mod slowlog;
 pub mod snapshot;
 pub mod window;

@@ -1,5 +1,6 @@
 //! What a turn works on besides the clients: its organs, and what concerns several of them.
 
+use crate::command::table::Face;
 use crate::config::Config;
 use crate::config::events::Notify;
 use crate::config::options::Name;
@@ -10,6 +11,7 @@ use crate::journal::Disk;
 use crate::journal::recovery::Recovered;
 use crate::observe::Counters;
 use crate::observe::cluster::ClusterView;
+use crate::pubsub::PubSub;
 use crate::resp::FrameLimits;
 use crate::server::clock::timer::Timer;
 use crate::server::clock::turn_clock::TurnClock;
@@ -21,6 +23,7 @@ use crate::server::durability::Durability;
 use crate::server::durability::home::Home;
 use crate::server::outbox::Outputs;
 use crate::server::outbox::messages::Messages;
+use crate::server::outbox::sentinel::Sentinel;
 use crate::server::watch::counts::{Slow, Watch};
 use crate::server::watch::logs::LogLevel;
 use crate::server::watch::machine;
@@ -43,6 +46,8 @@ pub struct Core {
     pub outputs: Outputs,
     /// Channels, and what is to be told on them.
     pub messages: Messages,
+    /// The port that answers as a Redis Sentinel.
+    pub sentinel: Sentinel,
     pub durability: Durability,
     /// What the connections have in common.
     pub common: Common,
@@ -128,6 +133,10 @@ impl Core {
             facts: Facts::default(),
             outputs: Outputs::default(),
             messages: Messages::default(),
+            sentinel: Sentinel::new(
+                config.number(Name::SentinelPort) as u16,
+                config.text(Name::SentinelMasterName),
+            ),
             durability: Durability::new(clock.now_s(), notifier),
             clock,
             common: Common::default(),
@@ -200,6 +209,20 @@ impl Core {
         limits.fit_clients();
     }
 
+    /// What there is to tell of the cluster from here on.
+    pub fn show_cluster(&mut self, view: Box<ClusterView>) {
+        self.sentinel.look(&view);
+        self.view = Some(view);
+    }
+
+    /// The channels of a connection with these commands.
+    pub fn pubsub_of(&self, face: Face) -> &PubSub {
+        match face {
+            Face::Data => &self.messages.pubsub,
+            Face::Sentinel => &self.sentinel.pubsub,
+        }
+    }
+
     /// The engine, and where the results of what it is asked go.
     pub fn engine(&mut self) -> (&mut Engine, Turn<'_>) {
         (&mut self.engine, Turn { facts: &mut self.facts, outbox: &mut self.outputs })
@@ -223,6 +246,7 @@ impl Core {
         self.durability.waits.forget(id);
         self.common.watching.remove(&id);
         self.messages.pubsub.forget(id);
+        self.sentinel.pubsub.forget(id);
         clients.release(slot);
         self.common.bytes -= client.socket.bytes;
         let now = self.clock.now;

@@ -42,6 +42,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::task::Waker;
 
+/// Where nothing is said.
+const SENTINEL_PORT: u16 = 26_379;
+
 /// Of a long span, so many parts have a tick each instead of each second.
 const TICKS_A_SPAN: u64 = 1 << 10;
 
@@ -218,11 +221,21 @@ impl InMemory {
 
     /// A new client, which has been let in or refused.
     pub fn connect(&mut self) -> FarEnd {
+        let port = self.turns.core.process.port;
+        self.connect_to(port)
+    }
+
+    /// As [`InMemory::connect`], to the port that answers as a Sentinel: there is one from here on.
+    pub fn connect_to_sentinel(&mut self) -> FarEnd {
+        let port = *self.turns.core.sentinel.port.get_or_insert(SENTINEL_PORT);
+        self.connect_to(port)
+    }
+
+    fn connect_to(&mut self, port: u16) -> FarEnd {
         let id = ClientId(self.turns.next_id);
         let (near, far) = memory::connection(id);
         let at = |port: u64| SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
-        let peer =
-            Peer::Tcp { peer: at(50_000 + id.0), local: at(self.turns.core.process.port.into()) };
+        let peer = Peer::Tcp { peer: at(50_000 + id.0), local: at(port.into()) };
         self.turns.accepted.push(Accepted::Ready(Stream::Memory(near), peer));
         self.run();
         far
@@ -231,6 +244,11 @@ impl InMemory {
     /// As [`InMemory::connect`], by a client that speaks RESP3. Its HELLO leaves no trace in what is counted.
     pub fn connect_resp3(&mut self) -> FarEnd {
         let client = self.connect();
+        self.speak_resp3(client)
+    }
+
+    /// As [`InMemory::connect_resp3`], for a client that has just connected.
+    pub fn speak_resp3(&mut self, client: FarEnd) -> FarEnd {
         let watch = &mut self.turns.core.watch;
         let (counters, commands) = (watch.counters, std::mem::take(&mut watch.commands));
         let slow_log = std::mem::take(&mut watch.slow_log);
@@ -324,7 +342,7 @@ impl InMemory {
 
     /// What there is to tell of a cluster from here on.
     pub fn show_cluster(&mut self, view: ClusterView) {
-        self.turns.core.view = Some(Box::new(view));
+        self.turns.core.show_cluster(Box::new(view));
     }
 
     /// What `/readyz` and `/leaderz` say, and how the server stands in words.

@@ -62,6 +62,8 @@ pub struct Server {
     home: Option<Home>,
     tls: Option<Arc<rustls::ServerConfig>>,
     listeners: Vec<Listener>,
+    /// Of the port that answers as a Sentinel.
+    sentinel: Vec<Listener>,
     addresses: Vec<SocketAddr>,
     /// For metrics and health; empty when there is no port for them.
     http: Vec<TcpListener>,
@@ -101,6 +103,7 @@ impl Server {
         let tls = connection::tls::server_config(&config).map_err(io::Error::other)?;
         let listeners = connection::listen::listen(&config)?;
         let addresses = listeners.iter().filter_map(Listener::address).collect();
+        let sentinel = connection::listen::listen_as_sentinel(&config)?;
         let http = connection::listen::listen_for_metrics(&config)?;
         let clustered = match node {
             Some(options) => {
@@ -117,6 +120,7 @@ impl Server {
             home,
             tls,
             listeners,
+            sentinel,
             addresses,
             http,
             http_addresses,
@@ -164,6 +168,11 @@ impl Server {
     /// Where it listens, as its log says it: addresses, then the Unix socket.
     pub fn places(&self) -> Vec<String> {
         self.listeners.iter().map(ToString::to_string).collect()
+    }
+
+    /// Where it answers as a Sentinel, as its log says it.
+    pub fn sentinel_places(&self) -> Vec<String> {
+        self.sentinel.iter().map(ToString::to_string).collect()
     }
 
     /// The addresses it listens on: plain ones, then those for TLS.
@@ -242,6 +251,7 @@ impl Server {
         if turns.core.users.tls.is_some() {
             turns.handshakes = Some(Handshakes::start(notifier)?);
         }
-        Loop::new(turns, self.listeners, http, signals)
+        let listeners = self.listeners.into_iter().chain(self.sentinel).collect();
+        Loop::new(turns, listeners, http, signals)
     }
 }

@@ -4,7 +4,6 @@ use crate::command::show::describe;
 use crate::command::show::help;
 use crate::command::spec::action::{Commands, ListFilter};
 use crate::command::spec::{CATEGORIES, CommandSpec};
-use crate::command::table;
 use crate::error::Shown;
 use crate::glob;
 use crate::limits::COMMAND_NAMES_MAX;
@@ -28,18 +27,20 @@ impl Session {
         if let Commands::Usage(word) = what {
             return self.usage(word, world);
         }
+        let face = self.face;
         let mut out = world.encoder(self.id);
         match what {
             Commands::Usage(_) | Commands::GetKeys(_) | Commands::GetKeysAndFlags(_) => {}
-            Commands::Count => out.integer(table::all().count() as i64),
+            Commands::Count => out.integer(face.all().len() as i64),
             Commands::All | Commands::Info([]) => {
-                out.array(table::all().count());
-                table::all().for_each(|spec| describe::write_info(spec, &mut out));
+                let all = face.all();
+                out.array(all.len());
+                all.into_iter().for_each(|spec| describe::write_info(spec, &mut out));
             }
             Commands::Info(names) => {
                 out.array(names.len());
                 for name in names {
-                    match table::find(name) {
+                    match face.find(name) {
                         Some(spec) => describe::write_info(spec, &mut out),
                         None => out.null(),
                     }
@@ -47,8 +48,8 @@ impl Session {
             }
             Commands::Docs(names) => {
                 let specs: Vec<&CommandSpec> = match names {
-                    [] => table::all().collect(),
-                    names => names.iter().filter_map(|name| table::find(name)).collect(),
+                    [] => face.all(),
+                    names => names.iter().filter_map(|name| face.find(name)).collect(),
                 };
                 out.map(specs.len());
                 specs.iter().for_each(|spec| describe::write_docs(spec, &mut out));
@@ -65,12 +66,14 @@ impl Session {
                         .filter(|category| name.eq_ignore_ascii_case(category.as_bytes()))
                         .any(|category| spec.all_categories().contains(category)),
                 };
-                let specs: Vec<&CommandSpec> = table::all_with_subcommands().filter(fits).collect();
+                let all = face.all().into_iter();
+                let all = all.flat_map(|spec| std::iter::once(spec).chain(spec.subcommands));
+                let specs: Vec<&CommandSpec> = all.filter(fits).collect();
                 out.array(specs.len());
                 specs.iter().for_each(|spec| out.bulk(spec.name.as_bytes()));
             }
             Commands::Help(container) => {
-                let container = table::find(container.as_bytes()).expect("it stands in the table");
+                let container = face.find(container.as_bytes()).expect("it stands in the table");
                 write_lines(&help::lines(container), &mut out);
             }
         }
@@ -93,10 +96,10 @@ impl Session {
 
     fn get_keys(&mut self, words: &[&[u8]], flags: bool, world: &mut dyn World) -> Step {
         let name = words.first().copied().unwrap_or_default();
-        if table::find(name).is_none() {
+        if self.face.find(name).is_none() {
             return self.fail("ERR Invalid command specified", world);
         }
-        let (keys, spec) = match table::resolve(words) {
+        let (keys, spec) = match self.face.resolve(words) {
             Ok(spec) => (spec.find_keys(words), spec),
             Err(_) => {
                 let text = "ERR Invalid number of arguments specified for command";

@@ -1,6 +1,7 @@
 //! What a command asks of its own connection.
 
 use crate::command::spec::action::{Connection, Hello, ReplyMode};
+use crate::command::table::Face;
 use crate::ids::Db;
 use crate::resp::Protocol;
 use crate::session::world::{Admin, World};
@@ -103,7 +104,7 @@ impl Session {
         };
         let role: &[u8] = if world.is_replica() { b"replica" } else { b"master" };
         let mut out = world.encoder(self.id);
-        out.map(7);
+        out.map(if self.face == Face::Data { 7 } else { 6 });
         out.bulk(b"server");
         out.bulk(b"redis");
         out.bulk(b"version");
@@ -113,9 +114,14 @@ impl Session {
         out.bulk(b"id");
         out.integer(self.id.0 as i64);
         out.bulk(b"mode");
-        out.bulk(b"standalone");
-        out.bulk(b"role");
-        out.bulk(role);
+        match self.face {
+            Face::Data => {
+                out.bulk(b"standalone");
+                out.bulk(b"role");
+                out.bulk(role);
+            }
+            Face::Sentinel => out.bulk(b"sentinel"),
+        }
         out.bulk(b"modules");
         out.array(0);
         Step::Done

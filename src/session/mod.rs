@@ -22,7 +22,8 @@ pub use standing::Standing;
 pub use world::World;
 
 use crate::command::spec::action::{Action, Probe, ReplyMode, Transaction};
-use crate::command::{self, CommandSpec, table};
+use crate::command::table::Face;
+use crate::command::{self, CommandSpec};
 use crate::engine::Outcome;
 use crate::engine::model::request::{QueueName, Request};
 use crate::error::{Error, Shown};
@@ -34,7 +35,7 @@ use acl::Acl;
 use identity::Identity;
 use transaction::Queue;
 use watching::Watching;
-use world::{Admin, Ended};
+use world::{Admin, Ended, Obstacles};
 
 /// What the server does after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +58,7 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Session {
     id: ClientId,
+    face: Face,
     protocol: Protocol,
     db: Db,
     name: Vec<u8>,
@@ -107,14 +109,15 @@ enum Place {
 impl Session {
     /// A fresh connection where nobody needs a password: RESP2, database 0, no name.
     pub fn new(id: ClientId) -> Session {
-        Session::greet(id, &Acl::default())
+        Session::greet(id, Face::Data, &Acl::default())
     }
 
-    /// A fresh connection: RESP2, database 0, no name; its user is `default`, who may have to say AUTH
-    /// first.
-    pub fn greet(id: ClientId, acl: &Acl) -> Session {
+    /// A fresh connection with the commands of `face`: RESP2, database 0, no name; its user is `default`, who may have
+    /// to say AUTH first.
+    pub fn greet(id: ClientId, face: Face, acl: &Acl) -> Session {
         Session {
             id,
+            face,
             protocol: Protocol::Resp2,
             db: Db(0),
             name: Vec::new(),
@@ -143,7 +146,7 @@ impl Session {
         self.apply_muting(world);
         let skipped = self.replies == ReplyMode::Skip;
         self.replies_chosen = false;
-        let step = match table::resolve(args) {
+        let step = match self.face.resolve(args) {
             Ok(spec) => self.begin(spec, args, world),
             Err(error) => self.reject_named(args, error, world),
         };
@@ -175,7 +178,7 @@ impl Session {
         world: &mut dyn World,
     ) -> Next {
         let name = args.first().copied().unwrap_or_default();
-        let error = match table::find(name) {
+        let error = match self.face.find(name) {
             Some(spec) => Error::text(format!(
                 "ERR an argument of '{}' has {bytes} bytes; max-body-size is {bytes_max}",
                 spec.name
@@ -184,19 +187,19 @@ impl Session {
                 "ERR the command's name has {bytes} bytes; max-body-size is {bytes_max}"
             )),
             // It would not run with a short argument either.
-            None => table::unknown(args),
+            None => self.face.unknown(args),
         };
         self.refuse_unrun(args, error, world)
     }
 
     /// Refuses a command with too many arguments, of which only the name is looked at.
     pub fn refuse_many(&mut self, name: &[u8], count: usize, world: &mut dyn World) -> Next {
-        let error = match table::find(name) {
+        let error = match self.face.find(name) {
             Some(spec) => Error::text(format!(
                 "ERR '{}' came with {count} arguments; the most are {ARGUMENTS_MAX}",
                 spec.name
             )),
-            None => table::unknown(&[name]),
+            None => self.face.unknown(&[name]),
         };
         self.refuse_unrun(&[name], error, world)
     }
@@ -230,6 +233,11 @@ impl Session {
     /// Whether it sees every command.
     pub fn is_monitor(&self) -> bool {
         self.monitors
+    }
+
+    /// Which commands it has.
+    pub fn face(&self) -> Face {
+        self.face
     }
 
     /// The protocol it speaks.
@@ -288,7 +296,7 @@ impl Session {
 
     /// Refuses what cannot run: it counts for the command that it names, if it names one.
     fn reject_named(&mut self, args: &[&[u8]], error: Error, world: &mut dyn World) -> Step {
-        match named(args) {
+        match named(self.face, args) {
             Some(spec) => self.refuse(spec, args, error, world),
             None => self.reject(args, error, world),
         }
@@ -328,7 +336,11 @@ impl Session {
         if let Err(error) = self.permit(spec, args, Place::Alone, world) {
             return self.refuse(spec, args, error, world);
         }
-        let obstacles = world.obstacles();
+        // What keeps clients from the jobs does not concern a Sentinel.
+        let obstacles = match self.face {
+            Face::Data => world.obstacles(),
+            Face::Sentinel => Obstacles::default(),
+        };
         // Also when it would only be queued, as in Redis: EXEC refuses the whole then.
         if obstacles.limited
             && let Err(error) = self.check_standing(spec, world)
@@ -491,9 +503,9 @@ impl Session {
 }
 
 /// The command that `args` name, whether or not they can call it.
-fn named(args: &[&[u8]]) -> Option<&'static CommandSpec> {
+fn named(face: Face, args: &[&[u8]]) -> Option<&'static CommandSpec> {
     let name = args.first().filter(|name| !name.contains(&b'|'))?;
-    let spec = table::find(name)?;
+    let spec = face.find(name)?;
     match args.get(1) {
         Some(word) if !spec.subcommands.is_empty() => {
             let is_word = |spec: &&CommandSpec| spec.word().as_bytes().eq_ignore_ascii_case(word);

@@ -109,7 +109,7 @@ pub trait World {
 }
 
 /// What keeps commands from running.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Obstacles {
     /// Not every command is served: [`World::standing`] says which. While the server loads, the engine must look
     /// empty to those that are.

@@ -26,7 +26,8 @@
 //! ```
 //!
 //! Words are parted by blanks; `"..."` holds blanks and takes `\r \n \t \" \\ \xNN`; `{x*600}` are 600
-//! times x. A client connects when it is first named.
+//! times x. A client connects when it is first named; one whose name begins with `sentinel` connects to the port that
+//! answers as a Sentinel.
 //!
 //! A section runs twice, with clients that speak RESP2 and with clients that began with HELLO 3. What the latter
 //! got is shown if the former got the same, as far as RESP2 can say it: maps flat, sets and pushes as arrays, text
@@ -301,6 +302,7 @@ impl<'f> Play<'f> {
             self.server.stand(standing_of(standing)?);
         } else if let Some(seen_by) = what.strip_prefix("cluster ") {
             self.server.show_cluster(cluster::view_of(seen_by)?);
+            self.server.run();
         } else if let Some(cause) = what.strip_prefix("journal fails ") {
             self.server.fail_journal(cause);
         } else if let Some(cause) = what.strip_prefix("bases fail ") {
@@ -322,7 +324,11 @@ impl<'f> Play<'f> {
         if let Some(at) = self.clients.iter().position(|known| known.name == name) {
             return at;
         }
-        let wire = if self.resp3 { self.server.connect_resp3() } else { self.server.connect() };
+        let wire = match name.starts_with("sentinel") {
+            true => self.server.connect_to_sentinel(),
+            false => self.server.connect(),
+        };
+        let wire = if self.resp3 { self.server.speak_resp3(wire) } else { wire };
         let (name, unsent) = (name.to_owned(), Vec::new());
         self.clients.push(Client { name, wire, unsent, known_closed: false });
         self.clients.len() - 1

@@ -71,6 +71,7 @@ fn node(id: u64, matched: Option<u64>) -> NodeView {
         name: format!("n{id}"),
         client: address(9_247),
         peer: address(19_247),
+        sentinel: Some(address(26_378)),
         is_voter: true,
         matched,
         needs_base: false,

@@ -20,5 +20,6 @@ pub(super) mod pubsub;
 pub(super) mod queue;
 pub(super) mod replication;
 pub(super) mod scripting;
+pub(super) mod sentinel;
 pub(super) mod server;
 pub(super) mod transaction;

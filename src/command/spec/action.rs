@@ -273,6 +273,7 @@ pub enum Server<'a> {
     /// DELAY.CLUSTER.
     Cluster,
     Role,
+    Sentinel(Sentinel<'a>),
     /// REPLICAOF and SLAVEOF.
     ReplicaOf {
         /// NO ONE.
@@ -284,6 +285,26 @@ pub enum Server<'a> {
     ScanNothing,
     /// RANDOMKEY in this database; the session brings the chance.
     RandomQueue(Db),
+}
+
+/// What SENTINEL asks; words are the names of masters, but for those of CONFIG GET.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sentinel<'a> {
+    /// GET-MASTER-ADDR-BY-NAME.
+    MasterAddress(&'a [u8]),
+    Masters,
+    Master(&'a [u8]),
+    /// REPLICAS and SLAVES.
+    Replicas(&'a [u8]),
+    Sentinels(&'a [u8]),
+    /// CKQUORUM.
+    CheckQuorum(&'a [u8]),
+    MyId,
+    InfoCache(&'a [&'a [u8]]),
+    /// Patterns.
+    ConfigGet(&'a [&'a [u8]]),
+    ConfigSet,
+    Failover(&'a [u8]),
 }
 
 /// What LATENCY asks; it changes nothing.

@@ -1,5 +1,9 @@
 //! The one table: every command, found by name.
 
+mod face;
+
+pub use face::Face;
+
 use std::sync::LazyLock;
 
 use crate::command::family::{
@@ -45,6 +49,14 @@ struct Entry {
     subcommands: Box<[(&'static CommandSpec, i64)]>,
 }
 
+impl Entry {
+    fn of(spec: &'static CommandSpec) -> Entry {
+        let subcommands = spec.subcommands.iter().map(|spec| (spec, spec.arity())).collect();
+        let upper = spec.name.to_ascii_uppercase().into_bytes().into_boxed_slice();
+        Entry { spec, upper, arity: spec.arity(), subcommands }
+    }
+}
+
 /// Entries by name: a slot is the number of an entry, or [`EMPTY`]; collisions go to the next slot.
 ///
 /// Made for this one use: a name is hashed and compared where it lies, in any case, without being
@@ -61,7 +73,6 @@ const EMPTY: u8 = u8::MAX;
 static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
     let mut by_name = ByName { entries: Vec::new(), slots: [EMPTY; SLOTS] };
     for spec in all() {
-        let subcommands = spec.subcommands.iter().map(|spec| (spec, spec.arity())).collect();
         let number = by_name.entries.len();
         assert!(number < usize::from(EMPTY), "a slot names up to 255 commands");
         let mut slot = slot_of(spec.name.as_bytes());
@@ -69,8 +80,7 @@ static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
             slot = (slot + 1) % SLOTS;
         }
         by_name.slots[slot] = number as u8;
-        let upper = spec.name.to_ascii_uppercase().into_bytes().into_boxed_slice();
-        by_name.entries.push(Entry { spec, upper, arity: spec.arity(), subcommands });
+        by_name.entries.push(Entry::of(spec));
     }
     by_name
 });
@@ -116,7 +126,12 @@ pub fn find(name: &[u8]) -> Option<&'static CommandSpec> {
 /// of the name and one comparison, and allocates nothing unless it fails.
 pub fn resolve(args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
     let name = args.first().copied().unwrap_or_default();
-    let entry = entry(name).ok_or_else(|| unknown(args))?;
+    resolve_in(entry(name).ok_or_else(|| unknown(args))?, args)
+}
+
+// Called for every command: as one function with what calls it.
+#[inline(always)]
+fn resolve_in(entry: &'static Entry, args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
     let (spec, arity) = match args.get(1) {
         Some(word) if !entry.subcommands.is_empty() => {
             subcommand(entry, word).ok_or_else(|| {

@@ -10,9 +10,21 @@ use std::path::PathBuf;
 
 /// INFO's text. `clients` is how many there are.
 pub fn info(core: &Core, clients: usize, sections: &[&[u8]]) -> String {
+    let about = about(core);
+    info::render(&about, &snapshot(core, clients), sections)
+}
+
+/// INFO's text on the port that answers as a Sentinel; `master` is what that says of the leader.
+pub fn info_of_sentinel(core: &Core, clients: usize, sections: &[&[u8]], master: String) -> String {
+    let port = core.sentinel.port.unwrap_or(0);
+    let about = About { tcp_port: port, sentinel: Some(master), ..about(core) };
+    info::render(&about, &snapshot(core, clients), sections)
+}
+
+fn about(core: &Core) -> About<'_> {
     let config = &core.options.config;
     let shown = |path: &PathBuf| path.display().to_string();
-    let about = About {
+    About {
         os: machine::os(),
         process_id: std::process::id(),
         run_id: &core.process.run_id,
@@ -24,8 +36,8 @@ pub fn info(core: &Core, clients: usize, sections: &[&[u8]]) -> String {
         fsync: config.text(Name::AppendFsync),
         supervised: core.process.supervised,
         thread_processor_s: machine::thread_processor_s(),
-    };
-    info::render(&about, &snapshot(core, clients), sections)
+        sentinel: None,
+    }
 }
 
 /// All counts as of now. `clients` is how many there are.

@@ -7,12 +7,14 @@ mod config;
 pub(super) mod info;
 mod latency;
 mod persistence;
+mod sentinel;
 mod slowlog;
 pub(super) mod users;
 
 use crate::command::CommandSpec;
 use crate::command::spec::Flag;
 use crate::command::spec::action::{Action, Clients as ClientsAction, Connection, Server, Users};
+use crate::command::table::Face;
 use crate::engine::decide::watch::Stamp;
 use crate::engine::decide::whole::{Begun, Whole};
 use crate::engine::model::reply::{Outbox, Reply};
@@ -61,6 +63,8 @@ pub struct ClientWorld<'a> {
 pub struct Running<'a> {
     pub id: ClientId,
     pub slot: u32,
+    /// Which commands it has.
+    pub face: Face,
     pub socket: &'a Socket,
     /// Bytes of requests it has sent, the running one included.
     pub input_bytes: usize,
@@ -304,6 +308,9 @@ impl World for ClientWorld<'_> {
 
     fn pubsub(&mut self) -> &mut PubSub {
         let core = &mut self.core;
+        if self.running.face == Face::Sentinel {
+            return &mut core.sentinel.pubsub;
+        }
         core.messages.of(self.running.slot, &core.outputs, core.facts.count > 0)
     }
 
@@ -389,7 +396,11 @@ impl World for ClientWorld<'_> {
             }
             Server::Info(sections) => {
                 // The running one has left its slot but not the count.
-                let text = info::info(core, self.others.count(), sections);
+                let clients = self.others.count();
+                let text = match self.running.face {
+                    Face::Data => info::info(core, clients, sections),
+                    Face::Sentinel => sentinel::info(core, clients, sections),
+                };
                 core.outputs.encoder(client).verbatim_txt(&text);
             }
             Server::SlowlogGet(count) => slowlog::write(core, client, count),
@@ -416,7 +427,11 @@ impl World for ClientWorld<'_> {
                 persistence::shutdown(core, how, &peer.to_string()).map_err(class)?;
             }
             Server::Cluster => cluster::write_nodes(core, client).map_err(str::to_owned)?,
-            Server::Role => cluster::write_role(core, client),
+            Server::Role => match self.running.face {
+                Face::Data => cluster::write_role(core, client),
+                Face::Sentinel => sentinel::write_role(core, client),
+            },
+            Server::Sentinel(asked) => sentinel::write(core, client, asked, self.others.count())?,
             Server::ReplicaOf { nobody } => {
                 cluster::replica_of(core, nobody)?;
                 core.outputs.encoder(client).ok();

@@ -55,7 +55,7 @@ pub fn take_up(
         TakenUp::Gone => return false,
         TakenUp::Changed => {}
     }
-    if !session.keeps_channels(&core.messages.pubsub) {
+    if !session.keeps_channels(core.pubsub_of(session.face())) {
         return false;
     }
     let call = core.outputs.call(slot);

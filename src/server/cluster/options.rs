@@ -15,7 +15,9 @@ pub fn read(config: &Config) -> Result<Option<Options>, WrongOption> {
 
 fn read_on(config: &Config, hostname: &str) -> Result<Option<Options>, WrongOption> {
     let nodes = config.text(Name::ClusterNodes);
+    let sentinel_port = config.number(Name::SentinelPort) as u16;
     match config.text(Name::ClusterNode) {
+        "" if sentinel_port != 0 => return Err(WrongOption::SentinelAlone(sentinel_port)),
         "" if nodes.is_empty() => return Ok(None),
         "" => return Err(WrongOption::NoNode),
         _ => {}
@@ -31,6 +33,9 @@ fn read_on(config: &Config, hostname: &str) -> Result<Option<Options>, WrongOpti
         announce_port: port(Name::ClusterAnnouncePort),
         announce_tls_port: port(Name::ClusterAnnounceTlsPort),
         announce_bus_port: port(Name::ClusterAnnounceBusPort),
+        announce_sentinel_port: port(Name::ClusterAnnounceSentinelPort),
+        sentinel_port,
+        sentinel_name: config.text(Name::SentinelMasterName),
         secret: config.text(Name::ClusterSecret),
         election_timeout_ms: config.number(Name::ClusterElectionTimeout),
         lease_grace_ms: config.number(Name::ClusterLeaseGrace),
@@ -95,6 +100,8 @@ mod tests {
         assert_eq!(read_on(&Config::default(), "n1"), Ok(None));
         let nodes = config(&[("cluster-nodes", &["n1=127.0.0.1:19248"])]);
         assert_eq!(read_on(&nodes, "n1"), Err(WrongOption::NoNode));
+        let sentinel = config(&[("sentinel-port", &["26379"])]);
+        assert_eq!(read_on(&sentinel, "n1"), Err(WrongOption::SentinelAlone(26_379)));
     }
 
     #[test]

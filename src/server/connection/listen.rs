@@ -112,6 +112,20 @@ pub fn listen(config: &Config) -> io::Result<Vec<Listener>> {
     Ok(listeners)
 }
 
+/// Opens the listeners of the port that answers as a Sentinel; none without one. Where clients are served by TLS alone
+/// they are here, too.
+///
+/// # Errors
+/// As of [`listen`].
+pub fn listen_as_sentinel(config: &Config) -> io::Result<Vec<Listener>> {
+    let tls = config.number(Name::Port) == 0 && config.number(Name::TlsPort) > 0;
+    let listener = if tls { Listener::Tls } else { Listener::Tcp };
+    match config.number(Name::SentinelPort) as u16 {
+        0 => Ok(Vec::new()),
+        port => Ok(listen_on(config, Name::Bind, port)?.into_iter().map(listener).collect()),
+    }
+}
+
 /// Opens the listeners for metrics and health; none without a port for them.
 pub fn listen_for_metrics(config: &Config) -> io::Result<Vec<TcpListener>> {
     match config.number(Name::MetricsPort) {

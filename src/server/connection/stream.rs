@@ -166,6 +166,14 @@ impl Peer {
         matches!(self, Peer::Unix(_))
     }
 
+    /// The port it connected to; none for a Unix socket.
+    pub fn local_port(&self) -> Option<u16> {
+        match self {
+            Peer::Tcp { local, .. } => Some(local.port()),
+            Peer::Unix(_) => None,
+        }
+    }
+
     /// The end it connected to, as CLIENT LIST shows it.
     pub fn local(&self) -> String {
         match self {

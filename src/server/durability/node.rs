@@ -57,8 +57,9 @@ pub struct Clustered {
 impl Clustered {
     /// Its name and addresses.
     fn node(&self) -> directory::Node {
-        let cluster::options::Options { node, peer, client, tls, .. } = self.options.clone();
-        directory::Node { name: node, peer, client, tls, sentinel: None }
+        let cluster::options::Options { node, peer, client, tls, sentinel, .. } =
+            self.options.clone();
+        directory::Node { name: node, peer, client, tls, sentinel }
     }
 
     /// What there is to tell of the cluster before its journal is there: nobody knows who leads.

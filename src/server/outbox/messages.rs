@@ -127,36 +127,62 @@ impl Messages {
         notify: &Notify,
     ) -> Vec<u32> {
         self.collect(engine, outputs.gate.turn);
-        let mut slots = Vec::new();
-        let (mut left, mut bytes_left) = (DELIVERIES_PER_TURN, DELIVERY_BYTES_PER_TURN);
-        while left > 0 && bytes_left > 0 {
-            let Some(mut message) = self.pubsub.outbox.take() else {
-                if !self.publish_event(notify) {
-                    break;
-                }
-                // Beside the receivers, the names are looked up and the patterns compared.
-                let patterns = self.pubsub.topic_counts()[Kind::Pattern as usize];
-                let compared = self.pubsub.patterns_cost() / COMPARED_PER_NAME;
-                left = left.saturating_sub(1 + patterns / TOPICS_PER_ENTRY + compared);
-                continue;
-            };
-            while let Some(client) = message.next_receiver() {
-                left -= 1;
-                if self.pubsub.is_wanted(&message, client)
-                    && let Some(slot) = outputs.bring(client, &message)
-                {
-                    bytes_left = bytes_left.saturating_sub(message.wire_bytes());
-                    slots.push(slot);
-                }
-                if left == 0 || bytes_left == 0 {
-                    break;
-                }
+        let (mut slots, mut share) = (Vec::new(), Share::default());
+        loop {
+            bring_all(&mut self.pubsub, outputs, &mut share, &mut slots);
+            if share.is_used() || !self.publish_event(notify) {
+                return slots;
             }
-            if !message.is_delivered() {
-                self.pubsub.outbox.put_back(message);
+            // Beside the receivers, the names are looked up and the patterns compared.
+            let patterns = self.pubsub.topic_counts()[Kind::Pattern as usize];
+            let compared = self.pubsub.patterns_cost() / COMPARED_PER_NAME;
+            share.left = share.left.saturating_sub(1 + patterns / TOPICS_PER_ENTRY + compared);
+        }
+    }
+}
+
+/// What a turn may copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    left: usize,
+    bytes_left: usize,
+}
+
+impl Default for Share {
+    fn default() -> Share {
+        Share { left: DELIVERIES_PER_TURN, bytes_left: DELIVERY_BYTES_PER_TURN }
+    }
+}
+
+impl Share {
+    fn is_used(&self) -> bool {
+        self.left == 0 || self.bytes_left == 0
+    }
+}
+
+/// Copies messages into outputs until there is none left or the share is used. Notes the slots that got one.
+pub fn bring_all(
+    pubsub: &mut PubSub,
+    outputs: &mut Outputs,
+    share: &mut Share,
+    slots: &mut Vec<u32>,
+) {
+    while !share.is_used() {
+        let Some(mut message) = pubsub.outbox.take() else { return };
+        while !share.is_used()
+            && let Some(client) = message.next_receiver()
+        {
+            share.left -= 1;
+            if pubsub.is_wanted(&message, client)
+                && let Some(slot) = outputs.bring(client, &message)
+            {
+                share.bytes_left = share.bytes_left.saturating_sub(message.wire_bytes());
+                slots.push(slot);
             }
         }
-        slots
+        if !message.is_delivered() {
+            pubsub.outbox.put_back(message);
+        }
     }
 }
 

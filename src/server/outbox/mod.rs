@@ -3,6 +3,7 @@
 
 pub mod gate;
 pub mod messages;
+pub mod sentinel;
 
 mod output;
 mod schedule;

@@ -1,5 +1,6 @@
 //! New connections: who is let in.
 
+use crate::command::table::Face;
 use crate::ids::ClientId;
 use crate::limits::TLS_REFUSALS_MAX;
 use crate::server::connection::client::Client;
@@ -34,7 +35,8 @@ impl Turns {
             self.core.watch.counters.connections += 1;
             let slot = self.clients.reserve();
             let id = ClientId(self.next_id);
-            let session = Session::greet(id, &self.core.users.acl);
+            let face = if self.core.sentinel.is_at(&peer) { Face::Sentinel } else { Face::Data };
+            let session = Session::greet(id, face, &self.core.users.acl);
             let waker = self.notifier.waker(slot);
             let mut client = Client::new(session, stream, peer, waker, self.core.clock.mono_us);
             if let Some(text) = self.refusal(&client) {

@@ -188,7 +188,7 @@ impl Turns {
         let standing = standing_of(role, is_committed, &view, serves_stale);
         view.leads = standing.leads();
         log_forming(self.core.view.as_deref(), &view);
-        self.core.view = Some(Box::new(view));
+        self.core.show_cluster(Box::new(view));
         self.stand(standing);
     }
 }

@@ -5,14 +5,16 @@
 //! those of them that are still confirmed.
 
 use crate::cluster::member::Role;
+use crate::command::table::Face;
 use crate::ids::ClientId;
 use crate::limits::DEMOTION_US;
 use crate::observe::cluster::ClusterView;
 use crate::server::connection::calls::Ending;
+use crate::server::connection::client::Client;
 use crate::server::core::Core;
 use crate::server::turn::Turns;
-use crate::session::Standing;
 use crate::session::world::DEMOTED;
+use crate::session::{Session, Standing};
 
 /// Connections from before a demotion that are still there for replies which wait.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +76,8 @@ impl Turns {
     /// Closes those connections from before a demotion that still have replies: they will never be confirmed.
     pub fn close_leaving(&mut self) {
         let Some(Leaving { before, .. }) = self.leaving.take() else { return };
-        self.close_those(|_, (_, client)| client.id < before);
+        let asks_for_jobs = |client: &Client| client.session.face() == Face::Data;
+        self.close_those(|_, (_, client)| client.id < before && asks_for_jobs(client));
     }
 
     /// Closes those that have not left by now, if it is time.
@@ -96,6 +99,10 @@ impl Turns {
         durability.waits.fail_all(DEMOTED, outputs);
         let (mono_us, mut silent) = (clock.mono_us, Vec::new());
         for (slot, client) in self.clients.iter_mut() {
+            // It goes on to tell who leads.
+            if client.session.face() == Face::Sentinel {
+                continue;
+            }
             if outputs.is_waiting(slot) && engine.stop_waiting(client.id) {
                 outputs.set_answered(client.id, Ending::Failed);
                 outputs.refuse(client.id, DEMOTED);
@@ -116,7 +123,9 @@ impl Turns {
     /// They wait for events that only the node makes that decides.
     fn close_subscribers(&mut self) {
         if self.core.messages.pubsub.client_count() > 0 {
-            self.close_those(|_, (_, client)| client.session.is_subscribed());
+            let listens =
+                |session: &Session| session.is_subscribed() && session.face() == Face::Data;
+            self.close_those(|_, (_, client)| listens(&client.session));
         }
     }
 }

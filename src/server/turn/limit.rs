@@ -20,7 +20,7 @@ impl Turns {
         };
         let subscribed = client.session.is_subscribed();
         let subscription_bytes = match subscribed {
-            true => self.core.messages.pubsub.bytes(client.id),
+            true => self.core.pubsub_of(client.session.face()).bytes(client.id),
             false => 0,
         };
         let unsent_jobs_bytes = match has_jobs {

@@ -159,6 +159,7 @@ impl Turns {
             || !self.accepted.is_empty()
             || self.core.outputs.is_behind()
             || self.core.messages.is_waiting()
+            || !self.core.sentinel.pubsub.outbox.is_empty()
             || self.core.durability.is_behind(&self.core.facts)
             || self.core.watch.oldest_ready.is_looking()
             || self.observers.as_ref().is_some_and(|observers| observers.is_collecting())
@@ -245,8 +246,10 @@ impl Turns {
 
     /// Brings messages to those that have subscribed. Who does not read them is closed.
     fn deliver(&mut self) {
-        let Core { engine, outputs, messages, options, .. } = &mut self.core;
-        for slot in messages.deliver(engine, outputs, &options.limits.notify) {
+        let Core { engine, outputs, messages, sentinel, options, .. } = &mut self.core;
+        let mut slots = messages.deliver(engine, outputs, &options.limits.notify);
+        slots.extend(sentinel.deliver(outputs));
+        for slot in slots {
             self.account(slot);
         }
     }

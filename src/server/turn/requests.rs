@@ -172,7 +172,8 @@ impl Turns {
         let (mut midway, mut ran, mut refilled) = (socket.midway, 0, false);
         let open = self.core.options.limits.frame;
         let locked = open.before_auth();
-        let running = Running { id: *id, slot, socket, input_bytes: input.len() };
+        let face = session.face();
+        let running = Running { id: *id, slot, face, socket, input_bytes: input.len() };
         let unsent_before = self.core.outputs.unsent_bytes(slot);
         let mut world = ClientWorld::new(&mut self.core, &mut self.clients, running);
         let began_us = world.now_us();

@@ -1,0 +1,112 @@
+//! Which commands a connection has: those of the port that it came in by.
+
+use super::{Entry, all, find, resolve, resolve_in, unknown};
+use crate::command::family::sentinel;
+use crate::command::spec::{CommandSpec, Group};
+use crate::error::Error;
+use std::sync::LazyLock;
+
+/// See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Face {
+    /// All of the table.
+    #[default]
+    Data,
+    /// Those of a Redis Sentinel: SENTINEL, and what a client says of itself and asks of its connection.
+    Sentinel,
+}
+
+/// Commands of the table that a Sentinel has, too.
+const SHARED: [&str; 13] = [
+    "auth",
+    "client",
+    "command",
+    "hello",
+    "info",
+    "ping",
+    "psubscribe",
+    "punsubscribe",
+    "quit",
+    "reset",
+    "role",
+    "subscribe",
+    "unsubscribe",
+];
+
+/// SENTINEL, which stands in no table: on the port for jobs it is unknown.
+static SENTINEL: LazyLock<Entry> = LazyLock::new(|| Entry::of(&sentinel::SENTINEL));
+
+impl Face {
+    /// As [`resolve`], of these commands.
+    pub fn resolve(self, args: &[&[u8]]) -> Result<&'static CommandSpec, Error> {
+        match self {
+            Face::Data => resolve(args),
+            Face::Sentinel => {
+                let name = args.first().copied().unwrap_or_default();
+                match is_sentinel(name) {
+                    true => resolve_in(&SENTINEL, args),
+                    false if is_shared(name) => resolve(args),
+                    false => Err(self.unknown(args)),
+                }
+            }
+        }
+    }
+
+    /// As [`find`], of these commands.
+    pub fn find(self, name: &[u8]) -> Option<&'static CommandSpec> {
+        if self == Face::Data {
+            return find(name);
+        }
+        let mut words = name.splitn(2, |byte| *byte == b'|');
+        let (container, word) = (words.next().unwrap_or_default(), words.next());
+        if !is_sentinel(container) {
+            return find(name).filter(|_| is_shared(container));
+        }
+        let subcommands = SENTINEL.spec.subcommands;
+        match word {
+            None => Some(SENTINEL.spec),
+            Some(word) => {
+                subcommands.iter().find(|spec| spec.word().as_bytes().eq_ignore_ascii_case(word))
+            }
+        }
+    }
+
+    /// All of them, containers without their subcommands.
+    pub fn all(self) -> Vec<&'static CommandSpec> {
+        match self {
+            Face::Data => all().collect(),
+            Face::Sentinel => {
+                let shared = all().filter(|spec| is_shared(spec.name.as_bytes()));
+                shared.chain([SENTINEL.spec]).collect()
+            }
+        }
+    }
+
+    /// As [`unknown`]. Whoever asks a Sentinel for jobs is told that it is one.
+    pub fn unknown(self, args: &[&[u8]]) -> Error {
+        let name = args.first().copied().unwrap_or_default();
+        match self {
+            Face::Sentinel if find(name).is_some() => Error::text(format!(
+                "ERR unknown command '{}': this port answers as a Redis Sentinel. SENTINEL GET-MASTER-ADDR-BY-NAME \
+                 tells where jobs are",
+                String::from_utf8_lossy(name)
+            )),
+            _ => unknown(args),
+        }
+    }
+
+    /// Whether whoever has logged in may run it here, whatever its user's rules say: it tells nothing but addresses.
+    pub fn is_free(self, spec: &CommandSpec) -> bool {
+        let container = spec.name.split('|').next().unwrap_or_default();
+        self == Face::Sentinel && (is_sentinel(container.as_bytes()) || spec.group == Group::PubSub)
+    }
+}
+
+fn is_sentinel(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"sentinel")
+}
+
+fn is_shared(name: &[u8]) -> bool {
+    let is_name = |shared: &str| shared.as_bytes().eq_ignore_ascii_case(name);
+    SHARED.into_iter().any(is_name)
+}
