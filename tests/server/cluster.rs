@@ -433,3 +433,41 @@ fn the_secret_is_not_in_the_slow_log() {
     let log = say(&mut server, &client, "SLOWLOG GET 10");
     assert!(log.contains("(redacted)") && !log.contains("hush"), "{log}");
 }
+
+/// A client that asks a Sentinel which is stopped asks the next one at once. Who has subscribed may hear yet who leads then.
+#[test]
+fn a_node_that_is_stopped_lets_go_who_asks_it_as_a_sentinel() {
+    let mut server = server();
+    let [asking, listening, worker] =
+        [server.connect_to_sentinel(), server.connect_to_sentinel(), server.connect()];
+    server.join(Role::Leader { epoch: 7 }, true, view_of("leader").unwrap());
+    assert_eq!(say(&mut server, &asking, "PING"), "+PONG\r\n");
+    say(&mut server, &listening, "SUBSCRIBE +switch-master");
+    server.drain();
+    assert!(asking.is_closed() && !listening.is_closed() && !worker.is_closed());
+    server.join(Role::Follower { leader: Some(2) }, true, view_of("follower").unwrap());
+    let heard = String::from_utf8(listening.receive()).unwrap();
+    assert!(heard.contains("delayd 127.0.0.1 9248 127.0.0.1 9249"), "{heard}");
+}
+
+/// What all that have subscribed are told goes out in the shares of several turns, and to each once.
+#[test]
+fn a_herd_that_listens_to_a_sentinel_is_told_all() {
+    let mut config = Config::default();
+    config.set("appendonly", &["no".to_owned()]).unwrap();
+    config.set("maxclients", &["3000".to_owned()]).unwrap();
+    let mut server = InMemory::new(config, START);
+    let listening: Vec<FarEnd> = (0..2_500).map(|_| server.connect_to_sentinel()).collect();
+    for client in &listening {
+        client.send(b"SUBSCRIBE +switch-master\r\nPSUBSCRIBE * +* +switch-*\r\n");
+    }
+    server.join(Role::Leader { epoch: 7 }, true, view_of("leader").unwrap());
+    server.run();
+    listening.iter().for_each(|client| drop(client.receive()));
+    server.join(Role::Follower { leader: Some(2) }, true, view_of("follower").unwrap());
+    for client in &listening {
+        let heard = String::from_utf8(client.receive()).unwrap();
+        // More than a turn's share in all.
+        assert_eq!(heard.matches("delayd 127.0.0.1 9248 127.0.0.1 9249").count(), 4, "{heard}");
+    }
+}

@@ -105,6 +105,37 @@ fn line_of(client: &mut Secure, command: &str) -> Result<String, std::io::Error>
     }
 }
 
+/// Where clients are served by TLS alone, so are those that ask who leads.
+#[test]
+fn a_node_without_a_plain_port_answers_as_a_sentinel_by_tls() {
+    let authority = Authority::new();
+    let (folder, peers, sentinel) = (Folder::new("tls-node"), free_port(), free_port());
+    let (list, peers) = (format!("n1=127.0.0.1:{peers}"), peers.to_string());
+    let options = [
+        ("port", "0"),
+        ("appendonly", "yes"),
+        ("dir", folder.text()),
+        ("cluster-node", "n1"),
+        ("cluster-nodes", &list),
+        ("cluster-port", &peers),
+        ("cluster-announce-port", "7000"),
+        ("sentinel-port", &sentinel.to_string()),
+    ];
+    let (_server, _) = start(&authority, &options);
+    let mut client = connect(([127, 0, 0, 1], sentinel).into(), authority.client());
+    let ask = "SENTINEL GET-MASTER-ADDR-BY-NAME delayd";
+    let start = Instant::now();
+    while line_of(&mut client, ask).unwrap() != "*2" {
+        assert!(start.elapsed() < LIMIT, "it never leads");
+    }
+    let mut lines = [(); 4].map(|()| {
+        let mut line = String::new();
+        client.read_line(&mut line).unwrap();
+        line
+    });
+    assert_eq!(lines.each_mut().map(|line| line.trim_end()), ["$9", "127.0.0.1", "$4", "7000"]);
+}
+
 #[test]
 fn both_ports_serve_the_same_jobs() {
     let authority = Authority::new();

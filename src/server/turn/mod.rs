@@ -14,6 +14,7 @@ pub(super) mod wait;
 use super::core::Core;
 use crate::cluster::driver::Status;
 use crate::cluster::member::Role;
+use crate::command::table::Face;
 use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, TICK_US};
 use crate::observe::{Counters, rates};
 use crate::server::connection::client::Client;
@@ -24,6 +25,7 @@ use crate::server::connection::wake::Notifier;
 use crate::server::turn::demotion::Leaving;
 use crate::server::turn::observers::Observers;
 use crate::server::turn::standstill::Backlog;
+use crate::session::Session;
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
@@ -192,7 +194,13 @@ impl Turns {
     /// From here on no new command is taken, and clients that wait are let go.
     pub fn drain(&mut self) {
         self.draining = true;
-        self.close_those(|core, (slot, _)| core.outputs.is_waiting(slot));
+        // Who asks a Sentinel that ends is to ask the next one, and not to wait until this one is gone; those that have
+        // subscribed may hear yet who leads then.
+        let asks = |session: &Session| session.face() == Face::Sentinel && !session.is_subscribed();
+        self.close_those(|core, (slot, client)| {
+            let is_silent = core.outputs.unsent_bytes(slot) == 0;
+            core.outputs.is_waiting(slot) || (is_silent && asks(&client.session))
+        });
     }
 
     /// At an orderly stop: leases that end with their connections end now, uncounted.
