@@ -282,3 +282,69 @@ class Server:
         """The end of the server's log."""
         with open(self.log, errors="replace") as log:
             return "".join(log.readlines()[-lines:])
+
+
+class Cluster:
+    """Three nodes on free loopback ports, which answer as Sentinels, too, their files in a directory that goes with them."""
+
+    def __init__(self, *flags):
+        self.home = tempfile.TemporaryDirectory(prefix="delayd-test-")
+        self.ports = [[free_port() for _ in ("clients", "peers", "sentinel")] for _ in range(3)]
+        self.flags, self.processes = flags, [None] * 3
+        for node in range(3):
+            os.mkdir(os.path.join(self.home.name, f"n{node + 1}"))
+            self.start(node)
+        for node in range(3):
+            self.wait_for(node)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for node in range(3):
+            self.stop(node, signal.SIGKILL)
+        self.home.cleanup()
+
+    def port(self, node):
+        return self.ports[node][0]
+
+    def sentinels(self):
+        return ",".join(f"127.0.0.1:{ports[2]}" for ports in self.ports)
+
+    def start(self, node):
+        """Begins a node; `wait_for` waits until it is one of them."""
+        name, (port, peers, sentinel) = f"n{node + 1}", self.ports[node]
+        nodes = ",".join(f"n{other + 1}=127.0.0.1:{ports[1]}" for other, ports in enumerate(self.ports))
+        options = {
+            "--port": port, "--bind": "127.0.0.1", "--dir": os.path.join(self.home.name, name), "--loglevel": "notice",
+            "--cluster-node": name, "--cluster-nodes": nodes, "--cluster-port": peers, "--sentinel-port": sentinel,
+        }
+        command = [BINARY, *(str(word) for pair in options.items() for word in pair), *self.flags]
+        with open(os.path.join(self.home.name, name + ".log"), "ab") as log:
+            self.processes[node] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def stop(self, node, how=signal.SIGTERM):
+        if self.processes[node].poll() is None:
+            self.processes[node].send_signal(how)
+            self.processes[node].wait(20)
+
+    def role(self, node):
+        """What a node says that it is, and whether it has heard of its leader; None of one that does not answer."""
+        try:
+            with Raw("127.0.0.1", self.port(node), timeout=1) as raw:
+                found = info(raw, "replication")
+        except OSError:
+            return None
+        except (Closed, ReplyError):
+            return None
+        return found["role"], found.get("master_link_status")
+
+    def leader(self):
+        """Which node leads, once one does."""
+        found = []
+        until(lambda: found or [found.append(n) for n in range(3) if self.role(n) == ("master", None)], 20)
+        return found[0]
+
+    def wait_for(self, node):
+        """Waits until a node leads, or follows one that does."""
+        until(lambda: self.role(node) in (("master", None), ("slave", "up")), 20)

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""A client's own Sentinel support, unmodified, against three nodes that answer as Sentinels: a producer and a worker go
+on while leaders are killed and stopped, and no job is lost that was acknowledged.
+
+    failover.py redis_py|node_redis|ioredis|redis_rs|redis_rb|phpredis|go_redis|jedis
+
+The programs in failover/ are given the Sentinels' addresses. They add jobs with ids, reserve and acknowledge them, and say
+`added 7`, `taken 7` and `done 7` when they were answered; they end when their input does.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "lib"))
+from harness import BINARY, Cluster, Raw, Skip, check, equal, finish, until  # noqa: E402
+
+CACHE = os.environ.get("DELAYD_CACHE", os.path.join(HERE, "..", ".cache"))
+RUST = os.environ.get("DELAYD_RUST_TESTS", os.path.join(CACHE, "redis-tests-rust", "debug"))
+NODE = os.path.join(CACHE, "venv-node", "bin", "node")
+node = [NODE if os.path.exists(NODE) else "node"]
+
+
+def go(path, home):
+    """Built beside the go.mod of DELAYD_GO_REDIS, a folder: it says where go-redis comes from."""
+    for name in os.listdir(os.environ["DELAYD_GO_REDIS"]):
+        if name in ("go.mod", "go.sum"):
+            shutil.copy(os.path.join(os.environ["DELAYD_GO_REDIS"], name), home)
+    shutil.copy(f"{path}.go", os.path.join(home, "main.go"))
+    subprocess.run(["go", "build", "-o", "failover", "."], cwd=home, check=True)
+    return [os.path.join(home, "failover")]
+
+
+# The command that runs a program; what it has to be built in is a folder that goes with the test.
+CLIENTS = {
+    "redis_py": lambda path, home: [os.path.join(CACHE, "venv", "bin", "python"), f"{path}.py"],
+    "node_redis": lambda path, home: [*node, f"{path}.mjs"],
+    "ioredis": lambda path, home: [*node, f"{path}.mjs"],
+    "redis_rs": lambda path, home: [os.path.join(RUST, "failover")],
+    "redis_rb": lambda path, home: ["ruby", f"{path}.rb"],
+    "phpredis": lambda path, home: ["php", f"{path}.php"],
+    "go_redis": go,
+    # DELAYD_JEDIS is a class path with Jedis and what it needs.
+    "jedis": lambda path, home: ["java", "-cp", os.environ.get("DELAYD_JEDIS", ""), f"{path}.java"],
+}
+# Each client has so long to be answered again; nodes need about half a second to elect another leader.
+PATIENCE_S = 10
+
+
+class Program:
+    """The client's program, and what it was answered."""
+
+    def __init__(self, command, cluster):
+        self.added, self.done, self.taken, self.others = set(), set(), None, []
+        # When an add was answered last, and the longest time between two of them.
+        self.last, self.longest = time.monotonic(), 0
+        self.child = subprocess.Popen(
+            [*command, cluster.sentinels()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", env=dict(os.environ, PYTHONUNBUFFERED="1"),
+        )
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        for line in self.child.stdout:
+            what, _, number = line.strip().partition(" ")
+            if what == "added" and number.isdigit():
+                now = time.monotonic()
+                self.last, self.longest = now, max(self.longest, now - self.last)
+                self.added.add(int(number))
+            elif what == "taken" and number.isdigit():
+                self.taken = int(number)
+            elif what == "done" and number.isdigit():
+                self.done.add(int(number))
+            else:
+                self.others.append(line.strip())
+
+    def goes_on(self):
+        """Waits until ten more jobs have been added, and ten more done."""
+        added, done, start = len(self.added), len(self.done), time.monotonic()
+        while len(self.added) < added + 10 or len(self.done) < done + 10:
+            now = time.monotonic()
+            if self.child.poll() is not None or now > start + PATIENCE_S:
+                status, last = self.child.poll(), self.others[-5:]
+                raise AssertionError(
+                    f"{len(self.added) - added} adds and {len(self.done) - done} jobs done in {now - start:.1f}s;"
+                    f" status {status}; it said {last}"
+                )
+            time.sleep(0.002)
+
+    def stop(self):
+        self.child.stdin.close()
+        try:
+            self.child.wait(5)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+        self.reader.join()
+
+
+def lost(cluster, program):
+    """Jobs that were added, that the worker was not told to be done, and that are nowhere. What it had in hand at the end may
+    have been done."""
+    with Raw("127.0.0.1", cluster.port(cluster.leader())) as raw:
+        left = program.added - program.done - {program.taken}
+        return {number for number in left if not raw.call("DELAY.GET", "q", f"job:{number}")}
+
+
+def run(name):
+    if not BINARY:
+        raise Skip("needs servers of its own, and only a running one is given")
+    with tempfile.TemporaryDirectory(prefix="delayd-test-") as home, Cluster() as cluster:
+        program = Program(CLIENTS[name](os.path.join(HERE, "failover", name), home), cluster)
+        try:
+            program.goes_on()
+            for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+                leader, program.longest = cluster.leader(), 0
+                cluster.stop(leader, how)
+                program.goes_on()
+                print(f"  {name}: {how.name} of the leader, no add answered for {program.longest:.2f} s")
+                cluster.start(leader)
+                cluster.wait_for(leader)
+        finally:
+            program.stop()
+        equal(lost(cluster, program), set())
+
+
+with check(f"{sys.argv[1]}: three leaders end, and nothing that was acknowledged is lost"):
+    run(sys.argv[1])
+finish()

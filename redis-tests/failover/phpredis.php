@@ -1,0 +1,76 @@
+<?php
+// phpredis: its RedisSentinel names the leader, and the program connects to that. A producer and a worker, which are told where
+// the Sentinels are and nothing else.
+
+$sentinels = array_map(fn($address) => explode(':', $address), explode(',', $argv[1]));
+
+function connect(): Redis
+{
+    global $sentinels;
+    foreach ($sentinels as [$host, $port]) {
+        try {
+            $master = (new RedisSentinel($host, (int) $port, 1))->getMasterAddrByName('delayd');
+        } catch (RedisException $error) {
+            continue;
+        }
+        if (is_array($master)) {
+            $queue = new Redis();
+            $queue->connect($master[0], (int) $master[1], 1);
+            return $queue;
+        }
+    }
+    throw new RedisException('no Sentinel names a leader');
+}
+
+function call(?Redis &$queue, string ...$words): mixed
+{
+    while (true) {
+        try {
+            $queue ??= connect();
+            $reply = $queue->rawCommand(...$words);
+            $error = $queue->getLastError();
+            if ($error === null) {
+                return $reply;
+            }
+        } catch (RedisException $exception) {
+            $error = $exception->getMessage();
+        }
+        echo "$error\n";
+        $queue = null;
+        usleep(20_000);
+    }
+}
+
+function produce(): void
+{
+    for ($number = 1; ; $number++) {
+        call($queue, 'DELAY.ADD', 'q', '0', 'x', 'ID', "job:$number", 'NX');
+        echo "added $number\n";
+    }
+}
+
+function work(): void
+{
+    while (true) {
+        foreach (call($queue, 'DELAY.RESERVE', '1', '1', 'q', 'LEASE', '5s') ?: [] as [, $job, , $token]) {
+            $number = explode(':', $job)[1];
+            echo "taken $number\n";
+            call($queue, 'DELAY.ACK', 'q', $job, $token);
+            echo "done $number\n";
+        }
+    }
+}
+
+// PHP has no threads.
+$children = [];
+foreach (['produce', 'work'] as $loop) {
+    $child = pcntl_fork();
+    if ($child === 0) {
+        $loop();
+    }
+    $children[] = $child;
+}
+stream_get_contents(STDIN);
+foreach ($children as $child) {
+    posix_kill($child, SIGKILL);
+}

@@ -1,0 +1,52 @@
+"""redis-py with its own Sentinel: a producer and a worker, which are told where the Sentinels are and nothing else."""
+
+import sys
+import threading
+import time
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+addresses = [address.split(":") for address in sys.argv[1].split(",")]
+# redis-py 8 tries the address again that a connection had, for 7 s, before it asks for another one.
+at_once = {"retry": Retry(NoBackoff(), 0), "socket_timeout": 1}
+sentinel = Sentinel([(host, int(port)) for host, port in addresses], sentinel_kwargs=at_once)
+queue = sentinel.master_for("delayd", retry=Retry(NoBackoff(), 0), socket_timeout=5)
+
+
+def say(text):
+    sys.stdout.write(f"{text}\n")  # at once: two threads do
+    sys.stdout.flush()
+
+
+def call(*words):
+    while True:
+        try:
+            return queue.execute_command(*words)
+        except (redis.ConnectionError, redis.TimeoutError) as error:
+            say(error)
+            time.sleep(0.02)
+
+
+def produce():
+    number = 0
+    while True:
+        number += 1
+        call("DELAY.ADD", "q", "0", "x", "ID", f"job:{number}", "NX")
+        say(f"added {number}")
+
+
+def work():
+    while True:
+        for _, job, _, token, *_ in call("DELAY.RESERVE", 1, 1, "q", "LEASE", "5s") or []:
+            number = job.decode().split(":")[1]
+            say(f"taken {number}")
+            call("DELAY.ACK", "q", job, token)
+            say(f"done {number}")
+
+
+for loop in (produce, work):
+    threading.Thread(target=loop, daemon=True).start()
+sys.stdin.read()
