@@ -104,6 +104,7 @@ impl Watcher {
 
     fn look_at_sentinels(&mut self, name: &str, view: &ClusterView, events: &mut Vec<Event>) {
         let Some((_, at)) = &self.master else { return };
+        self.sentinels.retain(|id, _| view.nodes.iter().any(|node| node.id == *id));
         for node in view.others() {
             let Some(address) = &node.sentinel else { continue };
             if self.sentinels.get(&node.id) != Some(address) {
