@@ -1,6 +1,8 @@
 //! Three delayd as processes of their own, and what lies between them: they are killed, stopped and cut off from each
 //! other while clients work, and what the clients were told is held against what the nodes have.
 
+#[path = "processes/bases.rs"]
+mod bases;
 #[path = "processes/calls.rs"]
 mod calls;
 #[path = "support/disk.rs"]

@@ -28,7 +28,7 @@ use seeds::{Seen, Telltale, run_seeds, seeds_or};
 use world::World;
 
 /// What must have happened in a hundred seeds.
-const HAPPENS: [&str; 17] = [
+const HAPPENS: [&str; 21] = [
     "nodes killed",
     "leaders killed",
     "nodes paused",
@@ -46,6 +46,10 @@ const HAPPENS: [&str; 17] = [
     "jobs popped",
     "jobs cancelled",
     "leases over a promotion",
+    "bases made",
+    "bases received",
+    "bases put in place",
+    "bases broken off",
 ];
 
 #[test]

@@ -57,6 +57,8 @@ complete -c delayd -n $server -l cluster-lease-grace -x -d 'How long after anoth
 complete -c delayd -n $server -l cluster-announce-sentinel-port -x -d 'The port under which clients find sentinel-port'
 complete -c delayd -n $server -l sentinel-port -x -d 'The port where a node of a cluster answers as a Redis Sentinel, on the addresses of bind, so that clients which speak to one find the node that leads'
 complete -c delayd -n $server -l sentinel-master-name -r -F -d 'The name under which clients ask there for the leader'
+complete -c delayd -n $server -l cluster-log-keep -x -d 'How much of the log is kept for nodes that were away, beyond what the newest base lacks'
+complete -c delayd -n $server -l cluster-sync-rate -x -d 'How many bytes a second a base is sent with to a node that lacks it, at most'
 complete -c delayd -n $server -l replica-serve-stale-data -x -a 'yes no' -d 'Whether a node that does not lead answers reads, from what it has'
 complete -c delayd -n $server -l notify-keyspace-events -x -d 'Which events are published, and on which channels'
 complete -c delayd -n $server -l requirepass -x -d 'The password of the user default'

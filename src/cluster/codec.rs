@@ -279,7 +279,7 @@ impl Head {
     }
 
     /// Whether it comes with a base.
-    pub(super) fn is_base(&self) -> bool {
+    pub fn is_base(&self) -> bool {
         self.kind == Kind::Base
     }
 

@@ -96,6 +96,10 @@ pub enum Told {
     },
     /// The next entry: committed, and durable here.
     Delivered(Entry),
+    /// A base from another node is durable: it takes the place of all that was delivered.
+    Restored(Base),
+    /// A base is needed that is newer than the last change of members: somebody waits to be sent it.
+    BaseWanted,
     /// This batch never reaches a log, nor does what was decided after it in its epoch.
     Refused {
         /// Of the batch.
@@ -116,6 +120,8 @@ pub struct DriverOutput {
     pub messages: Vec<Outgoing>,
     /// To be read from the log, for [`Driver::fetched`].
     pub fetches: Vec<Fetch>,
+    /// The base up to this index is to be sent, and when it has arrived whole the message: [`Driver::base_ended`].
+    pub bases: Vec<(u64, Outgoing)>,
     /// To the turn, in order.
     pub told: Vec<Told>,
 }
@@ -331,6 +337,17 @@ impl Driver {
         self.begin_to_hand_over(to)
     }
 
+    /// A base on its way to `to` goes on.
+    pub fn base_moves(&mut self, to: u64) {
+        self.node.base_moves(to);
+    }
+
+    /// A base that was sent to `to` has arrived whole, with its message; or it never will.
+    pub fn base_ended(&mut self, to: u64, arrived: bool) {
+        self.node.base_ended(to, arrived);
+        self.settle();
+    }
+
     /// A base of this node's own is in place, of entries that are applied.
     pub fn base_made(&mut self, base: Base) {
         self.node.base_made(base);
@@ -365,9 +382,6 @@ impl Driver {
         let is_other = |tag: &u32| *tag != head.tag();
         if head.tag() == 0 || self.tag.as_ref().is_some_and(is_other) {
             return Err(Refused::OtherCluster { peer });
-        }
-        if head.is_base() {
-            return Err(Refused::Base { peer });
         }
         for directory in head.directories(bodies)? {
             if ClusterId(directory.cluster).tag() != head.tag() {

@@ -331,8 +331,10 @@ impl Inbox {
                 (is_greeting && !more, HANDSHAKE_FRAME_BYTES_MAX - HEADER_BYTES, 0)
             }
             Stage::Open(Lane::Control) => (kind == Kind::Message && !more, PEER_HEAD_BYTES_MAX, 0),
+            // Both sides speak, and say why they end it.
             Stage::Open(Lane::Base) => {
-                (!is_greeting && !more, PEER_HEAD_BYTES_MAX, PEER_PIECE_BYTES)
+                let fits = (!is_greeting || kind == Kind::Refused) && !more;
+                (fits, PEER_HEAD_BYTES_MAX, PEER_PIECE_BYTES)
             }
             Stage::Open(Lane::Data) => {
                 let expected = if self.partial.is_some() { Kind::Piece } else { Kind::Message };

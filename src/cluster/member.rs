@@ -327,6 +327,14 @@ impl Member {
         (self.loading, self.leads) = (true, false);
     }
 
+    /// A base from another node takes the place of all up to `index`: the engine is thrown away and read again, with
+    /// all that was decided here and has not come back.
+    pub fn restored(&mut self, index: Index) {
+        (self.loading, self.leads) = (true, false);
+        self.ahead.clear();
+        self.delivered.index = index;
+    }
+
     /// Leads, if it is elected and all that was before is applied.
     fn rise(&mut self) -> bool {
         let epoch = self.elected.filter(|epoch| *epoch > self.led);

@@ -445,10 +445,11 @@ impl Node {
                 self.start_silence > 0 || is_promised
             }
             MessageType::MsgRequestVoteResponse | MessageType::MsgRequestPreVoteResponse => {
-                !self.may_lead && !message.reject
+                !self.is_fit_to_lead() && !message.reject
             }
             MessageType::MsgTimeoutNow => {
-                !self.may_lead || (message.from, message.term) != (self.leader(), self.term())
+                !self.is_fit_to_lead()
+                    || (message.from, message.term) != (self.leader(), self.term())
             }
             _ => false,
         }
@@ -457,7 +458,13 @@ impl Node {
     /// A lone voter becomes leader as soon as it asks: what it has must be durable by then.
     fn may_campaign(&self) -> bool {
         let is_alone = self.members.all() == [self.id()];
-        self.may_lead && (!is_alone || self.unsynced.is_empty())
+        self.is_fit_to_lead() && (!is_alone || self.unsynced.is_empty())
+    }
+
+    /// Not while a received base is not durable: Raft looks through all that is not applied before it asks for votes,
+    /// and the log has nothing of what came before the base.
+    fn is_fit_to_lead(&self) -> bool {
+        self.may_lead && self.base_write.is_none()
     }
 
     fn watch_bases(&mut self) {
@@ -489,7 +496,7 @@ impl Node {
     fn draw_timeout(&mut self) {
         let drawn = ELECTION_TICKS + self.chance.below(ELECTION_TICKS);
         // One that may not lead waits as long as there is.
-        self.timeout = if self.may_lead { drawn } else { 2 * ELECTION_TICKS - 1 };
+        self.timeout = if self.is_fit_to_lead() { drawn } else { 2 * ELECTION_TICKS - 1 };
         self.raw.raft.set_randomized_election_timeout(self.timeout);
     }
 }

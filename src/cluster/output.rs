@@ -113,8 +113,8 @@ pub enum Refused {
         /// Who said so.
         peer: u64,
     },
-    /// A base, which no node sends as long as logs are whole.
-    #[error("node {peer} sent a base")]
+    /// A message with which a base ends, where none was sent.
+    #[error("node {peer} sent the end of a base on a connection of another kind")]
     Base {
         /// Who said so.
         peer: u64,

@@ -60,6 +60,8 @@ pub enum Name {
     ClusterAnnounceSentinelPort,
     SentinelPort,
     SentinelMasterName,
+    ClusterLogKeep,
+    ClusterSyncRate,
     ReplicaServeStaleData,
     NotifyKeyspaceEvents,
     RequirePass,
@@ -165,7 +167,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 81] = [
+pub static OPTIONS: [Spec; 83] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -274,6 +276,10 @@ pub static OPTIONS: [Spec; 81] = [
         "The port where a node of a cluster answers as a Redis Sentinel, on the addresses of bind, so that clients which speak to one find the node that leads; 0 for none. It speaks TLS if tls-port is set and port is 0. Users and passwords are those of port. See [cluster.md](cluster.md)."),
     fixed(Name::SentinelMasterName, &["sentinel-master-name"], Kind::Text, &["delayd"],
         "The name under which clients ask there for the leader. The same on all nodes."),
+    fixed(Name::ClusterLogKeep, &["cluster-log-keep"], Kind::Bytes(0, TIB), &["256mb"],
+        "How much of the log is kept for nodes that were away, beyond what the newest base lacks. Whoever is further behind is sent a base. At most an eighth of the disk."),
+    fixed(Name::ClusterSyncRate, &["cluster-sync-rate"], Kind::Bytes(MIB, TIB), &["100mb"],
+        "How many bytes a second a base is sent with to a node that lacks it, at most."),
     live(Name::ReplicaServeStaleData, &["replica-serve-stale-data", "slave-serve-stale-data"], Kind::YesNo, &["yes"],
         "Whether a node that does not lead answers reads, from what it has; they may be a moment behind the leader. no: it answers MASTERDOWN."),
     live(Name::NotifyKeyspaceEvents, &["notify-keyspace-events"], Kind::EventClasses, &[""],

@@ -22,6 +22,7 @@
 use crate::ids::Index;
 use crate::journal::error::JournalError;
 use crate::journal::header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
+use crate::journal::incoming::remove_incoming;
 use crate::journal::record::{self, Head, Kind, RECORD_VERSION, Seed};
 use crate::journal::segment::draw_salt;
 use crate::journal::state::{Members, Position};
@@ -77,6 +78,17 @@ pub fn newest_of(names: impl Iterator<Item = String>) -> Option<String> {
 /// Whether a file is a base that was never finished.
 pub fn is_unfinished(name: &str) -> bool {
     name.starts_with("base-") && name.ends_with(".tmp")
+}
+
+/// Removes the bases that the one up to `index` replaces.
+pub(super) fn remove_before(storage: &impl Storage, index: Index) -> io::Result<()> {
+    for name in storage.list()? {
+        let of_its_own = name == name_of(index);
+        if index_of(&name).is_some_and(|other| other <= index) && !of_its_own {
+            storage.remove(&name)?;
+        }
+    }
+    Ok(())
 }
 
 /// A base being written.
@@ -155,12 +167,8 @@ impl<S: Storage> BaseWriter<S> {
             self.remove();
         }
         finished?;
-        for name in self.storage.list()? {
-            let of_its_own = name == name_of(self.head.index);
-            if index_of(&name).is_some_and(|index| index <= self.head.index) && !of_its_own {
-                self.storage.remove(&name)?;
-            }
-        }
+        remove_before(&*self.storage, self.head.index)?;
+        remove_incoming(&*self.storage, self.head.index)?;
         Ok((self.head.index, self.at))
     }
 
@@ -233,6 +241,15 @@ pub struct BaseReader<S: Storage> {
 impl<S: Storage> BaseReader<S> {
     /// Opens a base.
     pub fn open(storage: &S, name: &str) -> Result<BaseReader<S>, JournalError> {
+        BaseReader::open_as(storage, name, index_of(name))
+    }
+
+    /// Opens a base that may have another name than is its own, and ends with batch `index`.
+    pub(super) fn open_as(
+        storage: &S,
+        name: &str,
+        index: Option<Index>,
+    ) -> Result<BaseReader<S>, JournalError> {
         let file = storage.open(name).map_err(JournalError::io(name, "open"))?;
         let bytes = file.bytes().map_err(JournalError::io(name, "read"))?;
         let mut block = vec![0; HEADER_BYTES as usize];
@@ -249,7 +266,7 @@ impl<S: Storage> BaseReader<S> {
             }
             Found::Zeros | Found::Broken => return damaged("the header is not what was written"),
         };
-        if index_of(name) != Some(Index(header.first)) {
+        if index != Some(Index(header.first)) {
             return damaged("the header is that of another base");
         }
         Ok(BaseReader {

@@ -223,6 +223,34 @@ impl<S: Storage> Log<S> {
         Ok(())
     }
 
+    /// Goes on behind a base, in a new segment, as if there had never been a log before: nothing of it is of use any
+    /// more. `members` are those as of the base. All that was voted stays. Durable when this returns; a crash leaves
+    /// the log as it was, or this.
+    ///
+    /// # Errors
+    /// As of [`begin_segment`](Self::begin_segment).
+    pub fn restart_behind(&mut self, base: Position, members: Option<Members>) -> io::Result<()> {
+        self.check()?;
+        let spare = match self.take_spare() {
+            Some(spare) => spare,
+            None => self.maker.make()?,
+        };
+        let synced = self.sync_current();
+        self.poisoning(synced)?;
+        let Chain { now, lsn, .. } = self.chain;
+        self.chain = Chain { now, committed: base.index, ..Chain::behind(lsn, base) };
+        self.standing.members = members.into_iter().collect();
+        self.places = Places::default();
+        self.changes.extend(self.view.is_some().then_some(Change::Cut(Index(0))));
+        // The state that the new one begins with says that the log begins there.
+        let before: Vec<_> = self.segments.drain(..).collect();
+        let begun = self.roll(spare).and_then(|()| self.flush()).and_then(|()| self.sync_current());
+        let begun = begun.and_then(|()| self.recycle(before));
+        self.poisoning(begun)?;
+        self.tell();
+        Ok(())
+    }
+
     /// Gives up the segments all of whose batches are before `index`, except the one written to. Up
     /// to [`LogOptions::spares_max`] become spares, the others are removed. Only for what a durable
     /// base covers.

@@ -129,6 +129,9 @@ pub struct LogReader<S: Storage> {
     records: Records,
     /// Batches, and bytes of all records, read so far.
     read: (u64, u64),
+    /// The batch with which the base ends is another one in the log: a base of other nodes was put in place, and the
+    /// log has yet to begin behind it.
+    diverges: bool,
     /// Known once the end was reached.
     tail: Option<Tail>,
 }
@@ -172,6 +175,7 @@ impl<S: Storage> LogReader<S> {
             handed: None,
             records: Records::default(),
             read: (0, 0),
+            diverges: false,
             tail: None,
         })
     }
@@ -269,9 +273,9 @@ impl<S: Storage> LogReader<S> {
         while self.step()?.is_some() {}
         let mut opened = self.opened();
         let (ended, after) = (self.chain.last(), self.base.index);
-        let lost = ended < after;
-        let anew = lost || self.tail.as_ref().is_some_and(|tail| tail.needs_segment());
-        let LogReader { storage, options, base, files, chain, mut standing, places, .. } = self;
+        let lost = ended < after || self.diverges;
+        let anew = self.tail.as_ref().is_some_and(|tail| tail.needs_segment());
+        let LogReader { storage, options, base, files, chain, standing, places, .. } = self;
         let io = |action| JournalError::io("the log", action);
         if let Some(last) = files.segments.back() {
             // What was read may be in the memory of the system only.
@@ -282,15 +286,8 @@ impl<S: Storage> LogReader<S> {
             spare.file.sync().map_err(JournalError::io(&segment_name(spare.number), "sync"))?;
         }
         storage.sync_dir().map_err(io("sync its folder"))?;
-        let committed = chain.committed.max(after);
-        if lost {
-            // What the log tells of members is older than the base.
-            standing.members = self.base_members.into_iter().collect();
-        }
-        let chain = match lost {
-            true => Chain { now: chain.now, committed, ..Chain::behind(chain.lsn, base) },
-            false => Chain { committed, ..chain },
-        };
+        let committed = if lost { chain.committed } else { chain.committed.max(after) };
+        let chain = Chain { committed, ..chain };
         let Files { segments, idle, generation, numbers_from, .. } = files;
         #[rustfmt::skip]
         let parts = Parts {
@@ -298,14 +295,16 @@ impl<S: Storage> LogReader<S> {
         };
         let mut log = Log::assemble(parts);
         log.keep_spares(idle).map_err(io("remove what is not needed"))?;
-        if anew {
-            log.begin_segment().map_err(io("begin a new segment"))?;
-        }
         if lost {
-            log.drop_before(after.next()).map_err(io("drop what the base covers"))?;
+            // What the log tells of members is older than the base.
+            let begun = log.restart_behind(base, self.base_members);
+            begun.map_err(io("begin a new segment"))?;
+            opened.uncommitted.clear();
             opened.notices.push(format!(
                 "the log ends with batch {ended}, the base with batch {after}: goes on after the base"
             ));
+        } else if anew {
+            log.begin_segment().map_err(io("begin a new segment"))?;
         }
         // That of a version that did not note it.
         log.note_newest().map_err(io("note its newest segment"))?;
@@ -484,6 +483,7 @@ impl<S: Storage> LogReader<S> {
             Kind::Cut => {
                 self.standing.cut(index);
                 self.places.cut(index);
+                self.diverges &= index >= self.base.index;
                 let left = self.pending.partition_point(|(_, entry)| entry.index <= index);
                 self.pending.truncate(left);
                 self.records.cuts += 1;
@@ -506,6 +506,9 @@ impl<S: Storage> LogReader<S> {
             segment.before.get_or_insert(self.chain.position());
         }
         if head.kind.is_batch() {
+            if index == self.base.index && self.base.epoch > 0 {
+                self.diverges = head.epoch != self.base.epoch;
+            }
             self.places.push(index, segment.first(), at);
             self.read.0 += 1;
         }

@@ -5,6 +5,7 @@ use crate::ids::Index;
 use crate::journal::base::{self, BaseHead, BaseReader};
 use crate::journal::entry::Entry;
 use crate::journal::error::JournalError;
+use crate::journal::incoming::remove_incoming;
 use crate::journal::log::{Log, LogOptions};
 use crate::journal::reader::{LogReader, Opened};
 use crate::journal::record::Kind;
@@ -184,7 +185,19 @@ pub fn recover<S: Storage>(
     })
 }
 
-/// An engine anew, from the newest base and the log behind it up to batch `up_to`, which is written meanwhile.
+/// A base that was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "what has no words here is what its name says")]
+pub struct ReadBase {
+    /// The last batch that it covers.
+    pub index: Index,
+    /// The sequence of the fact behind that.
+    pub first: u64,
+    pub bytes: u64,
+}
+
+/// An engine anew, from the newest base and the log behind it up to batch `up_to`, which is written meanwhile; and how far
+/// that base goes, with its bytes. With a base that goes further, it is as of that.
 ///
 /// # Errors
 /// As of [`recover`]; a batch that is not there any more, too.
@@ -194,13 +207,14 @@ pub fn recover_beside<S: Storage>(
     up_to: Index,
     settings: Settings,
     progress: &Progress,
-) -> Result<(Engine, Replay), JournalError> {
-    let (mut engine, mut replay) = match newest_base(storage)? {
+) -> Result<(Engine, Replay, Option<ReadBase>), JournalError> {
+    let (mut engine, mut replay, base) = match newest_base(storage)? {
         Some(name) => {
-            let (engine, replay, ..) = load(storage, &name, settings, progress)?;
-            (engine, replay)
+            let (engine, replay, bytes, _) = load(storage, &name, settings, progress)?;
+            let Replay { index, first, .. } = replay;
+            (engine, replay, Some(ReadBase { index, first, bytes }))
         }
-        None => (Engine::new(settings), Replay::new()),
+        None => (Engine::new(settings), Replay::new(), None),
     };
     while replay.index < up_to {
         check(progress)?;
@@ -217,7 +231,7 @@ pub fn recover_beside<S: Storage>(
             .total_bytes
             .fetch_max(progress.loaded_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
     }
-    Ok((engine, replay))
+    Ok((engine, replay, base))
 }
 
 /// The name of the newest base.
@@ -267,7 +281,8 @@ fn remove_leftovers(storage: &impl Storage, newest: Option<&str>) -> Result<(), 
             storage.remove(&name).map_err(JournalError::io(&name, "remove"))?;
         }
     }
-    Ok(())
+    let index = newest.and_then(base::index_of).unwrap_or_default();
+    remove_incoming(storage, index).map_err(JournalError::io("the journal", "remove from"))
 }
 
 #[cfg(test)]

@@ -116,15 +116,15 @@ impl<S: Storage> Files<S> {
         self.generation = used.last().map_or(0, |segment| segment.header.generation);
         // The first segment of all was begun before it was known.
         let is_of_node = used.iter().any(|segment| segment.is_of_node);
+        // Of a node's log that is given up which it said itself.
+        let log_from = used.iter().map(|segment| segment.log_from).max().unwrap_or_default();
+        let needed_from = if is_of_node { log_from.next() } else { after.next() };
         for segment in used.into_iter().rev() {
             match self.segments.front() {
                 // All of this one is void.
                 Some(next) if segment.first() >= next.first() => self.idle(segment),
                 // The one after it begins at or before the first batch needed.
-                Some(next)
-                    if !is_of_node
-                        && next.first_batch().is_some_and(|first| first <= after.next()) =>
-                {
+                Some(next) if next.first_batch().is_some_and(|first| first <= needed_from) => {
                     self.idle(segment);
                 }
                 _ => self.segments.push_front(segment),

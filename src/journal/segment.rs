@@ -59,6 +59,8 @@ pub(super) struct Segment<F> {
     pub before: Option<Position>,
     /// The state that it begins with is that of a node of a cluster.
     pub is_of_node: bool,
+    /// What that state calls the batch before the first one of the log; 0 of a node alone.
+    pub log_from: Index,
 }
 
 impl<F: File> Segment<F> {
@@ -68,7 +70,18 @@ impl<F: File> Segment<F> {
         // In version 1 records were numbered by their index.
         let index = Index(next.saturating_sub(1));
         let before = (header.version == 1).then_some(Position { index, ..Position::default() });
-        Segment { number, file, header, seed, bytes, end, next, before, is_of_node: false }
+        Segment {
+            number,
+            file,
+            header,
+            seed,
+            bytes,
+            end,
+            next,
+            before,
+            is_of_node: false,
+            log_from: Index(0),
+        }
     }
 
     /// Reads the state that it begins with: what stood before its first batch, and whose log it is.
@@ -83,7 +96,9 @@ impl<F: File> Segment<F> {
         {
             let body = stream.buffered(HEADER_BYTES + head.body_at(), head.length as usize);
             let state = State::decode(body);
-            self.is_of_node = state.as_ref().is_some_and(|state| state.identity.node > 0);
+            let of_node = state.as_ref().filter(|state| state.identity.node > 0);
+            self.is_of_node = of_node.is_some();
+            self.log_from = of_node.map_or(Index(0), |state| state.before.index);
             self.before = state.map(|state| state.last);
         }
         Ok(())

@@ -57,6 +57,8 @@ pub const APPLIED_STEPS_PER_TURN: u32 = 2_048;
 pub const FOLLOW_STEPS_PER_TURN: u32 = 4_096;
 /// What a node knows committed is written down by itself after so long, µs, where nothing else was written that tells it.
 pub const STATE_NOTE_US: u64 = 1_000_000;
+/// Of the room that a journal has, this part at most is kept of a node's log beyond what its base lacks.
+pub const LOG_KEEP_SHARE: u64 = 8;
 /// The format of facts, images and frames that this build reads and writes.
 pub const LEVEL: u32 = 1;
 /// How long a leader that is stopped waits for another one to lead, ms: that takes some ms, and where none can it ends

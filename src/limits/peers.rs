@@ -108,6 +108,10 @@ pub const PEER_BYTES_AT_ONCE: usize = 1 << 20;
 pub const PEER_JOIN_BYTES: usize = 4 << 20;
 /// Parts of messages handed to the system at a time; a small message has two.
 pub const PEER_PARTS_AT_ONCE: usize = 64;
+/// A connection for a base over which nothing comes or goes for so long has ended, µs: it is tried again.
+pub const PEER_SILENT_US: u64 = 10_000_000;
+/// After a base that could not be sent the next attempt waits so long, µs.
+pub const BASE_PAUSE_US: u64 = 1_000_000;
 /// A refusal of one kind is logged once in so long for each address, µs, ...
 pub const PEER_REFUSAL_QUIET_US: u64 = 60_000_000;
 /// ... for so many kinds and addresses; what comes beside them meanwhile is counted.

@@ -102,6 +102,9 @@ pub struct NodeProgress {
     pub now: Micros,
 }
 
+/// At one instant; the largest of the tests needs some thousands.
+const TURNS_MAX: u32 = 1_000_000;
+
 impl InMemory {
     /// A server whose clock stands at `start`, without a journal.
     pub fn new(config: Config, start: Millis) -> InMemory {
@@ -261,8 +264,12 @@ impl InMemory {
     }
 
     /// Everything happens that can happen at this instant.
+    ///
+    /// # Panics
+    /// If that has no end.
     pub fn run(&mut self) {
-        loop {
+        for turns in 0.. {
+            assert!(turns < TURNS_MAX, "{turns} turns at one instant");
             self.turns.turn().expect("a journal by hand loads without an error");
             self.stop_if_asked();
             if let Some(disk) = &mut self.disk {

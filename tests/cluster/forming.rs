@@ -262,7 +262,7 @@ fn a_member_of_another_cluster_is_refused() {
 
 /// Messages carry a tag of the cluster, for connections that are older than it.
 #[test]
-fn messages_of_another_cluster_and_bases_are_refused() {
+fn messages_of_another_cluster_are_refused() {
     let mut site = formed(12, 3);
     let (from, to) = (site.hosts[1].id, site.hosts[0].id);
     let clock = site.hosts[0].clock(site.now);

@@ -215,6 +215,7 @@ impl Turn {
                 }
                 Told::Followed { leader } => self.member.followed(leader),
                 Told::Delivered(entry) => self.held.push_back(entry),
+                Told::Restored(_) | Told::BaseWanted => unreachable!("logs are whole here"),
                 Told::Refused { epoch, first, count } => {
                     let batch = Batch { epoch, first, count: u64::from(count) };
                     let lost = self.member.refused(batch);

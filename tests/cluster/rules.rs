@@ -85,6 +85,34 @@ fn a_received_base_is_applied_when_it_is_durable() {
     });
 }
 
+/// The disk takes its time with a base, and the leader is gone by then: Raft looks through what is not applied before it
+/// asks for votes, and that is no longer there.
+#[test]
+fn nobody_asks_for_votes_before_a_received_base_is_durable() {
+    let mut world = World::new(3, Options::calm(3));
+    let (leader, behind) = left_behind(&mut world);
+    world.machines[behind].disk.sync_us = 6 * E;
+    set_cut(&mut world, behind, false);
+    world.wait_for("the base is written", SECOND, |world| {
+        let node = world.machines[behind].node.as_ref().expect("it runs");
+        node.base().index > node.applied()
+    });
+    let third = (0..3).find(|at| ![leader, behind].contains(at)).expect("three");
+    world.kill(leader);
+    world.kill(third);
+    world.run_until(world.now + 4 * E);
+    let node = world.machines[behind].node();
+    assert!(node.base().index > node.applied(), "the disk is at it still");
+    assert!(matches!(node.role(), Role::Follower { .. }));
+    world.run_until(world.now + 5 * E);
+    assert!(matches!(world.machines[behind].node().role(), Role::Candidate));
+    world.machines[behind].disk.sync_us = 100;
+    world.start(leader);
+    world.wait_for("a leader", 10 * E, |world| {
+        [behind, leader].iter().any(|at| world.machines[*at].leads())
+    });
+}
+
 /// The base is lost on its way, and whoever sent it forgets to say so: its receiver is sent another one all the same.
 #[test]
 fn a_base_that_was_sent_ends() {

@@ -455,7 +455,8 @@ impl Site {
     pub fn settle(&mut self, at: usize) {
         let host = &mut self.hosts[at];
         let Some(driver) = &mut host.driver else { return };
-        let DriverOutput { writes, messages, fetches, told } = driver.take_output();
+        let DriverOutput { writes, messages, fetches, bases, told } = driver.take_output();
+        assert!(bases.is_empty(), "logs are whole here");
         let id = host.id;
         for write in writes {
             self.audit.writes(id, host.applied, &write);
@@ -473,6 +474,7 @@ impl Site {
                 }
                 Told::Refused { .. } => self.refused_batches += 1,
                 Told::Followed { .. } => host.led = None,
+                Told::Restored(_) | Told::BaseWanted => unreachable!("logs are whole here"),
             }
             host.turn.told.push_back(told);
         }

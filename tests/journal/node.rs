@@ -5,18 +5,21 @@ use crate::lossy::{Fault, Lossy};
 use crate::seeds::{Telltale, seeds};
 use bytes::Bytes;
 use delayd::cluster::directory::{Directory, Node as Told};
-use delayd::cluster::entry::{Entry, Facts, Payload, Vote, Write};
+use delayd::cluster::entry::{Base, Entry, Facts, Payload, Vote, Write};
 use delayd::cluster::members::Members;
 use delayd::cluster::names::{Address, Name};
 use delayd::cluster::node::Node;
 use delayd::cluster::output::Fetch;
 use delayd::cluster::start::Start;
-use delayd::engine::Settings;
 use delayd::engine::model::fact::Fact;
+use delayd::engine::{Engine, Settings};
 use delayd::ids::{Db, Index};
+use delayd::journal::base::{BaseHead, BaseWriter};
 use delayd::journal::recovery::{Progress, recover};
+use delayd::journal::state;
+use delayd::journal::{Arrived, File, Incoming, Log, Offer};
 use delayd::limits::APPEND_BYTES_MAX;
-use delayd::server::cluster::entry_log::{EntryLog, Op};
+use delayd::server::cluster::entry_log::{ArrivedBases, EntryLog, Op};
 use delayd::server::cluster::start::{WrongFolder, check_alone, identify, node_start};
 use delayd::server::cluster::thread::Done;
 use delayd::time::Micros;
@@ -66,6 +69,10 @@ fn members(ids: &[u64]) -> Members {
     Members { directory: directory.encode().into(), ..Members::of(ids.iter().copied()) }
 }
 
+fn of(log: Log<Lossy>, storage: &Arc<Lossy>) -> EntryLog<Lossy> {
+    EntryLog::new(log, Arc::clone(storage), ArrivedBases::default(), 0)
+}
+
 /// Opens what is there; the start, and the log to go on in.
 fn open(storage: &Arc<Lossy>) -> (Start, EntryLog<Lossy>) {
     let mut recovered =
@@ -74,7 +81,7 @@ fn open(storage: &Arc<Lossy>) -> (Start, EntryLog<Lossy>) {
     assert_eq!(id, ID);
     let start = node_start(&recovered, id, 3).unwrap();
     Node::new(start.clone()).unwrap();
-    (start, EntryLog::new(recovered.log))
+    (start, of(recovered.log, storage))
 }
 
 impl Life {
@@ -87,7 +94,7 @@ impl Life {
         if start.applied > 0 {
             let fetch = Fetch { number: 1, low: 1, high: start.applied + 1 };
             let (mut ops, mut done) = (VecDeque::from([Op::Fetch(fetch)]), Vec::new());
-            let mut log = EntryLog::new(log.log);
+            let mut log = of(log.log, &storage);
             log.carry_out(&mut ops, &mut done).unwrap();
             let [Done::Fetched(1, fetched)] = &done[..] else { panic!("{done:?}") };
             entries.extend(fetched.iter().cloned());
@@ -317,4 +324,104 @@ fn a_folder_is_of_one_node() {
     crate::batches::append(&mut log, &[batch]).unwrap();
     let refused = identify(&mut log, Index(0), &name("n7"), ID).unwrap_err();
     assert!(refused.to_string().contains("that of a server alone, and cluster-node is n7"));
+}
+
+/// A base up to this batch, as another node has it; it has no jobs.
+fn base_of(storage: &Arc<Lossy>, index: u64, epoch: u64, first: u64) {
+    let head = BaseHead { index: Index(index), first, now: Micros(9), epoch, shard: 0 };
+    let mut writer = BaseWriter::begin(storage, head).unwrap();
+    let mut body = Vec::new();
+    members(&[ID, 8, 9]).encode(&mut body);
+    writer.set_members(state::Members { epoch: 1, index: Index(1), body });
+    let mut engine = Engine::new(Settings::default());
+    engine.begin_base();
+    while !engine.base_slice(10, 1 << 16) {}
+    writer.write(engine.base_output()).unwrap();
+    writer.finish().unwrap();
+}
+
+/// Takes it over, in pieces.
+fn take(from: &Lossy, storage: &Arc<Lossy>, index: u64) -> Arrived {
+    let (offer, file) = Offer::of(from, Index(index)).unwrap();
+    let mut incoming = Incoming::begin(storage, offer, &|_| false).unwrap();
+    while !incoming.is_whole() {
+        let mut piece = vec![0; 1_000.min((offer.bytes - incoming.bytes()) as usize)];
+        assert_eq!(file.read_full(&mut piece, incoming.bytes()).unwrap(), piece.len());
+        incoming.write(&piece).unwrap();
+    }
+    incoming.finish(&mut || ()).unwrap()
+}
+
+/// A base takes the place of a log that does not lead to it, or of one that has another batch there, with a death at
+/// every operation, four times each: a start finds the one or the other, and can go on.
+#[test]
+fn a_base_takes_the_place_of_the_log_or_does_not_whatever_crash_comes() {
+    let other = Lossy::new();
+    base_of(&other, 40, 3, 41);
+    for last in [10, 60] {
+        for operation in 0.. {
+            let _telltale = Telltale(format!("a log of {last}, operation {operation}"));
+            let storage = Lossy::new();
+            let (_, mut log) = open(&storage);
+            let mut entries: Vec<Entry> = Vec::new();
+            let mut rng = SmallRng::seed_from_u64(operation);
+            for index in 1..=last {
+                let mut next = entry(index, 1, &entries, false, &mut rng);
+                if index == 1 {
+                    next.payload = Payload::Members(members(&[ID, 8, 9]));
+                }
+                entries.push(next);
+            }
+            let vote = Vote { term: 2, voted_for: 8 };
+            let write = Write { number: 1, base: None, entries, vote: Some(vote), commit: 5 };
+            let mut ops = VecDeque::from([Op::Write(write)]);
+            log.carry_out(&mut ops, &mut Vec::new()).unwrap();
+            log.sync(&mut Vec::new()).unwrap();
+            let arrived = ArrivedBases::default();
+            let mut log = EntryLog::new(log.log, Arc::clone(&storage), Arc::clone(&arrived), 0);
+            arrived.lock().unwrap().push(take(&other, &storage, 40));
+            let base = Base { index: 40, term: 3, members: members(&[ID, 8, 9]) };
+            let later = Vote { term: 3, voted_for: 0 };
+            let write = Write {
+                number: 2,
+                base: Some(base),
+                entries: vec![],
+                vote: Some(later),
+                commit: 40,
+            };
+            storage.fail_after(operation / 4, Fault::Death);
+            let mut ops = VecDeque::from([Op::Write(write)]);
+            let mut done = Vec::new();
+            let is_done =
+                log.carry_out(&mut ops, &mut done).and_then(|()| log.sync(&mut done)).is_ok();
+            drop(log);
+            let storage = storage.crash(&mut rng);
+            let (start, mut log) = open(&storage);
+            let is_new = start.base.index == 40;
+            assert!(is_new || !is_done, "what was told durable is there");
+            if is_new {
+                assert_eq!((start.before, start.applied, start.entries.len()), ((40, 3), 40, 0));
+                assert_eq!(start.members, members(&[ID, 8, 9]));
+                assert!(start.vote == vote || start.vote == later);
+                assert!(!is_done || start.vote == later);
+            } else {
+                assert_eq!((start.base.index, log.log.bounds().1), (0, Index(last)));
+                assert_eq!(start.vote, vote);
+            }
+            // It goes on, and so does another start.
+            let next = if is_new { 41 } else { last + 1 };
+            let next = Entry { index: next, term: 4, node: 8, payload: Payload::Blank };
+            let write =
+                Write { number: 3, base: None, entries: vec![next.clone()], vote: None, commit: 5 };
+            log.carry_out(&mut VecDeque::from([Op::Write(write)]), &mut Vec::new()).unwrap();
+            log.sync(&mut Vec::new()).unwrap();
+            drop(log);
+            let (start, _) = open(&storage.crash(&mut rng));
+            assert_eq!(start.entries.last(), Some(&next));
+            assert_eq!(start.base.index == 40, is_new);
+            if is_done && operation % 4 == 3 {
+                break;
+            }
+        }
+    }
 }

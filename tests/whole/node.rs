@@ -2,17 +2,20 @@
 
 use crate::lossy::Lossy;
 use delayd::cluster::codec::Outgoing;
-use delayd::cluster::directory;
-use delayd::cluster::driver::{Driver, DriverOutput, Identity, Proposed, Told};
-use delayd::cluster::entry::Payload;
+use delayd::cluster::directory::{self, Directory};
+use delayd::cluster::driver::{Driver, DriverOutput, Identity, Proposed, Status, Told};
+use delayd::cluster::entry::{Base, Payload};
 use delayd::cluster::names::{Address, Listed, Name};
 use delayd::config::Config;
 use delayd::engine::Settings;
-use delayd::journal::LogOptions;
-use delayd::journal::recovery::{Progress, recover};
+use delayd::ids::Index;
+use delayd::journal::base::{BaseHead, BaseWriter};
+use delayd::journal::recovery::{Progress, Replay, recover, recover_beside};
+use delayd::journal::state::Members as Noted;
+use delayd::journal::{File, Incoming, LogOptions, Offer};
 use delayd::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, LEVEL};
 use delayd::server::cluster::desk::{Ask, Desk};
-use delayd::server::cluster::entry_log::{EntryLog, Op};
+use delayd::server::cluster::entry_log::{ArrivedBases, EntryLog, Op};
 use delayd::server::cluster::start::{hash_seed, identify, node_start};
 use delayd::server::cluster::thread::Done;
 use delayd::server::in_memory::InMemory;
@@ -54,6 +57,8 @@ pub struct Live {
     pub server: InMemory,
     pub driver: Driver,
     pub log: EntryLog<Lossy>,
+    storage: Arc<Lossy>,
+    arrived: ArrivedBases,
     desk: Arc<Desk>,
     born: u64,
     /// To be done by the log, and what it has done that is not told.
@@ -92,6 +97,8 @@ pub enum Stop {
 #[derive(Default)]
 pub struct Step {
     pub messages: Vec<Outgoing>,
+    /// Bases to be sent, with their messages.
+    pub bases: Vec<(u64, Outgoing)>,
     pub told: Vec<Told>,
     /// The turn has something to do.
     pub wakes: bool,
@@ -149,12 +156,15 @@ impl Node {
         let driver = Driver::new(start, identity, Micros(BOOT)).expect("its disk is right");
         let desk = Arc::clone(server.desk());
         desk.publish(driver.status());
+        let arrived = ArrivedBases::default();
         self.life += 1;
         self.promoted = None;
         self.live = Some(Live {
             server,
             driver,
-            log: EntryLog::new(log),
+            log: EntryLog::new(log, Arc::clone(&self.storage), Arc::clone(&arrived), 0),
+            storage: Arc::clone(&self.storage),
+            arrived,
             desk,
             born: now,
             ops: VecDeque::new(),
@@ -218,6 +228,7 @@ impl Live {
             match done {
                 Done::Persisted(number) => self.driver.persisted(clock, number),
                 Done::Fetched(number, entries) => self.driver.fetched(number, entries),
+                Done::Dropped(first) => self.driver.log_dropped(first),
                 Done::Failed(cause) => panic!("the log failed: {cause}"),
             }
         }
@@ -229,8 +240,11 @@ impl Live {
                 Ask::HandOver(to) => {
                     self.driver.hand_over(clock, to);
                 }
-                Ask::BaseMade(base) => self.driver.base_made(base),
-                Ask::LogDropped(first) => self.driver.log_dropped(first),
+                Ask::BaseMade(base) => {
+                    let index = base.index;
+                    self.driver.base_made(base);
+                    self.ops.push_back(Op::Drop(index + 1));
+                }
                 Ask::Stop => {}
             }
         }
@@ -261,7 +275,7 @@ impl Live {
     }
 
     fn carry_out(&mut self, clock: Micros, has_ticked: bool) -> Step {
-        let DriverOutput { writes, messages, fetches, told } = self.driver.take_output();
+        let DriverOutput { writes, messages, fetches, bases, told } = self.driver.take_output();
         for write in writes {
             self.stamped = self.stamped.max(write.commit);
             self.ops.push_back(Op::Write(write));
@@ -279,7 +293,66 @@ impl Live {
         self.desk.set_lease(clock, until, heard);
         let wakes = is_asked || !self.told.is_empty();
         self.desk.tell(&mut self.told);
-        Step { messages, told, wakes }
+        Step { messages, bases, told, wakes }
+    }
+
+    /// A base of all that was delivered and is durable, as the keeper makes it; its index. The log may go before it.
+    pub fn make_base(&mut self) -> Option<u64> {
+        let status = self.driver.status();
+        let index = Index(status.applied);
+        if status.applied <= status.base || status.applied < status.first {
+            return None;
+        }
+        let view = self.log.log.view();
+        let settings = Settings { hash_seed: seed_of(&status)?, ..Settings::default() };
+        let read = recover_beside(&*self.storage, &view, index, settings, &Progress::default());
+        let (mut engine, replay, _) = read.expect("what is delivered is in its log");
+        assert_eq!(replay.index, index);
+        let Replay { first, now, epoch, .. } = replay;
+        let head = BaseHead { index, first, now, epoch, shard: 0 };
+        let mut writer = BaseWriter::begin(&self.storage, head).expect("the disk works");
+        let mut body = Vec::new();
+        status.members.encode(&mut body);
+        writer.set_members(Noted { epoch, index, body });
+        engine.begin_base();
+        loop {
+            let is_whole = engine.base_slice(100, 1 << 16);
+            let images = take(engine.base_output());
+            if !images.is_empty() {
+                writer.write(&images).expect("the disk works");
+            }
+            if is_whole {
+                break;
+            }
+        }
+        writer.finish().expect("the disk works");
+        // So that something is before the segment that is written.
+        self.log.log.begin_segment().expect("the disk works");
+        let base = Base { index: index.0, term: epoch, members: status.members };
+        self.desk.ask(Ask::BaseMade(base));
+        Some(index.0)
+    }
+
+    /// Takes a part of a base that another node has, or the rest of it; whether it is whole, and laid down for the log.
+    pub fn take_base(&mut self, from: &Lossy, index: u64, parts: u64) -> bool {
+        let Ok((offer, file)) = Offer::of(from, Index(index)) else { return false };
+        let is_kept = |index: Index| {
+            self.arrived.lock().unwrap().iter().any(|one| one.position().index == index)
+        };
+        let mut incoming = Incoming::begin(&self.storage, offer, &is_kept).expect("the disk works");
+        let rest = offer.bytes - incoming.bytes();
+        let mut piece = vec![0; (rest / parts) as usize];
+        assert_eq!(file.read_full(&mut piece, incoming.bytes()).unwrap(), piece.len());
+        incoming.write(&piece).expect("the disk works");
+        if !incoming.is_whole() {
+            return false;
+        }
+        // Pieces from before a loss of power may be missing within.
+        let Ok(arrived) = incoming.finish(&mut || ()) else { return false };
+        let mut waiting = self.arrived.lock().unwrap();
+        waiting.retain(|other| other.position().index != arrived.position().index);
+        waiting.push(arrived);
+        true
     }
 
     fn show(&mut self, is_news: bool) {
@@ -339,10 +412,15 @@ impl Live {
     }
 }
 
+/// What the hash of ids begins with, on all nodes.
+fn seed_of(status: &Status) -> Option<u64> {
+    Directory::decode(&status.members.directory).ok().map(|directory| directory.hash_seed)
+}
+
 fn changes_the_status(told: &Told) -> bool {
     match told {
-        Told::Elected { .. } | Told::Followed { .. } => true,
+        Told::Elected { .. } | Told::Followed { .. } | Told::Restored(_) => true,
         Told::Delivered(entry) => matches!(entry.payload, Payload::Members(_)),
-        Told::Refused { .. } => false,
+        Told::Refused { .. } | Told::BaseWanted => false,
     }
 }

@@ -16,7 +16,7 @@ pub struct Weather {
     pub offsets: Vec<i64>,
     /// One fault after another, µs, and how often each is.
     pub each: u64,
-    pub faults: [(Fault, u32); 7],
+    pub faults: [(Fault, u32); 8],
     /// Power fails with the process, percent.
     pub power: u32,
     /// From when on, and until when.
@@ -37,6 +37,8 @@ pub enum Fault {
     Stop,
     /// A turn takes long, while Raft goes on.
     Turn,
+    /// Nodes make bases and give up their logs before them: whoever lacks that needs a base.
+    Base,
 }
 
 impl Weather {
@@ -44,10 +46,14 @@ impl Weather {
         let pick = |chance: &mut SmallRng, from: &[u64]| from[chance.random_range(0..from.len())];
         let far = pick(chance, &[150, 300, 1_000, 5_000, 20_000]);
         let sync = pick(chance, &[100, 500, 2_000, 10_000]);
-        use Fault::{Cut, Isolate, Kill, Pause, Slow, Stop, Turn};
-        let kinds = [Kill, Pause, Cut, Isolate, Slow, Stop, Turn];
+        use Fault::{Base, Cut, Isolate, Kill, Pause, Slow, Stop, Turn};
+        let kinds = [Kill, Pause, Cut, Isolate, Slow, Stop, Turn, Base];
         let loves = chance.random_range(0..kinds.len() * 2);
-        let weight = |at: usize| if at == loves { 12 } else { 2 };
+        let weight = |at: usize| match kinds[at] {
+            _ if at == loves => 12,
+            Base => 5,
+            _ => 2,
+        };
         let is_early = chance.random_bool(0.15);
         let skew = [0, 20, 200][chance.random_range(0..3)] * MS as i64;
         Weather {

@@ -19,6 +19,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::take;
+use std::sync::Arc;
 
 pub const MS: u64 = 1_000;
 pub const SECOND: u64 = 1_000_000;
@@ -57,6 +58,14 @@ enum What {
     },
     Written,
     Stops,
+    MakesBase,
+    /// A base on its way to that node, the parts in which it still comes, and its message.
+    Base {
+        to: usize,
+        index: u64,
+        parts: u64,
+        message: Outgoing,
+    },
 }
 
 pub struct World {
@@ -260,7 +269,56 @@ impl World {
                 self.settle(at, false);
             }
             What::Stops => self.go_on_stopping(at),
+            What::MakesBase => self.make_base(at),
+            What::Base { to, index, parts, message } => {
+                self.base_goes_on(at, to, (index, parts), message);
+            }
         }
+    }
+
+    /// A part of a base arrives, or all of what is left of it, unless somebody is away.
+    fn base_goes_on(&mut self, at: usize, to: usize, (index, parts): (u64, u64), frame: Outgoing) {
+        let id = self.nodes[to].id;
+        let is_there = self.connections.get(&(at, to)) == Some(&self.lives(at, to));
+        let is_away = !is_there || self.is_cut(at, to) || self.nodes[to].is_still(self.now);
+        if is_away || self.chance.random_range(0..1_000_000) < self.weather.loss {
+            self.audit.seen.note("bases broken off");
+            self.nodes[at].live().driver.base_ended(id, false);
+            return self.settle(at, false);
+        }
+        let from = Arc::clone(&self.nodes[at].storage);
+        let (now, live) = (self.now, self.nodes[to].live());
+        if live.take_base(&from, index, parts) {
+            let (peer, clock) = (self.nodes[at].id, Micros(self.nodes[to].live().clock(now)));
+            let head = Head::read(&frame.head).expect("a driver wrote it");
+            let received = self.nodes[to].live().driver.receive(clock, peer, head, frame.bodies);
+            received.expect("of this cluster");
+            self.audit.seen.note("bases received");
+            self.settle(to, false);
+            self.nodes[at].live().driver.base_ended(id, true);
+        } else if parts > 1 {
+            self.nodes[at].live().driver.base_moves(id);
+            let us = self.chance.random_range(MS..SECOND / 2);
+            let what = What::Base { to, index, parts: parts - 1, message: frame };
+            return self.node_after(us, at, what);
+        } else {
+            // Its file has given way to a newer one, or a part was not what it was.
+            self.audit.seen.note("bases begun anew");
+            self.nodes[at].live().driver.base_ended(id, false);
+        }
+        self.settle(at, false);
+    }
+
+    /// A base of what a node has, and the log goes before it.
+    fn make_base(&mut self, at: usize) {
+        let live = self.nodes[at].live();
+        if live.is_writing || live.is_in_turn(self.now) {
+            return;
+        }
+        if live.make_base().is_some() {
+            self.audit.seen.note("bases made");
+        }
+        self.settle(at, false);
     }
 
     fn start(&mut self, at: usize) {
@@ -324,7 +382,8 @@ impl World {
     fn settle(&mut self, at: usize, has_ticked: bool) {
         let now = self.now;
         let Some(live) = &mut self.nodes[at].live else { return };
-        let Step { messages, told, wakes } = live.settle(now, has_ticked);
+        let Step { messages, bases, told, wakes } = live.settle(now, has_ticked);
+        let wants_base = told.iter().any(|told| matches!(told, Told::BaseWanted));
         for told in &told {
             let led = &mut self.nodes[at].live().led;
             match told {
@@ -334,6 +393,8 @@ impl World {
                 }
                 Told::Delivered(entry) => self.audit.delivers(at, entry),
                 Told::Followed { .. } => *led = None,
+                Told::Restored(_) => self.audit.seen.note("bases put in place"),
+                Told::BaseWanted => self.audit.seen.note("bases wanted"),
                 // It leads again, and was asked to propose what it had decided when it led before.
                 Told::Refused { epoch, .. } if *led > Some(*epoch) => {
                     self.audit.seen.note("batches void");
@@ -351,9 +412,19 @@ impl World {
         for frame in messages {
             self.send(at, frame);
         }
+        for (index, message) in bases {
+            let is_to = |node: &Node| node.id == message.to;
+            let to = self.nodes.iter().position(is_to).expect("a node");
+            let (us, parts) =
+                (self.chance.random_range(MS..SECOND / 2), self.chance.random_range(1..4));
+            self.node_after(us, at, What::Base { to, index, parts, message });
+        }
         if wakes {
             let us = self.chance.random_range(5..50);
             self.turn_by(at, now + us);
+        }
+        if wants_base {
+            self.node_after(10 * MS, at, What::MakesBase);
         }
     }
 
@@ -557,6 +628,15 @@ impl World {
         };
         match self.weather.fault(&mut self.chance) {
             Fault::Kill => self.kill(at),
+            Fault::Base => {
+                // All do, mostly: whoever is away finds nobody who still has the log.
+                let but = self.chance.random_range(0..2 * NODES);
+                for at in (0..NODES).filter(|at| *at != but) {
+                    if self.nodes[at].live.is_some() && !self.nodes[at].is_still(self.now) {
+                        self.make_base(at);
+                    }
+                }
+            }
             Fault::Pause if self.nodes[at].live.is_some() => {
                 let us = self.chance.random_range(100 * MS..5 * SECOND);
                 self.pause(at, us);

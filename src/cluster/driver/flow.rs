@@ -8,6 +8,7 @@ use crate::cluster::frame::Lane;
 use crate::cluster::member::Batch;
 use crate::cluster::output::{Output, Role};
 use crate::time::Micros;
+use bytes::Bytes;
 
 impl Driver {
     /// Takes all that Raft wants done, and gives it what has room now.
@@ -23,15 +24,20 @@ impl Driver {
 
     fn absorb(&mut self) {
         let out = self.node.take_output();
-        // Nobody is sent a base: the log is kept from its first entry, so nobody needs one; and none is received.
-        let Output { writes, messages, committed, confirmed, fetches, .. } = out;
+        let Output { writes, messages, restored, committed, confirmed, fetches, wants_base } = out;
         self.roles.look(&self.node, self.now, &mut self.lease, &mut self.out.told);
+        for base in writes.iter().filter_map(|write| write.base.as_ref()) {
+            self.learn_cluster(&base.members.directory);
+        }
         for entry in writes.iter().flat_map(|write| &write.entries) {
-            let members = members_of(&entry.payload).filter(|_| self.cluster.is_none());
-            if let Some(directory) = members.and_then(|members| read(&members.directory)) {
-                self.cluster = Some(ClusterId(directory.cluster));
-                self.tag = self.cluster.map(ClusterId::tag);
+            if let Some(members) = members_of(&entry.payload) {
+                self.learn_cluster(&members.directory);
             }
+        }
+        if let Some(base) = restored {
+            self.directory = read(&base.members.directory);
+            self.roles.keep_heard(&base.members);
+            self.out.told.push(Told::Restored(base));
         }
         for entry in committed {
             if let Some(members) = members_of(&entry.payload) {
@@ -43,14 +49,26 @@ impl Driver {
         confirmed.iter().for_each(|confirmed| self.lease.confirm(Micros(confirmed.asked)));
         self.out.writes.extend(writes);
         self.out.fetches.extend(fetches);
+        if wants_base {
+            self.out.told.push(Told::BaseWanted);
+        }
         let tag = self.tag.unwrap_or(0);
         for mut message in messages {
-            if message.lane == Lane::Base {
-                self.node.base_ended(message.to, false);
-                continue;
-            }
             message.set_tag(tag);
-            self.out.messages.push(message);
+            match message.lane {
+                Lane::Base => self.out.bases.push((self.node.base().index, message)),
+                Lane::Control | Lane::Data => self.out.messages.push(message),
+            }
+        }
+    }
+
+    /// Of members that are written down here for the first time.
+    fn learn_cluster(&mut self, directory: &Bytes) {
+        if self.cluster.is_none()
+            && let Some(directory) = read(directory)
+        {
+            self.cluster = Some(ClusterId(directory.cluster));
+            self.tag = self.cluster.map(ClusterId::tag);
         }
     }
 

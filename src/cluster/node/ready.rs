@@ -60,6 +60,7 @@ impl Node {
             self.raw.mut_store().restore(base.clone());
             self.members = base.members.clone();
             self.base_write = Some((ready.number(), base.clone()));
+            self.draw_timeout();
         }
         let entries: Vec<Entry> = ready.entries().iter().map(|entry| self.given(entry)).collect();
         self.raw.mut_store().append(&entries);
@@ -167,6 +168,7 @@ impl Node {
             self.applied = base.index;
             self.out.committed.retain(|entry| entry.index > base.index);
             self.out.restored = Some(base);
+            self.draw_timeout();
         }
         while self.late.front().is_some_and(|(number, _)| *number <= reach) {
             let (_, outgoing) = self.late.pop_front().expect("it was looked at");

@@ -6,6 +6,7 @@ use crate::cluster::hello::{Handshake, Nonce, Peer, Refusal, Secret};
 use crate::limits::{
     PEER_ACKNOWLEDGED_ELECTIONS, PEER_BYTES_AT_ONCE, PEER_READ_BYTES, REFUSAL_BYTES_MAX,
 };
+use crate::server::cluster::bases::Bases;
 use crate::server::cluster::poll::{Poller, Ready};
 use crate::server::cluster::queue::Queue;
 use crate::server::cluster::refusals::{Refusals, Trouble};
@@ -14,7 +15,7 @@ use crate::server::cluster::wakeup::Wakeup;
 use bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io::{self, ErrorKind, Read};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub struct Context {
     pub incoming: Vec<Incoming>,
     /// To whom what was on its way is lost.
     pub lost: Vec<u64>,
+    /// Through which bases come and go; nothing where there is no journal.
+    pub bases: Option<Arc<Bases>>,
     /// Wakes the thread that has all this.
     pub wakeup: Arc<Wakeup>,
     /// After so long without an acknowledgement a control connection has ended.
@@ -58,6 +61,7 @@ impl Context {
             refusals: Refusals::default(),
             incoming: Vec::new(),
             lost: Vec::new(),
+            bases: None,
             wakeup,
             acknowledged_within: Duration::from_micros(PEER_ACKNOWLEDGED_ELECTIONS * election_us),
             scratch: vec![0; PEER_READ_BYTES].into_boxed_slice(),
@@ -145,6 +149,17 @@ impl Connection {
     /// Whether nothing at all has come over it.
     pub fn is_silent(&self) -> bool {
         self.is_silent
+    }
+
+    /// Where the other node is.
+    pub fn place(&self) -> io::Result<SocketAddr> {
+        self.stream.peer_addr()
+    }
+
+    /// The socket, and what has come over it and was not taken; it is not watched any more.
+    pub fn into_parts(self, cx: &Context) -> io::Result<(TcpStream, Inbox)> {
+        cx.poller.forget(&self.stream)?;
+        Ok((self.stream, self.inbox))
     }
 
     /// Bytes that wait to be written.

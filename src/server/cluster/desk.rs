@@ -23,10 +23,8 @@ pub enum Ask {
     Resign,
     /// The node of this id should lead, or whoever is furthest.
     HandOver(Option<u64>),
-    /// A base of this node's own is in place.
+    /// A base of this node's own is in place: the log may give up what is in it.
     BaseMade(Base),
-    /// The log has nothing before this index any more.
-    LogDropped(u64),
     /// The thread ends.
     Stop,
 }

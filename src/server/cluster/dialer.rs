@@ -217,6 +217,15 @@ impl Dialer {
         open.connection.push(encode(Kind::Message, &message.head, &message.bodies));
     }
 
+    /// Where the node is that is connected under this id, and its name.
+    pub fn place_of(&self, node: u64) -> Option<(Name, SocketAddr)> {
+        let peer = self
+            .peers
+            .iter()
+            .find(|peer| peer.control.open().is_some_and(|open| open.node == node))?;
+        Some((peer.name.clone(), peer.control.connection()?.place().ok()?))
+    }
+
     /// Writes: what must not wait first, then of entries what does not take long.
     pub fn flush(&mut self, cx: &mut Context) {
         for lane in [Lane::Control, Lane::Data] {

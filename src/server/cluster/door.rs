@@ -15,6 +15,7 @@ use crate::server::cluster::transport::Meet;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
+use std::sync::Arc;
 
 /// Below are the tokens of the wake-up and of the ticks.
 const FIRST_TOKEN: u64 = 16;
@@ -221,7 +222,7 @@ impl Door {
     ) -> Result<(), Trouble> {
         let trouble = match meet(&peer.claims) {
             Err(conflict) => Some(conflict.into()),
-            Ok(()) => (peer.lane == Lane::Base).then_some(Trouble::Base),
+            Ok(()) => (peer.lane == Lane::Base && cx.bases.is_none()).then_some(Trouble::Base),
         };
         let (name, node, lane) = (peer.claims.name, peer.claims.node.0, peer.lane);
         let is_earlier = |known: &Known| known.name == name && known.lane == lane;
@@ -232,6 +233,12 @@ impl Door {
         if let Some(trouble) = trouble {
             caller.connection.refuse(&trouble);
             return Err(trouble);
+        }
+        if let (Lane::Base, Some(bases)) = (lane, &cx.bases) {
+            let bases = Arc::clone(bases);
+            let caller = self.callers.remove(&token).expect("it was just there");
+            let (stream, inbox) = caller.connection.into_parts(cx)?;
+            return Ok(bases.receive(stream, inbox, node, name.as_str())?);
         }
         caller.known = Some(Known { name: name.clone(), node, lane });
         if let Some(earlier) = earlier {

@@ -3,20 +3,21 @@
 //! Pure but for the storage: the thread around it is `durability/commit/log_thread.rs`, and the simulation carries
 //! the same operations out on a storage that loses what was not synced.
 
-use crate::cluster::entry::{self, Facts, Payload, Vote, Write};
+use crate::cluster::entry::{self, Base, Facts, Payload, Vote, Write};
 use crate::cluster::members::{Members, WrongMembers};
 use crate::cluster::output::Fetch;
 use crate::ids::Index;
 use crate::journal::record::{Kind, span};
 use crate::journal::state;
 
-use crate::journal::{Entry, JournalError, Log, OwnedEntry, Storage, may_pass};
+use crate::journal::{Arrived, Entry, JournalError, Log, OwnedEntry, Storage, may_pass};
 use crate::limits::APPEND_BYTES_MAX;
 use crate::server::cluster::thread::Done;
 use crate::time::Micros;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -27,7 +28,12 @@ pub enum Op {
     Fetch(Fetch),
     /// Everything up to this index is known committed.
     Stamp(u64),
+    /// What is before this index is in a base: of the log so many segments are kept, beside the one that is written.
+    Drop(u64),
 }
+
+/// Bases that have come from others, are whole, and have not taken the place of the log.
+pub type ArrivedBases = Arc<Mutex<Vec<Arrived>>>;
 
 /// A node's log.
 #[derive(Debug)]
@@ -44,13 +50,33 @@ pub struct EntryLog<S: Storage> {
     committed: Index,
     /// The same as the log tells it already.
     noted: Index,
+    storage: Arc<S>,
+    arrived: ArrivedBases,
+    /// Segments that are not given up, beside the one that is written.
+    kept_segments: u64,
 }
 
 impl<S: Storage> EntryLog<S> {
-    /// Of a log that was opened.
-    pub fn new(log: Log<S>) -> EntryLog<S> {
+    /// Of a log that was opened in `storage`. What [`Op::Drop`] gives up leaves it `kept_bytes` at least.
+    pub fn new(
+        log: Log<S>,
+        storage: Arc<S>,
+        arrived: ArrivedBases,
+        kept_bytes: u64,
+    ) -> EntryLog<S> {
         let noted = log.state().committed;
-        EntryLog { log, unsynced: None, written_bytes: 0, now: Micros(0), committed: noted, noted }
+        let kept_segments = kept_bytes.div_ceil(log.options().segment_bytes);
+        EntryLog {
+            log,
+            unsynced: None,
+            written_bytes: 0,
+            now: Micros(0),
+            committed: noted,
+            noted,
+            storage,
+            arrived,
+            kept_segments,
+        }
     }
 
     /// Carries out what there is, in order, without making it durable. What there is no room for, and all behind it,
@@ -66,6 +92,7 @@ impl<S: Storage> EntryLog<S> {
                     written => written?,
                 },
                 Op::Stamp(commit) => self.note_commit(*commit),
+                Op::Drop(before) => self.drop_before(Index(*before), done)?,
                 Op::Fetch(fetch) => {
                     let found = self.fetch(fetch)?;
                     done.push(Done::Fetched(fetch.number, found));
@@ -122,8 +149,8 @@ impl<S: Storage> EntryLog<S> {
     /// In an order in which it may be begun again after an error: what was done of it before is done no more.
     fn write(&mut self, write: &Write) -> io::Result<()> {
         let Write { number, base, entries, vote, commit } = write;
-        if base.is_some() {
-            return Err(io::Error::other("a base came over the wire, which no node sends yet"));
+        if let Some(base) = base {
+            self.install(base)?;
         }
         if let Some(vote) = vote.map(noted)
             && self.log.voted() != Some(vote)
@@ -138,6 +165,33 @@ impl<S: Storage> EntryLog<S> {
         }
         self.note_commit(*commit);
         self.unsynced = Some(*number);
+        Ok(())
+    }
+
+    /// The base first: if a crash comes between, a start finds that the log does not lead to it. What the log has of it
+    /// already counts for others until then.
+    fn install(&mut self, base: &Base) -> io::Result<()> {
+        if self.log.bounds().0 == Index(base.index).next() {
+            return Ok(());
+        }
+        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = arrived.iter_mut().find(|one| one.position().index.0 == base.index);
+        let found = found.filter(|one| one.position().epoch == base.term);
+        let found = found.ok_or_else(|| {
+            let (index, term) = (base.index, base.term);
+            io::Error::other(format!("no base up to {index}, of epoch {term}, has arrived"))
+        })?;
+        found.put_in_place(&*self.storage)?;
+        let (position, members) = (found.position(), found.members.clone());
+        self.log.restart_behind(position, members)?;
+        (self.committed, self.noted) = (position.index, position.index);
+        arrived.retain(|one| one.position().index > position.index);
+        Ok(())
+    }
+
+    fn drop_before(&mut self, before: Index, done: &mut Vec<Done>) -> io::Result<()> {
+        while self.log.segments() > self.kept_segments + 1 && self.log.drop_one_before(before)? {}
+        done.push(Done::Dropped(self.log.bounds().0.0));
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The raft thread: its sockets, its clock, and what stands between it and the turn.
 
+pub mod bases;
 mod caller;
 mod connection;
 pub mod desk;

@@ -59,6 +59,11 @@ impl Poller {
         Ok(epoll::modify(&self.0, fd, EventData::new_u64(token), flags)?)
     }
 
+    /// Tells of it no more.
+    pub fn forget(&self, fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.0, fd)?)
+    }
+
     /// Sleeps until there is something, at most `for_us` µs, which are rounded up to a ms.
     pub fn wait(&self, for_us: Option<u64>, ready: &mut Vec<Ready>) -> io::Result<()> {
         let timeout = for_us.map(|us| Timespec {

@@ -28,7 +28,7 @@ pub enum Trouble {
     Message(#[from] Refused),
     #[error(transparent)]
     Conflict(#[from] Conflict),
-    #[error("bases are not sent between nodes of this version")]
+    #[error("this node takes no bases")]
     Base,
     #[error("its handshake was not over after 2 s")]
     Late,

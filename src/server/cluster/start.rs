@@ -6,7 +6,8 @@ use crate::cluster::members::Members;
 use crate::cluster::names::Name;
 use crate::cluster::start::Start;
 use crate::ids::Index;
-use crate::journal::recovery::Recovered;
+use crate::journal::base::{self, BaseReader};
+use crate::journal::recovery::{Recovered, newest_base};
 use crate::journal::state::{self, Identity, State};
 
 use crate::journal::{JournalError, Log, LogOptions, LogReader, Storage};
@@ -76,20 +77,37 @@ pub fn identify<S: Storage>(
     Ok(node)
 }
 
-/// What the hash of job ids begins with, as the cluster was founded: it stands in the first entry, which every node's
-/// log has. None before there is one.
+/// What the hash of job ids begins with, as the cluster was founded: it stands wherever the members do, in the first entry,
+/// in states and in bases. None before there is one.
 ///
 /// # Errors
-/// The log cannot be read.
+/// The journal cannot be read.
 pub fn hash_seed<S: Storage>(
     storage: &Arc<S>,
     options: LogOptions,
 ) -> Result<Option<u64>, JournalError> {
-    let mut reader = LogReader::open(Arc::clone(storage), options, Index(0))?;
-    let Some(first) = reader.next_batch()? else { return Ok(None) };
-    let members = Members::decode(first.body).ok();
-    let directory = members.and_then(|members| Directory::decode(&members.directory).ok());
-    Ok(directory.map(|directory| directory.hash_seed))
+    let base = newest_base(&**storage)?;
+    let after = base.as_deref().and_then(base::index_of).unwrap_or_default();
+    let mut reader = LogReader::open(Arc::clone(storage), options, after)?;
+    while let Some(found) = reader.next_record()? {
+        let is_batch = found.entry.kind.is_batch();
+        if let Some(noted) = reader.end().1.members.last() {
+            return Ok(seed_of(noted));
+        }
+        if is_batch {
+            break;
+        }
+    }
+    // A base that came from another node, whose log was lost before anything followed.
+    let Some(name) = base else { return Ok(None) };
+    let mut reader = BaseReader::open(&**storage, &name)?;
+    while reader.next_images()?.is_some() {}
+    Ok(reader.members().and_then(seed_of))
+}
+
+fn seed_of(noted: &state::Members) -> Option<u64> {
+    let members = Members::decode(&noted.body).ok()?;
+    Directory::decode(&members.directory).ok().map(|directory| directory.hash_seed)
 }
 
 /// What the node `id` begins with, as far as it was recovered; `seed` is where its election timeouts come from.

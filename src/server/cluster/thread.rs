@@ -13,9 +13,10 @@
 use crate::cluster::driver::{Driver, DriverOutput, Told};
 use crate::cluster::entry::{Entry, Payload, Write};
 use crate::cluster::hello::Secret;
-use crate::cluster::output::Fetch;
+use crate::cluster::output::{Fetch, Refused};
 use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, UNSYNCED_BYTES_MAX};
 use crate::server::clock::timer::boot_us;
+use crate::server::cluster::bases::{BaseEvent, Bases};
 use crate::server::cluster::desk::{Ask, Desk};
 use crate::server::cluster::transport::Transport;
 use crate::time::Micros;
@@ -34,6 +35,8 @@ pub trait NodeLog: Send + 'static {
     fn fetch(&mut self, fetch: Fetch);
     /// Everything up to this index is known committed, which nothing that was written says yet.
     fn stamp(&mut self, commit: u64);
+    /// What is before this index is in a base: begins to give up as much of it as is not to be kept.
+    fn drop_before(&mut self, index: u64);
     /// What was done since the last call, in order.
     fn take_done(&mut self) -> Vec<Done>;
 }
@@ -45,6 +48,8 @@ pub enum Done {
     Persisted(u64),
     /// What the fetch of this number asked for; nothing if the log no longer has it.
     Fetched(u64, Vec<Entry>),
+    /// The log begins with this index now.
+    Dropped(u64),
     /// It failed, and does nothing more.
     Failed(String),
 }
@@ -67,10 +72,13 @@ impl<L: NodeLog> RaftThread<L> {
         desk: Arc<Desk>,
         listeners: Vec<TcpListener>,
         secret: Secret,
+        bases: Option<Arc<Bases>>,
     ) -> io::Result<RaftThread<L>> {
         let election_us = driver.tick_us() * ELECTION_TICKS as u64;
         let wakeup = Arc::clone(desk.wakeup());
-        let transport = Transport::new(driver.claims(), secret, election_us, listeners, wakeup)?;
+        let mut transport =
+            Transport::new(driver.claims(), secret, election_us, listeners, wakeup)?;
+        transport.set_bases(bases);
         let host = Host {
             driver,
             log,
@@ -83,6 +91,7 @@ impl<L: NodeLog> RaftThread<L> {
             unsynced: VecDeque::new(),
             unsynced_bytes: 0,
             lost: Vec::new(),
+            not_sent: Vec::new(),
             is_awake: true,
         };
         // Whoever asks is answered from the beginning.
@@ -141,6 +150,8 @@ struct Host<L> {
     unsynced_bytes: usize,
     /// Nodes to which something was lost.
     lost: Vec<u64>,
+    /// Nodes to which a base could not be sent.
+    not_sent: Vec<u64>,
     /// Something came since the status was written.
     has_heard: bool,
     /// There is more to do at once.
@@ -175,6 +186,8 @@ impl<L: NodeLog> Host<L> {
         let now = Micros(self.transport.now_us());
         if has_ticked {
             self.driver.tick(now);
+            let not_sent = std::mem::take(&mut self.not_sent);
+            not_sent.into_iter().for_each(|node| self.driver.base_ended(node, false));
         }
         std::mem::take(&mut self.lost).into_iter().for_each(|node| self.driver.unreachable(node));
         self.hear(now);
@@ -197,10 +210,25 @@ impl<L: NodeLog> Host<L> {
     fn hear(&mut self, now: Micros) {
         let Host { transport, driver, has_heard, .. } = self;
         for message in transport.work(&mut |claims| driver.met(now, claims)) {
-            let heard = driver.receive(now, message.peer, message.head, message.bodies);
+            let heard = match message.head.is_base() {
+                true => Err(Refused::Base { peer: message.peer }),
+                false => driver.receive(now, message.peer, message.head, message.bodies),
+            };
             *has_heard = true;
             if let Err(refused) = heard {
                 transport.refuse(message.token, refused);
+            }
+        }
+        for event in transport.take_base_events() {
+            *has_heard = true;
+            match event {
+                BaseEvent::Moved { to } => driver.base_moves(to),
+                BaseEvent::Ended { to, arrived } => driver.base_ended(to, arrived),
+                BaseEvent::Arrived { peer, head, bodies } => {
+                    if let Err(refused) = driver.receive(now, peer, head, bodies) {
+                        tracing::warn!("a base that came is of no use: {refused}");
+                    }
+                }
             }
         }
     }
@@ -219,6 +247,7 @@ impl<L: NodeLog> Host<L> {
                     self.driver.persisted(now, number);
                 }
                 Done::Fetched(number, entries) => self.driver.fetched(number, entries),
+                Done::Dropped(first) => self.driver.log_dropped(first),
                 Done::Failed(cause) => return Err(cause),
             }
         }
@@ -237,8 +266,11 @@ impl<L: NodeLog> Host<L> {
                         tracing::info!("there is nobody to hand leadership over to");
                     }
                 }
-                Ask::BaseMade(base) => self.driver.base_made(base),
-                Ask::LogDropped(first) => self.driver.log_dropped(first),
+                Ask::BaseMade(base) => {
+                    let index = base.index;
+                    self.driver.base_made(base);
+                    self.log.drop_before(index + 1);
+                }
                 Ask::Stop => next = Next::Stop,
             }
         }
@@ -246,7 +278,7 @@ impl<L: NodeLog> Host<L> {
     }
 
     fn carry_out(&mut self, has_ticked: bool) {
-        let DriverOutput { writes, messages, fetches, told } = self.driver.take_output();
+        let DriverOutput { writes, messages, fetches, bases, told } = self.driver.take_output();
         for write in writes {
             self.stamped = self.stamped.max(write.commit);
             let bytes = write.entries.iter().map(Entry::bytes).sum();
@@ -256,6 +288,13 @@ impl<L: NodeLog> Host<L> {
         }
         fetches.into_iter().for_each(|fetch| self.log.fetch(fetch));
         self.transport.send(messages);
+        for (index, message) in bases {
+            let to = message.to;
+            if !self.transport.send_base(index, message) {
+                // Raft hears it with the next tick, and begins anew.
+                self.not_sent.push(to);
+            }
+        }
         self.lost = self.transport.flush();
         self.is_awake = !self.lost.is_empty();
         let is_news = told.iter().any(changes_the_status);
@@ -302,8 +341,8 @@ impl<L: NodeLog> Host<L> {
 
 fn changes_the_status(told: &Told) -> bool {
     match told {
-        Told::Elected { .. } | Told::Followed { .. } => true,
+        Told::Elected { .. } | Told::Followed { .. } | Told::Restored(_) => true,
         Told::Delivered(entry) => matches!(entry.payload, Payload::Members(_)),
-        Told::Refused { .. } => false,
+        Told::Refused { .. } | Told::BaseWanted => false,
     }
 }

@@ -1,14 +1,15 @@
 //! What nodes say to each other, over sockets: whom they reach, who reaches them, and that the one does not stand in
 //! the way of the other.
 
-use crate::cluster::claims::Claims;
+use crate::cluster::claims::{Claims, NodeId};
 use crate::cluster::codec::{Head, Outgoing};
 use crate::cluster::formation::Conflict;
-use crate::cluster::hello::Secret;
+use crate::cluster::hello::{Called, Secret};
 use crate::cluster::names::{Address, Name};
 use crate::cluster::output::Refused;
 use crate::limits::ELECTION_TICKS;
 use crate::server::clock::timer::boot_us;
+use crate::server::cluster::bases::{BaseEvent, Bases, Task};
 use crate::server::cluster::connection::Context;
 use crate::server::cluster::dialer::Dialer;
 use crate::server::cluster::door::Door;
@@ -133,6 +134,29 @@ impl Transport {
     /// Queues messages, in order; [`Transport::flush`] sends them.
     pub fn send(&mut self, messages: Vec<Outgoing>) {
         messages.into_iter().for_each(|message| self.dialer.send(&mut self.cx, message));
+    }
+
+    /// Through which bases come and go.
+    pub fn set_bases(&mut self, bases: Option<Arc<Bases>>) {
+        self.cx.bases = bases;
+    }
+
+    /// Begins to send the base up to `index`, and behind it the message. Whether that has begun: if not, it has failed.
+    pub fn send_base(&mut self, index: u64, message: Outgoing) -> bool {
+        let Some(bases) = &self.cx.bases else { return false };
+        let Some((name, place)) = self.dialer.place_of(message.to) else { return false };
+        let called = Called { name, node: Some(NodeId(message.to)) };
+        let (own, secret) = (self.cx.own.clone(), self.cx.secret.clone());
+        let begun = bases.send(Task { index, message, place, called, own, secret });
+        if let Err(error) = &begun {
+            tracing::warn!(%error, "a base cannot be sent");
+        }
+        begun.is_ok()
+    }
+
+    /// What has become of bases since the last call.
+    pub fn take_base_events(&self) -> Vec<BaseEvent> {
+        self.cx.bases.as_ref().map_or_else(Vec::new, |bases| bases.take_events())
     }
 
     /// Writes what there is room for. The nodes to which something was lost since the last call.

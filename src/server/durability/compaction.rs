@@ -11,6 +11,7 @@
 use crate::engine::Engine;
 use crate::ids::Index;
 use crate::journal::may_pass;
+use crate::journal::state::Members;
 use crate::limits::{
     BACKLOG_BYTES_MAX, BACKLOG_BYTES_MIN, BACKLOG_SHARE, BASE_OUTPUT_BYTES_MAX, BASE_PACE,
     BASE_RETRY_US, BASE_SLICE_BYTES, BASE_SLICE_BYTES_MAX, IMAGE_BYTES_MIN, KEEPER_STUCK_US,
@@ -32,6 +33,8 @@ pub struct Compaction {
     /// The journal's proposed bytes as of that base.
     log_from_bytes: u64,
     running: Option<Running>,
+    /// The epoch of the batch with which it ends, and in a cluster who the members are as of that.
+    told: (u64, Option<Members>),
     retry_at_us: u64,
     backlog_bytes_max: u64,
     /// The keeper's backlog, and since when it has not become less; monotonic, µs.
@@ -58,6 +61,7 @@ impl Compaction {
             log_before_bytes: log_bytes,
             log_from_bytes: 0,
             running: None,
+            told: (0, None),
             retry_at_us: 0,
             backlog_bytes_max: BACKLOG_BYTES_MAX,
             stuck: (0, 0),
@@ -79,6 +83,19 @@ impl Compaction {
     /// Whether one is being written.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
+    }
+
+    /// Whether it is the one up to `index`.
+    pub fn is_running_to(&self, index: Index) -> bool {
+        self.running.is_some_and(|running| running.index == index)
+    }
+
+    /// A base that has come from another node is in place, with nothing of the log before it.
+    pub fn restored(&mut self, index: Index, bytes: u64, journal: &Journal) {
+        if index > self.base_index {
+            (self.base_index, self.base_bytes) = (index, bytes);
+            (self.log_before_bytes, self.log_from_bytes) = (0, journal.proposed_bytes());
+        }
     }
 
     /// Bytes of images that the one that is being written will have: those of the state as of its
@@ -134,6 +151,7 @@ impl Compaction {
         let (head, members) = journal.base_head(now);
         let (index, images_bytes) = (head.index, engine.base_bytes());
         engine.begin_base();
+        self.told = (head.epoch, members.clone());
         journal.keeper.begin_base(head, members);
         let log_from_bytes = journal.proposed_bytes();
         let (written_bytes, imaged) = (0, false);
@@ -174,10 +192,10 @@ impl Compaction {
     /// The keeper has put the running base in place: what it covers leaves the log.
     pub fn complete(&mut self, index: Index, bytes: u64, journal: &Journal) {
         let running = self.running.take().expect("a base that is complete was running");
-        assert_eq!(index, running.index, "one base is written at a time");
         (self.base_index, self.base_bytes) = (index, bytes);
         (self.log_before_bytes, self.log_from_bytes) = (0, running.log_from_bytes);
-        journal.drop_before(Index(index.0 + 1));
+        let (epoch, members) = &self.told;
+        journal.base_made(index, *epoch, members.as_ref());
         tracing::info!(index = index.0, bytes, "a base is complete");
     }
 

@@ -160,8 +160,8 @@ impl Durability {
         while let Some(done) = running.journal.keeper.done() {
             match done {
                 Done::Spare(made) => running.note_spare(made, clock.mono_us),
-                // The journal failed while the last of it was written.
-                Done::Base(..) if !running.compaction.is_running() => {}
+                // It was given up while the last of it was written.
+                Done::Base(index, _) if !running.compaction.is_running_to(index) => {}
                 Done::Base(index, bytes) => {
                     running.compaction.complete(index, bytes, &running.journal);
                     ended.push(Ok(()));

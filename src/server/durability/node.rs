@@ -4,16 +4,19 @@ use crate::cluster::driver::{Driver, Identity};
 use crate::cluster::member::Position;
 use crate::cluster::{self, directory};
 use crate::config::Config;
+use crate::config::options::Name;
 use crate::engine::{Engine, Settings};
 use crate::ids::Index;
-use crate::journal::recovery::{Progress, Recovered, Replay, recover_beside};
+use crate::journal::recovery::{Progress, ReadBase, Recovered, Replay, recover_beside};
 use crate::journal::state::Members;
 use crate::journal::{Disk, Log, LogView, Storage};
-use crate::limits::LEVEL;
+use crate::limits::{LEVEL, LOG_KEEP_SHARE};
 use crate::observe::cluster::ClusterView;
 use crate::server::clock::timer::{Timer, boot_us};
 use crate::server::clock::turn_clock::TurnClock;
+use crate::server::cluster::bases::Bases;
 use crate::server::cluster::desk::Desk;
+use crate::server::cluster::entry_log::{ArrivedBases, EntryLog};
 use crate::server::cluster::start::{identify, node_start};
 use crate::server::cluster::thread::RaftThread;
 use crate::server::connection::wake::Notifier;
@@ -41,6 +44,8 @@ pub struct Reloaded {
     pub position: Position,
     /// The instant of its newest fact.
     pub last: Micros,
+    /// The base from which that was.
+    pub base: Option<ReadBase>,
 }
 
 /// Reads an engine from base and log up to an index, while the log is written.
@@ -106,8 +111,16 @@ pub(super) fn start(
     };
     let driver = Driver::new(start, identity, Micros(boot_us())).map_err(io::Error::other)?;
     let wakeup = Arc::clone(desk.wakeup());
+    let arrived = ArrivedBases::default();
+    let rate = config.number(Name::ClusterSyncRate);
+    let bases = Bases::new(Arc::clone(&storage), Arc::clone(&wakeup), Arc::clone(&arrived), rate);
+    // A small disk is not to be filled with what others may never need.
+    let space = storage.space().ok().flatten().map_or(u64::MAX, |space| space.journal_max);
+    let kept_bytes = config.number(Name::ClusterLogKeep).min(space / LOG_KEEP_SHARE);
+    let log = EntryLog::new(log, Arc::clone(&storage), arrived, kept_bytes);
     let log = LogThread::start(log, Arc::clone(&shared), Arc::new(move || wakeup.wake()))?;
-    let raft = RaftThread::start(driver, log, Arc::clone(&desk), listeners, options.secret)?;
+    let (secret, bases) = (options.secret, Some(bases));
+    let raft = RaftThread::start(driver, log, Arc::clone(&desk), listeners, secret, bases)?;
     let own = Own {
         id,
         node,
@@ -119,15 +132,17 @@ pub(super) fn start(
     let replicated = Replicated::new(own, desk, Some(raft), position, members, now);
     let journal = Journal::new(shared, keeper, Commit::Replicated(Box::new(replicated)));
     let compaction = Compaction::new(base_index, base_bytes, opened.bytes);
-    Ok((engine, Running::new(journal, compaction, segment_bytes, base_first, config)))
+    let mut running = Running::new(journal, compaction, segment_bytes, base_first, config);
+    running.kept_bytes = kept_bytes;
+    Ok((engine, running))
 }
 
 /// What reads the engine again of a node whose journal is in `storage`, of whose log `view` is one.
 pub fn reader<S: Storage + 'static>(storage: Arc<S>, view: LogView<S>) -> Reader {
     Arc::new(move |up_to, settings, progress: &Progress| {
-        let (engine, replay) = recover_beside(&*storage, &view, up_to, settings, progress)?;
+        let (engine, replay, base) = recover_beside(&*storage, &view, up_to, settings, progress)?;
         let Replay { index, epoch, first, now } = replay;
-        Ok(Reloaded { engine, position: position(index, epoch, first), last: now })
+        Ok(Reloaded { engine, position: position(index, epoch, first), last: now, base })
     })
 }
 
@@ -194,9 +209,23 @@ impl Durability {
         }
     }
 
-    /// Begins to read an engine anew in the place of `lost`, which has facts that will never be committed. What was
-    /// being written of that is given up.
-    pub fn begin_reload(&mut self, mut lost: Engine, clock: &TurnClock) -> io::Result<()> {
+    /// Another engine takes the place of this one: a base that is being written of it is given up, and is wanted anew.
+    pub fn engine_gives_way(&mut self, engine: &mut Engine, clock: &TurnClock) {
+        let Journaling::Running(running) = &mut self.journaling else { return };
+        if running.compaction.abandon(engine, &running.journal) {
+            self.shown.base_ended(Some("it was one of no jobs".to_owned()), clock.now_s());
+            self.shown.base_wanted = true;
+        }
+    }
+
+    /// Begins to read an engine anew in the place of `lost`, which has facts that will never be committed, or lacks what
+    /// a base from another node has. What was being written of that is given up.
+    pub fn begin_reload(
+        &mut self,
+        mut lost: Engine,
+        settings: Settings,
+        clock: &TurnClock,
+    ) -> io::Result<()> {
         let notifier = Arc::clone(&self.notifier);
         let Journaling::Running(running) = &mut self.journaling else {
             unreachable!("only what runs loses facts")
@@ -207,7 +236,6 @@ impl Durability {
         }
         let node = running.journal.replicated().expect("a server alone loses nothing");
         let (reader, up_to) = (node.reader(), node.position().index);
-        let settings = lost.settings().clone();
         let load = move |progress: &Progress| {
             // Millions of jobs take their time, and both engines at once would need twice the memory.
             drop(lost);
@@ -230,6 +258,12 @@ impl Durability {
         loading.log(clock.timer.mono_us());
         let Some(reloaded) = loading.loaded().transpose()? else { return Ok(None) };
         running.reloading = None;
+        if let Some(ReadBase { index, first, bytes }) = reloaded.base
+            && index > running.compaction.base_index
+        {
+            running.compaction.restored(index, bytes, &running.journal);
+            running.base_first = first;
+        }
         Ok(Some(reloaded))
     }
 }

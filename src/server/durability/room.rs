@@ -105,12 +105,6 @@ impl Running {
     pub(super) fn is_base_due(&self, live_bytes: u64, mono_us: u64) -> bool {
         let Running { journal, compaction, segment_bytes, .. } = self;
         let due = || compaction.is_due(live_bytes, journal, *segment_bytes);
-        if journal.keeps_log() {
-            // No base gives anything of it back: one is written for a quick start alone.
-            return compaction.may_begin(mono_us)
-                && self.disk_room().has_base(live_bytes, compaction.written_bytes())
-                && due();
-        }
         let (room, log_bytes) = (self.disk_room(), segment_bytes + journal.room_bytes());
         compaction.may_begin(mono_us)
             && !self.is_dropping()
@@ -128,8 +122,13 @@ impl Running {
     /// written and a spare would stay: three where two are promised.
     fn is_beyond_promise(&self, live_bytes: u64) -> bool {
         let kept = self.journal.disk_bytes() + self.compaction.base_bytes;
-        self.journal.shared().segments.load(Ordering::Acquire) > 1
-            && kept > live_bytes * 7 / 2 + 2 * self.segment_bytes
+        self.gives_back() && kept > live_bytes * 7 / 2 + 2 * self.segment_bytes + self.kept_bytes
+    }
+
+    /// Whether a base that is made now gives segments back.
+    fn gives_back(&self) -> bool {
+        let kept = self.kept_bytes.div_ceil(self.segment_bytes);
+        self.journal.shared().segments.load(Ordering::Acquire) > kept + 1
     }
 
     /// Sees to it that there is room for what comes.
@@ -215,8 +214,7 @@ impl Running {
     /// Whether another segment, and a base beside the newest one, stay within the promise.
     fn is_segment_promised(&self, live_bytes: u64) -> bool {
         let kept = self.journal.disk_bytes() + self.compaction.base_bytes + live_bytes;
-        self.journal.keeps_log()
-            || kept + self.segment_bytes <= live_bytes * 7 / 2 + 2 * self.segment_bytes
+        kept + self.segment_bytes <= live_bytes * 7 / 2 + 2 * self.segment_bytes + self.kept_bytes
     }
 
     /// Whether a base is to give room back, as no other segment is promised: with little live data
@@ -234,7 +232,7 @@ impl Running {
     /// It costs L, and gives back the segments before the one that is written: at least one.
     fn is_short_of_disk(&self, live_bytes: u64) -> bool {
         self.journal.room_bytes() < self.segment_bytes / 4 * 3
-            && self.journal.shared().segments.load(Ordering::Acquire) > 1
+            && self.gives_back()
             && !self.has_segment_beside(live_bytes)
     }
 

@@ -26,6 +26,8 @@ pub struct Running {
     pub journal: Journal,
     pub compaction: Compaction,
     pub(super) segment_bytes: u64,
+    /// Of the log of a node so much is kept, whatever bases hold of it.
+    pub(super) kept_bytes: u64,
     /// Why there is no room for another segment, while none is left.
     pub(super) full: Option<Arc<str>>,
     /// Why the last spare could not be made.
@@ -92,6 +94,7 @@ impl Running {
             journal,
             compaction,
             segment_bytes,
+            kept_bytes: 0,
             full: None,
             no_spare: None,
             short_since_us: None,

@@ -53,6 +53,8 @@ impl Turns {
                 Some(Heard::Leads { epoch }) => self.lead(epoch),
                 Some(Heard::Deposed) => self.depose(),
                 Some(Heard::Lost) => self.reload()?,
+                Some(Heard::Restored { hash_seed }) => self.restore(hash_seed)?,
+                Some(Heard::BaseWanted) => self.core.durability.shown.base_wanted = true,
             }
         }
         if !self.node().decides() && !self.node().is_loading() {
@@ -104,6 +106,8 @@ impl Turns {
     /// no job yet.
     fn begin_with(&mut self, hash_seed: u64) {
         if self.core.engine.settings().hash_seed != hash_seed {
+            let core = &mut self.core;
+            core.durability.engine_gives_way(&mut core.engine, &core.clock);
             let settings = self.core.engine.settings().clone();
             self.core.engine = Engine::new(crate::engine::Settings { hash_seed, ..settings });
             self.core.reconfigure();
@@ -139,15 +143,29 @@ impl Turns {
     /// The engine has facts that are lost. Who waits for one is not answered: it may have been done, or not.
     fn reload(&mut self) -> io::Result<()> {
         tracing::warn!("what this node has decided last is lost: its jobs are read again");
+        let hash_seed = self.core.engine.settings().hash_seed;
+        self.read_again(hash_seed)
+    }
+
+    /// A base that came from another node is in place.
+    fn restore(&mut self, hash_seed: Option<u64>) -> io::Result<()> {
+        let index = self.node().position().index.0;
+        tracing::info!(index, "jobs are read from the base that has come");
+        let own = self.core.engine.settings().hash_seed;
+        self.read_again(hash_seed.unwrap_or(own))
+    }
+
+    fn read_again(&mut self, hash_seed: u64) -> io::Result<()> {
         self.stand_as_told();
         let released = self.core.outputs.gate.released();
         self.core.messages.drop_after(released);
         self.close_those(|core, (slot, _)| core.outputs.newest_turn(slot) > released);
         let core = &mut self.core;
         let settings = core.engine.settings().clone();
-        let lost = std::mem::replace(&mut core.engine, Engine::new(settings));
+        let settings = crate::engine::Settings { hash_seed, ..settings };
+        let gone = std::mem::replace(&mut core.engine, Engine::new(settings.clone()));
         core.facts.clear();
-        core.durability.begin_reload(lost, &core.clock)?;
+        core.durability.begin_reload(gone, settings, &core.clock)?;
         core.reconfigure();
         core.set_flow();
         Ok(())
@@ -157,7 +175,7 @@ impl Turns {
         let Some(reloaded) = self.core.durability.reloaded(&self.core.clock)? else {
             return Ok(());
         };
-        let Reloaded { engine, position, last } = reloaded;
+        let Reloaded { engine, position, last, .. } = reloaded;
         self.core.engine = engine;
         self.core.reconfigure();
         self.node().loaded(position, last);

@@ -155,7 +155,8 @@ impl Turns {
 
     /// Whether the next turn has work that nothing will wake the loop for.
     pub fn is_behind(&self) -> bool {
-        self.more
+        // What waits for a base to begin goes on when the last batch is committed, which is told.
+        self.more && !self.core.durability.is_settling()
             || self.follows
             || ((!self.listed.is_empty() || self.backlog.is_some()) && !self.core.is_flooded())
             || !self.accepted.is_empty()

@@ -278,9 +278,13 @@ mod tests {
     #[test]
     fn the_system_tells_what_is_resident() {
         let (resident, ..) = resident();
-        let before = resident.resident_bytes().expect("Linux tells");
-        let pages = vec![1_u8; 64 << 20];
-        let with = resident.resident_bytes().expect("Linux tells");
-        assert!(with > before + (32 << 20), "{before}, then {with} with {} bytes", pages.len());
+        let grows = || {
+            let before = resident.resident_bytes().expect("Linux tells");
+            let pages = vec![1_u8; 64 << 20];
+            let with = resident.resident_bytes().expect("Linux tells");
+            with > before + (32 << 20) && pages.len() == 64 << 20
+        };
+        // Beside it other tests give back what they had.
+        assert!((0..20).any(|_| grows()), "64 MiB more do not show");
     }
 }

@@ -99,6 +99,10 @@ impl NodeLog for MemoryLog {
         store.commit = store.commit.max(commit);
     }
 
+    fn drop_before(&mut self, _: u64) {
+        unreachable!("there are no bases here");
+    }
+
     fn take_done(&mut self) -> Vec<Done> {
         let mut store = self.store.lock().unwrap();
         if store.task.is_none() {
@@ -223,7 +227,7 @@ impl Cluster {
         let log =
             MemoryLog { store: Arc::clone(&store), wakeup, done: Vec::new(), held: Vec::new() };
         let (secret, shared) = (Secret::new(self.secret), Arc::clone(&desk));
-        let thread = RaftThread::start(driver, log, shared, vec![port.0], secret).unwrap();
+        let thread = RaftThread::start(driver, log, shared, vec![port.0], secret, None).unwrap();
         TestNode {
             name,
             id,
@@ -353,6 +357,7 @@ impl TestNode {
                 Told::Elected { epoch } => self.epoch = Some(epoch),
                 Told::Followed { .. } => self.epoch = None,
                 Told::Refused { .. } => self.refused += 1,
+                Told::Restored(_) | Told::BaseWanted => unreachable!("the log is whole here"),
                 Told::Delivered(entry) => {
                     self.delivered.push(entry);
                     self.next = self.delivered_facts() + 1;

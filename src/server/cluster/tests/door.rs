@@ -49,7 +49,7 @@ fn who_is_not_one_of_them_is_told_so() {
     );
     assert!(call(claims("n1", 9)).contains("two nodes are called n1: "));
     let base = refused(Hand::call(&site, claims("n2", 2), "secret", "n1", Lane::Base));
-    assert_eq!(base, told("bases are not sent between nodes of this version"));
+    assert_eq!(base, told("this node takes no bases"));
     let wrong = refused(Hand::call(&site, claims("n2", 2), "other", "n1", Lane::Control));
     assert_eq!(wrong, "the cluster-secret of n1 is not that of n2");
     let elsewhere = refused(Hand::call(&site, claims("n2", 2), "secret", "n7", Lane::Control));

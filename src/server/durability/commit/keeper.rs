@@ -100,8 +100,11 @@ impl Keeper {
 
     /// Images of the base that was begun, whole ones.
     pub fn images(&self, bytes: Vec<u8>) {
-        self.backlog_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.send(Task::Images(bytes));
+        let length = bytes.len() as u64;
+        self.backlog_bytes.fetch_add(length, Ordering::Relaxed);
+        if self.tasks.send(Task::Images(bytes)).is_err() {
+            self.backlog_bytes.fetch_sub(length, Ordering::Relaxed);
+        }
     }
 
     /// The base has all its images; [`Done::Base`] or [`Done::BaseFailed`] follows.

@@ -3,7 +3,7 @@
 
 use crate::cluster::entry::Write;
 use crate::cluster::output::Fetch;
-use crate::journal::{Disk, Log, may_pass};
+use crate::journal::{Disk, may_pass};
 use crate::limits::{ROOM_RETRY_US, STATE_NOTE_US, SYNC_US_MAX};
 use crate::server::clock::timer::mono_us;
 use crate::server::cluster::entry_log::{EntryLog, Op};
@@ -31,10 +31,10 @@ impl LogThread {
     ///
     /// # Errors
     /// The system has no thread.
-    pub fn start(log: Log<Disk>, shared: Arc<Shared>, wake: Wake) -> io::Result<LogThread> {
+    pub fn start(log: EntryLog<Disk>, shared: Arc<Shared>, wake: Wake) -> io::Result<LogThread> {
         let done = Arc::<Mutex<Vec<Done>>>::default();
         let mut work = Work {
-            log: EntryLog::new(log),
+            log,
             shared: Arc::clone(&shared),
             done: Arc::clone(&done),
             wake,
@@ -84,6 +84,10 @@ impl NodeLog for LogThread {
 
     fn stamp(&mut self, commit: u64) {
         self.push(Op::Stamp(commit));
+    }
+
+    fn drop_before(&mut self, index: u64) {
+        self.push(Op::Drop(index));
     }
 
     fn take_done(&mut self) -> Vec<Done> {

@@ -328,18 +328,14 @@ impl Journal {
         matches!(&self.commit, Commit::Replicated(replicated) if replicated.is_settling())
     }
 
-    /// Whether the log keeps what bases hold, since other nodes may lack it.
-    pub fn keeps_log(&self) -> bool {
-        matches!(self.commit, Commit::Replicated(_))
-    }
-
-    /// A base holds everything up to `index`: the log's part before it may go, of a server alone.
-    pub fn drop_before(&self, index: Index) {
-        if self.keeps_log() {
-            return;
+    /// A base holds everything up to `index`, of this epoch, with these members as of it: the log's part before it may
+    /// go. Of a node's log some is kept, for others that are a little behind.
+    pub fn base_made(&self, index: Index, epoch: u64, members: Option<&Members>) {
+        if let Commit::Replicated(replicated) = &self.commit {
+            return replicated.base_made(index, epoch, members);
         }
         let mut work = self.shared.work();
-        work.drop_before = Some(index);
+        work.drop_before = Some(index.next());
         self.shared.dropping.store(true, Ordering::Release);
         self.shared.wake_writer(work);
     }

@@ -11,7 +11,7 @@
 use crate::cluster;
 use crate::cluster::directory::{self, Directory};
 use crate::cluster::driver::{Proposed, Status, Told};
-use crate::cluster::entry::{Entry, Facts, Payload};
+use crate::cluster::entry::{Base, Entry, Facts, Payload};
 use crate::cluster::member::{self, Batch, Delivery, Effect, Member, Position, Role};
 use crate::engine::Applying;
 use crate::engine::model::fact::Fact;
@@ -116,6 +116,13 @@ pub enum Heard {
     Deposed,
     /// The engine has facts that are lost: it is read again.
     Lost,
+    /// A base has come from another node: the engine is read from it.
+    Restored {
+        /// What the hash of job ids begins with on all nodes.
+        hash_seed: Option<u64>,
+    },
+    /// Another node waits for a base that there is not yet.
+    BaseWanted,
 }
 
 impl Replicated {
@@ -181,6 +188,17 @@ impl Replicated {
                     let batch = Batch { epoch, first, count };
                     self.member.refused(batch).map(|_| Heard::Lost)
                 }
+                // What is being read comes first.
+                Told::Restored(_) if self.is_loading() => return None,
+                Told::Restored(base) => {
+                    let (epoch, index) = (base.term, Index(base.index));
+                    self.members = Some(noted(epoch, index, &base.members));
+                    let directory = Directory::decode(&base.members.directory).ok();
+                    self.member.restored(index);
+                    let hash_seed = directory.map(|directory| directory.hash_seed);
+                    Some(Heard::Restored { hash_seed })
+                }
+                Told::BaseWanted => Some(Heard::BaseWanted),
                 Told::Delivered(entry) => match self.member.deliver(&delivery(entry)) {
                     // It comes again when the engine is there.
                     Effect::Wait => return None,
@@ -197,7 +215,8 @@ impl Replicated {
                     }
                     Effect::Passed | Effect::Leads { .. } => match &entry.payload {
                         Payload::Members(members) => {
-                            self.members = Some(noted(entry, members));
+                            let (epoch, index) = (entry.term, Index(entry.index));
+                            self.members = Some(noted(epoch, index, members));
                             // Only before the first fact is there an engine to begin with.
                             let directory = Directory::decode(&members.directory).ok();
                             let is_new = self.member.position().first == 1;
@@ -210,8 +229,13 @@ impl Replicated {
                 },
             };
             self.told.pop_front();
-            if matches!(heard, Some(Heard::Lost)) {
-                return Some(self.lose());
+            match heard {
+                Some(Heard::Lost) => return Some(self.lose()),
+                Some(Heard::Restored { .. }) => {
+                    let _ = self.lose();
+                    return heard;
+                }
+                _ => {}
             }
             if heard.is_some() {
                 return heard;
@@ -422,6 +446,15 @@ impl Replicated {
         }
     }
 
+    /// A base of this node's own is in place, up to `index`: others may be sent it, and the log gives up what is not to
+    /// be kept.
+    pub(super) fn base_made(&self, index: Index, epoch: u64, members: Option<&Members>) {
+        let members = members.map(|noted| cluster::members::Members::decode(&noted.body));
+        let Some(members) = members else { return };
+        let members = members.expect("they were encoded here");
+        self.desk.ask(Ask::BaseMade(Base { index: index.0, term: epoch, members }));
+    }
+
     /// Ends the thread of Raft, and with it the log's.
     pub(super) fn stop(self) {
         if let Some(raft) = self.raft {
@@ -476,10 +509,10 @@ impl fmt::Debug for Replicated {
 const AT_BYTES: usize = 16;
 
 /// As bases have them.
-fn noted(entry: &Entry, members: &cluster::members::Members) -> Members {
+fn noted(epoch: u64, index: Index, members: &cluster::members::Members) -> Members {
     let mut body = Vec::new();
     members.encode(&mut body);
-    Members { epoch: entry.term, index: Index(entry.index), body }
+    Members { epoch, index, body }
 }
 
 fn delivery(entry: &Entry) -> Delivery {

@@ -1,0 +1,181 @@
+//! Base files between nodes: each over a connection and by a thread of its own, so that neither the log nor a heartbeat
+//! waits for one.
+//!
+//! ```text
+//! sender                                       receiver
+//! a message: index u64, salt u64, bytes u64    a message: bytes that it has of this very file, u64
+//! pieces, from there on
+//!                                              messages of 0 while it reads the file through, then one of its bytes
+//! the message of Raft for which it was sent
+//! ```
+//!
+//! A transfer that breaks off is begun again by Raft, and goes on where it was. The receiver has nothing of the base in
+//! place before the message, nor before the file was found whole.
+
+mod line;
+mod receive;
+mod send;
+
+use crate::cluster::claims::Claims;
+use crate::cluster::codec::{Head, Outgoing};
+use crate::cluster::frame::Inbox;
+use crate::cluster::hello::{Called, Secret};
+use crate::journal::Disk;
+use crate::server::cluster::entry_log::ArrivedBases;
+use crate::server::cluster::wakeup::Wakeup;
+use bytes::Bytes;
+use line::Line;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the thread of Raft is told of bases.
+#[derive(Debug)]
+pub enum BaseEvent {
+    /// The one to this node goes on.
+    Moved {
+        /// To whom.
+        to: u64,
+    },
+    /// It has arrived whole, with its message; or it never will.
+    Ended {
+        /// To whom.
+        to: u64,
+        /// Which of both.
+        arrived: bool,
+    },
+    /// One has come whole; this is its message.
+    Arrived {
+        /// From whom.
+        peer: u64,
+        /// What it says.
+        head: Head,
+        /// What followed.
+        bodies: Vec<Bytes>,
+    },
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Bases {
+    storage: Arc<Disk>,
+    wakeup: Arc<Wakeup>,
+    arrived: ArrivedBases,
+    /// Bytes a second that are sent at most.
+    rate: u64,
+    events: Mutex<Vec<BaseEvent>>,
+    /// By receiver: set where it is to end.
+    sending: Mutex<BTreeMap<u64, Arc<AtomicBool>>>,
+    /// The connection over which one comes.
+    receiving: Mutex<Option<TcpStream>>,
+}
+
+/// A base to be sent.
+#[derive(Debug)]
+pub struct Task {
+    /// The last index in it.
+    pub index: u64,
+    /// What follows when it has arrived.
+    pub message: Outgoing,
+    /// Where the receiver is, ...
+    pub place: SocketAddr,
+    /// ... who that is, ...
+    pub called: Called,
+    /// ... and who calls.
+    pub own: Claims,
+    /// The cluster's.
+    pub secret: Secret,
+}
+
+impl Bases {
+    /// Bases of the journal in `storage`. Those that come are laid down in `arrived`, for the log; the thread of Raft
+    /// is woken by `wakeup`.
+    pub fn new(
+        storage: Arc<Disk>,
+        wakeup: Arc<Wakeup>,
+        arrived: ArrivedBases,
+        rate: u64,
+    ) -> Arc<Bases> {
+        Arc::new(Bases {
+            storage,
+            wakeup,
+            arrived,
+            rate,
+            events: Mutex::default(),
+            sending: Mutex::default(),
+            receiving: Mutex::default(),
+        })
+    }
+
+    /// Begins to send; one that goes to the same node ends. [`BaseEvent::Ended`] follows.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn send(self: &Arc<Bases>, task: Task) -> io::Result<()> {
+        let (bases, to) = (Arc::clone(self), task.message.to);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let before = lock(&self.sending).insert(to, Arc::clone(&is_over));
+        if let Some(before) = before {
+            before.store(true, Ordering::Relaxed);
+        }
+        let thread = std::thread::Builder::new().name("base-out".to_owned());
+        thread.spawn(move || {
+            let arrived = send::run(&bases, &task, &is_over);
+            // Of one that was replaced nobody is to hear.
+            if !is_over.load(Ordering::Relaxed) {
+                bases.tell(BaseEvent::Ended { to, arrived });
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Takes over a connection from the node `peer`, called `name`, which has said who it is. One that is there already
+    /// ends: whoever sends has begun anew, or another node leads.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn receive(
+        self: &Arc<Bases>,
+        stream: TcpStream,
+        inbox: Inbox,
+        peer: u64,
+        name: &str,
+    ) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        let before = lock(&self.receiving).replace(stream.try_clone()?);
+        if let Some(before) = before {
+            // It may be over already.
+            let _ = before.shutdown(Shutdown::Both);
+        }
+        let line = Line::new(stream, inbox)?;
+        let (bases, name) = (Arc::clone(self), name.to_owned());
+        let thread = std::thread::Builder::new().name("base-in".to_owned());
+        thread.spawn(move || receive::run(&bases, line, peer, &name))?;
+        Ok(())
+    }
+
+    /// What has happened since the last call.
+    pub fn take_events(&self) -> Vec<BaseEvent> {
+        std::mem::take(&mut lock(&self.events))
+    }
+
+    /// Ends what runs.
+    pub fn stop(&self) {
+        lock(&self.sending).values().for_each(|is_over| is_over.store(true, Ordering::Relaxed));
+        if let Some(stream) = lock(&self.receiving).take() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn tell(&self, event: BaseEvent) {
+        lock(&self.events).push(event);
+        self.wakeup.wake();
+    }
+}
+
+/// Nobody holds one for longer than it takes to move what is in it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

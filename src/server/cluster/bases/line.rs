@@ -1,0 +1,94 @@
+//! A connection whose thread waits for it.
+
+use crate::cluster::frame::{Frame, Inbox, Kind, encode};
+use crate::limits::{PEER_READ_BYTES, PEER_SILENT_US};
+use crate::server::cluster::refusals::Trouble;
+use bytes::Bytes;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// See the module.
+pub struct Line {
+    stream: TcpStream,
+    pub inbox: Inbox,
+    scratch: Box<[u8]>,
+}
+
+impl Line {
+    /// Of a connection over which `inbox` has come. It ends where nothing comes or goes for [`PEER_SILENT_US`].
+    pub fn new(stream: TcpStream, inbox: Inbox) -> io::Result<Line> {
+        let silent = Some(Duration::from_micros(PEER_SILENT_US));
+        stream.set_read_timeout(silent)?;
+        stream.set_write_timeout(silent)?;
+        Ok(Line { stream, inbox, scratch: vec![0; PEER_READ_BYTES].into_boxed_slice() })
+    }
+
+    /// Waits for more; it is in the inbox.
+    pub fn read(&mut self) -> io::Result<()> {
+        loop {
+            match self.stream.read(&mut self.scratch) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => {
+                    self.inbox.receive(&self.scratch[..bytes]);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Err(io::Error::new(ErrorKind::TimedOut, "nothing came for 10 s"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits for the next frame.
+    ///
+    /// # Errors
+    /// The connection has ended, or the other node says why it refuses.
+    pub fn frame(&mut self) -> Result<Frame, Trouble> {
+        loop {
+            match self.inbox.next_frame()? {
+                Some(frame) if frame.kind == Kind::Refused => {
+                    let text = String::from_utf8_lossy(&frame.head);
+                    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+                    return Err(io::Error::other(format!("the other node refuses: {text}")).into());
+                }
+                Some(frame) => return Ok(frame),
+                None => self.read()?,
+            }
+        }
+    }
+
+    /// Waits for a message of so many numbers.
+    ///
+    /// # Errors
+    /// As of [`Line::frame`]; it is another one.
+    pub fn numbers<const COUNT: usize>(&mut self) -> Result<[u64; COUNT], Trouble> {
+        let frame = self.frame()?;
+        let (chunks, rest) = frame.head.as_chunks::<8>();
+        let numbers = chunks.iter().map(|chunk| u64::from_le_bytes(*chunk));
+        let numbers: Vec<u64> = numbers.collect();
+        let numbers = numbers.try_into().ok().filter(|_: &[u64; COUNT]| rest.is_empty());
+        let is_right = frame.kind == Kind::Message && frame.body.bytes() == 0;
+        let wrong = || io::Error::other("a message of a base that cannot be read");
+        Ok(numbers.filter(|_| is_right).ok_or_else(wrong)?)
+    }
+
+    /// Sends a message of numbers.
+    pub fn tell(&mut self, numbers: &[u64]) -> io::Result<()> {
+        let head: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        self.send(Kind::Message, &head, &[])
+    }
+
+    /// Sends a frame, and as many pieces as its bodies need.
+    pub fn send(&mut self, kind: Kind, head: &[u8], bodies: &[Bytes]) -> io::Result<()> {
+        let parts = encode(kind, head, bodies);
+        self.write(&parts.concat())
+    }
+
+    /// Sends bytes as they are.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+}

@@ -1,0 +1,68 @@
+//! Receives a base.
+
+use super::line::Line;
+use super::{BaseEvent, Bases, lock};
+use crate::cluster::codec::Head;
+use crate::cluster::frame::{FrameError, Kind};
+use crate::ids::Index;
+use crate::journal::{Incoming, Offer};
+use crate::limits::REFUSAL_BYTES_MAX;
+use crate::server::cluster::refusals::Trouble;
+use std::io;
+use std::time::Instant;
+
+/// Until it is there, or the connection has ended.
+pub fn run(bases: &Bases, mut line: Line, peer: u64, name: &str) {
+    if let Err(trouble) = receive(bases, &mut line, peer, name) {
+        tracing::warn!(peer = name, "a base does not come: {trouble}");
+        let text = trouble.to_string();
+        // Whoever sends goes on to try: it should know why.
+        let _ =
+            line.send(Kind::Refused, &text.as_bytes()[..text.len().min(REFUSAL_BYTES_MAX)], &[]);
+    }
+}
+
+fn receive(bases: &Bases, line: &mut Line, peer: u64, name: &str) -> Result<(), Trouble> {
+    let [index, salt, bytes] = line.numbers()?;
+    let offer = Offer { index: Index(index), salt, bytes };
+    let is_waited_for =
+        |index: Index| lock(&bases.arrived).iter().any(|arrived| arrived.position().index == index);
+    let mut incoming = Incoming::begin(&bases.storage, offer, &is_waited_for)?;
+    let (from, began) = (incoming.bytes(), Instant::now());
+    tracing::info!(peer = name, index, bytes, from, "a base comes");
+    line.tell(&[from])?;
+    while !incoming.is_whole() {
+        let mut frame = line.frame()?;
+        if frame.kind != Kind::Piece {
+            return Err(FrameError::Place(frame.kind).into());
+        }
+        let length = frame.body.bytes();
+        incoming.write(&frame.body.take(length)?)?;
+    }
+    let mut failed = Ok(());
+    let arrived = incoming.finish(&mut || {
+        if failed.is_ok() {
+            failed = line.tell(&[0]);
+        }
+    });
+    let arrived = arrived.map_err(io::Error::other)?;
+    failed?;
+    line.tell(&[bytes])?;
+    let mut frame = line.frame()?;
+    if frame.kind != Kind::Message {
+        return Err(FrameError::Place(frame.kind).into());
+    }
+    let head = Head::read(&frame.head)?;
+    let bodies = head.bodies().map(|bytes| frame.body.take(bytes)).collect::<Result<_, _>>()?;
+    if !head.is_base() {
+        return Err(io::Error::other("a message that is not that of a base").into());
+    }
+    let took_us = began.elapsed().as_micros() as u64;
+    tracing::info!(peer = name, index, bytes, took_us, "a base has come whole");
+    let mut waiting = lock(&bases.arrived);
+    waiting.retain(|other| other.position().index != arrived.position().index);
+    waiting.push(arrived);
+    drop(waiting);
+    bases.tell(BaseEvent::Arrived { peer, head, bodies });
+    Ok(())
+}

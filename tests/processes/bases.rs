@@ -1,0 +1,148 @@
+//! Logs that are not kept for ever: whoever was away for long is sent a base.
+
+use crate::program::Reply;
+use crate::trio::{NODES, Trio, wait_until};
+use std::fmt::Write;
+
+/// Nothing is kept of a log that its base has.
+const SHORT: [&str; 4] = ["--journal-segment-size", "1mb", "--cluster-log-keep", "0"];
+
+/// So many jobs of 10 KB, due in an hour.
+fn add(trio: &Trio, count: usize) {
+    let (body, mut wire) = ("x".repeat(10_000), trio.wire(trio.leader()));
+    for _ in 0..count {
+        assert!(matches!(wire.ask(&format!("DELAY.ADD q 1h {body}")), Reply::Bulk(_)));
+    }
+}
+
+/// A base of each of these, and the logs go before it.
+fn shorten(trio: &Trio, nodes: &[usize]) {
+    for node in nodes {
+        let mut wire = trio.wire(*node);
+        wire.ask("BGSAVE");
+        wire.wait_for("rdb_bgsave_in_progress", |running| running == "0");
+        assert_eq!(wire.field("rdb_last_bgsave_status"), "ok");
+        wait_until("its log is shorter", || {
+            (trio.wire(*node).number("raft_first_index") > 300).then_some(())
+        });
+    }
+}
+
+fn has(trio: &Trio, node: usize, count: i64) {
+    wait_until("it has all jobs", || {
+        let length = trio.wire(node).try_ask("DELAY.LEN q").ok()?;
+        (length == Reply::Number(count)).then_some(())
+    });
+}
+
+/// All of them show the same jobs, bodies and totals.
+fn are_equal(trio: &Trio) {
+    wait_until("they show the same", || {
+        let mut shown = Vec::new();
+        for node in 0..NODES {
+            let mut text = String::new();
+            for ask in ["DELAY.PEEK q 10000 DELAYED", "DELAY.LEN q"] {
+                write!(text, "{:?}", trio.wire(node).try_ask(ask).ok()?).unwrap();
+            }
+            shown.push(text);
+        }
+        shown.iter().all(|text| *text == shown[0]).then_some(())
+    });
+}
+
+#[test]
+fn who_lacks_what_no_log_has_any_more_is_sent_a_base_and_may_lead_then() {
+    let mut trio = Trio::start("base", &SHORT);
+    add(&trio, 300);
+    let away = trio.follower();
+    let others: Vec<usize> = (0..NODES).filter(|node| *node != away).collect();
+    trio.kill(away);
+    add(&trio, 300);
+    shorten(&trio, &others);
+    let leader = trio.leader();
+    let cursor = scan(&trio, leader, "0");
+    trio.begin(away);
+    has(&trio, away, 600);
+    assert!(trio.wire(away).number("raft_base_index") > 300);
+    assert!(trio.wire(away).number("raft_first_index") > 300);
+    are_equal(&trio);
+    // What comes then comes as entries again, behind a start from that base, too.
+    add(&trio, 10);
+    has(&trio, away, 610);
+    let log = trio.kill(away);
+    assert!(log.contains("a base has come whole"), "{log}");
+    trio.check(away);
+    trio.begin(away);
+    has(&trio, away, 610);
+    // The others go, one after the other, so that it is one of the majority, and leads in the end.
+    for node in others {
+        trio.kill(node);
+        add(&trio, 10);
+        trio.begin(node);
+        has(&trio, node, trio.wire(trio.leader()).ask("DELAY.LEN q").number());
+    }
+    wait_until("it leads", || {
+        let leader = trio.leader();
+        if leader != away {
+            trio.stop(leader);
+            trio.begin(leader);
+        }
+        (leader == away).then_some(())
+    });
+    are_equal(&trio);
+    // The hash of ids came with the base: a cursor means there what it meant elsewhere.
+    assert_eq!(scan(&trio, away, &cursor), scan(&trio, trio.follower(), &cursor));
+    add(&trio, 1);
+}
+
+/// The next cursor.
+fn scan(trio: &Trio, node: usize, cursor: &str) -> String {
+    let reply = trio.wire(node).ask(&format!("DELAY.SCAN q {cursor} COUNT 10"));
+    let Reply::Bulk(cursor) = &reply.array().unwrap()[0] else { panic!("{reply:?}") };
+    String::from_utf8(cursor.clone()).unwrap()
+}
+
+/// At 1 MB a second 10 MB take as many seconds: time enough to break it off.
+#[test]
+fn a_base_that_was_broken_off_goes_on_where_it_was() {
+    let slow = [&SHORT[..], &["--cluster-sync-rate", "1mb"]].concat();
+    let mut trio = Trio::start("broken", &slow);
+    let away = trio.follower();
+    let others: Vec<usize> = (0..NODES).filter(|node| *node != away).collect();
+    trio.kill(away);
+    add(&trio, 500);
+    shorten(&trio, &others);
+    trio.begin(away);
+    let comes = |trio: &Trio, bytes: u64| {
+        wait_until("a part has come", || {
+            let files = std::fs::read_dir(trio.path(away).join("journal")).unwrap();
+            let files = files.map(|file| file.unwrap());
+            let mut parts =
+                files.filter(|file| file.file_name().to_str().unwrap().starts_with("incoming-"));
+            let length = parts.next()?.metadata().unwrap().len();
+            (length >= bytes).then_some(length)
+        })
+    };
+    let first = comes(&trio, 1 << 20);
+    // The receiver goes ...
+    trio.kill(away);
+    trio.begin(away);
+    let second = comes(&trio, first + (512 << 10));
+    // ... the connection ...
+    trio.net.cut(&Trio::ways_of(away));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    trio.net.mend_with_losses();
+    let third = comes(&trio, second + (512 << 10));
+    assert!(third > second && second > first);
+    has(&trio, away, 500);
+    let log = trio.kill(away);
+    let begun: Vec<u64> = log
+        .lines()
+        .filter(|line| line.contains("a base comes"))
+        .filter_map(|line| line.split("from=").nth(1)?.split(' ').next()?.parse().ok())
+        .collect();
+    assert!(begun.iter().all(|from| *from >= first), "it was gone on with: {begun:?}\n{log}");
+    trio.begin(away);
+    has(&trio, away, 500);
+    are_equal(&trio);
+}
