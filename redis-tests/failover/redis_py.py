@@ -10,7 +10,8 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 addresses = [address.split(":") for address in sys.argv[1].split(",")]
-# redis-py 8 tries the address again that a connection had, for 7 s, before it asks for another one.
+# By itself redis-py 8 tries a Sentinel that is gone again for seconds before it asks the next one, and a leader that is gone at
+# the address that it had.
 at_once = {"retry": Retry(NoBackoff(), 0), "socket_timeout": 1}
 sentinel = Sentinel([(host, int(port)) for host, port in addresses], sentinel_kwargs=at_once)
 queue = sentinel.master_for("delayd", retry=Retry(NoBackoff(), 0), socket_timeout=5)
