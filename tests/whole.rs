@@ -28,7 +28,7 @@ use seeds::{Seen, Telltale, run_seeds, seeds_or};
 use world::World;
 
 /// What must have happened in a hundred seeds.
-const HAPPENS: [&str; 21] = [
+const HAPPENS: [&str; 22] = [
     "nodes killed",
     "leaders killed",
     "nodes paused",
@@ -47,6 +47,7 @@ const HAPPENS: [&str; 21] = [
     "jobs cancelled",
     "leases over a promotion",
     "bases made",
+    "disks lost",
     "bases received",
     "bases put in place",
     "bases broken off",

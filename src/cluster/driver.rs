@@ -277,8 +277,14 @@ impl Driver {
     pub fn peers_to_dial(&self) -> Vec<(Option<u64>, Name, Address)> {
         let members = self.directory.iter().flat_map(|directory| &directory.nodes);
         let members = members.filter(|(id, _)| **id != self.identity.node);
-        let mut all: Vec<_> =
-            members.map(|(id, node)| (Some(*id), node.name.clone(), node.peer.clone())).collect();
+        let mut all: Vec<(Option<u64>, Name, Address)> = Vec::new();
+        for (id, node) in members {
+            // Of one that is being replaced the one that answers to its name.
+            let met = self.joining.met.get(&node.name).map(|claims| claims.node.0);
+            if !all.iter().any(|(_, name, _)| *name == node.name) {
+                all.push((met.or(Some(*id)), node.name.clone(), node.peer.clone()));
+            }
+        }
         for Listed { name, peer } in &self.identity.nodes {
             let is_there = all.iter().any(|(_, other, _)| other == name);
             if *name != self.identity.own.name && !is_there {

@@ -96,7 +96,7 @@ pub enum Conflict {
     SameName { name: Name, one: NodeId, other: NodeId },
     #[error(
         "{name} is a member of cluster {cluster} with the id {member}, and the node that answers to this name has {is}: \
-         its folder is another one. Start it with the folder that it had"
+         its folder is another one. Start it with the folder that it had, or with an empty one"
     )]
     OtherFolder { name: Name, cluster: ClusterId, member: NodeId, is: NodeId },
     #[error(

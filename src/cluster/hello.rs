@@ -16,7 +16,7 @@
 //! Who is refused has changed nothing, and was not believed before: a door tells its names to whoever asks, and
 //! takes nothing from a caller without a proof.
 
-use super::claims::{Claims, ClusterId, NodeId};
+use super::claims::{Claims, ClusterId, Holds, NodeId};
 use super::frame::{self, FrameError, Inbox, Kind, Lane, PREFACE};
 use super::names::Name;
 use super::wire::{Reader, put_text};
@@ -293,7 +293,9 @@ impl Handshake {
             return Err(Refusal::NotCalled { called: called.name.clone(), is: claims.name });
         }
         self.check(&claims)?;
-        if let Some(expected) = called.node.filter(|node| *node != claims.node) {
+        // One that has lost its disk has another id, and is to be taken in again under its name.
+        let is_empty = claims.holds == Holds::Nothing;
+        if let Some(expected) = called.node.filter(|node| *node != claims.node && !is_empty) {
             return Err(Refusal::OtherNode { called: claims.name, expected, is: claims.node });
         }
         let proof = self.secret.code("caller", hello, welcome).finalize().into_bytes().into();

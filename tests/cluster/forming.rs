@@ -210,7 +210,7 @@ fn two_hosts_of_one_name_are_named_both() {
     let cluster = site.hosts[0].driver.as_ref().and_then(|driver| driver.status().cluster);
     let other = format!(
         "n3 is a member of cluster {:032x} with the id 00000000000003e6, and the node that answers to this name has \
-         00000000000003e5: its folder is another one. Start it with the folder that it had",
+         00000000000003e5: its folder is another one. Start it with the folder that it had, or with an empty one",
         cluster.expect("founded")
     );
     assert!(told(&one) || told(&other), "{:?}", site.refusals);
@@ -218,25 +218,49 @@ fn two_hosts_of_one_name_are_named_both() {
     assert_eq!(forming(&mut site, 0), None, "the first of the two is a member");
 }
 
-/// Its disk was lost, and with it its id: it does not vote under the old one, and does not disturb.
+/// Its disk was lost, and with it its id: it does not vote under the old one. It is taken in under the new one, in the
+/// place of the other, which is refused if it should come back.
 #[test]
-fn a_host_whose_folder_is_another_one_is_refused() {
+fn a_host_that_lost_its_disk_takes_its_own_place() {
     let mut site = formed(9, 3);
     site.kill(2);
-    site.hosts[2] = Host::new(2, 3, 1_000_000, 100);
-    site.hosts[2].id = 77;
+    let mut old = Host::new(2, 3, 1_000_000, 100);
+    old.id = 77;
+    std::mem::swap(&mut old, &mut site.hosts[2]);
     site.start(2);
-    site.run_until(site.now + 10 * E);
-    let is_named = |text: &String| {
-        text.contains("n3 ")
-            && text.contains("00000000000003e6")
-            && text.contains("000000000000004d")
+    let voters = |site: &Site, at: usize| {
+        let driver = site.hosts[at].driver.as_ref()?;
+        Some(driver.status().members.voters)
     };
-    assert!(site.refusals.iter().any(is_named), "{:?}", site.refusals);
-    assert!(is_untouched(&site, 2));
-    let leader = site.leader().expect("two are enough");
+    site.wait_for("it votes", 20 * E, |site| {
+        (0..3).all(|at| voters(site, at) == Some(vec![77, 999, 1_000]))
+    });
+    site.wait_for("the other is forgotten", 5 * E, |site| {
+        let directory = site.hosts[0].driver.as_ref().and_then(|driver| driver.status().directory);
+        directory.is_some_and(|directory| directory.nodes.len() == 3)
+    });
+    assert_eq!(forming(&mut site, 2), None);
+    // It is one of the majority.
+    site.kill(1);
+    site.wait_for("the two lead", 10 * E, |site| site.leader().is_some_and(|at| at != 1));
+    let leader = site.leader().expect("just seen");
     assert!(site.decide(leader, 1));
     site.wait_for("it is acknowledged", E, |site| site.acked.len() == 1);
+    // The old folder turns up.
+    site.start(1);
+    site.kill(2);
+    let life = site.hosts[2].life;
+    old.life = life + 1;
+    std::mem::swap(&mut old, &mut site.hosts[2]);
+    let entries = site.hosts[2].disk.entries.clone();
+    site.start(2);
+    site.run_until(site.now + 10 * E);
+    let is_told = |text: &String| text.starts_with("n3 is a member of cluster ");
+    assert!(site.refusals.iter().any(is_told), "{:?}", site.refusals);
+    assert_eq!(site.hosts[2].disk.entries, entries, "nothing has come of it");
+    let leader = site.leader().expect("the other two");
+    assert!(leader < 2 && site.decide(leader, 1));
+    site.wait_for("the others go on", E, |site| site.acked.len() == 2);
 }
 
 #[test]

@@ -184,6 +184,9 @@ fn each_refusal_names_both_sides_on_both_sides() {
     );
     let mut meeting = Meeting::new();
     meeting.called.node = Some(NodeId(99));
+    // An empty folder is that of one who has lost its disk: the leader decides about that one.
+    assert!(meeting.met()[0].as_ref().is_some_and(Result::is_ok));
+    meeting.door.holds = Holds::Member(ClusterId(1));
     at_caller(
         &meeting,
         "n2 has the id 000000000000000c, the member of that name has 0000000000000063: its folder is another one",

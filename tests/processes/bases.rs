@@ -146,3 +146,57 @@ fn a_base_that_was_broken_off_goes_on_where_it_was() {
     has(&trio, away, 500);
     are_equal(&trio);
 }
+
+/// A node comes back with an empty folder under its old name: it is sent all there is, votes again, and counts. The
+/// folder that was lost is refused if it turns up.
+#[test]
+fn a_node_that_lost_its_disk_takes_its_own_place() {
+    let mut trio = Trio::start("lost", &SHORT);
+    add(&trio, 400);
+    let lost = trio.follower();
+    let others: Vec<usize> = (0..NODES).filter(|node| *node != lost).collect();
+    let old = trio.wire(lost).field("raft_node");
+    trio.kill(lost);
+    shorten(&trio, &others);
+    let leader = trio.leader();
+    let cursor = scan(&trio, leader, "0");
+    let kept = trio.folder.0.join("kept");
+    std::fs::rename(trio.path(lost), &kept).unwrap();
+    trio.begin(lost);
+    // The names are the same before and after: while it is replaced there is a fourth node, which has no vote.
+    wait_until("it votes in the place of the other", || {
+        let mut wire = trio.wire(lost);
+        let has_all =
+            wire.field("raft_voters") == "n1,n2,n3" && wire.field("raft_learners").is_empty();
+        let text = trio.wire(leader).info("raft");
+        let is_forgotten = !text.contains("raft_peer2:") && text.contains("raft_learners:\r\n");
+        (has_all && is_forgotten).then_some(())
+    });
+    assert_ne!(trio.wire(lost).field("raft_node"), old);
+    has(&trio, lost, 400);
+    are_equal(&trio);
+    assert_eq!(scan(&trio, lost, &cursor), scan(&trio, leader, &cursor));
+    // One of the others goes: the two that are left lead, and nothing is missing.
+    trio.kill(leader);
+    add(&trio, 10);
+    trio.begin(leader);
+    has(&trio, leader, 410);
+    // What was lost turns up.
+    trio.kill(lost);
+    let new = trio.folder.0.join("new");
+    std::fs::rename(trio.path(lost), &new).unwrap();
+    std::fs::rename(&kept, trio.path(lost)).unwrap();
+    trio.begin(lost);
+    add(&trio, 10);
+    wait_until("it is told so", || {
+        let role = trio.wire(lost).field("raft_leader");
+        role.is_empty().then_some(())
+    });
+    let log = trio.kill(lost);
+    assert!(log.contains("its folder is another one"), "{log}");
+    std::fs::rename(trio.path(lost), &kept).unwrap();
+    std::fs::rename(&new, trio.path(lost)).unwrap();
+    trio.begin(lost);
+    has(&trio, lost, 420);
+    are_equal(&trio);
+}

@@ -16,7 +16,7 @@ pub struct Weather {
     pub offsets: Vec<i64>,
     /// One fault after another, µs, and how often each is.
     pub each: u64,
-    pub faults: [(Fault, u32); 8],
+    pub faults: [(Fault, u32); 9],
     /// Power fails with the process, percent.
     pub power: u32,
     /// From when on, and until when.
@@ -39,6 +39,8 @@ pub enum Fault {
     Turn,
     /// Nodes make bases and give up their logs before them: whoever lacks that needs a base.
     Base,
+    /// A node loses its disk.
+    Replace,
 }
 
 impl Weather {
@@ -46,8 +48,8 @@ impl Weather {
         let pick = |chance: &mut SmallRng, from: &[u64]| from[chance.random_range(0..from.len())];
         let far = pick(chance, &[150, 300, 1_000, 5_000, 20_000]);
         let sync = pick(chance, &[100, 500, 2_000, 10_000]);
-        use Fault::{Base, Cut, Isolate, Kill, Pause, Slow, Stop, Turn};
-        let kinds = [Kill, Pause, Cut, Isolate, Slow, Stop, Turn, Base];
+        use Fault::{Base, Cut, Isolate, Kill, Pause, Replace, Slow, Stop, Turn};
+        let kinds = [Kill, Pause, Cut, Isolate, Slow, Stop, Turn, Base, Replace];
         let loves = chance.random_range(0..kinds.len() * 2);
         let weight = |at: usize| match kinds[at] {
             _ if at == loves => 12,

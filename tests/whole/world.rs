@@ -278,9 +278,12 @@ impl World {
 
     /// A part of a base arrives, or all of what is left of it, unless somebody is away.
     fn base_goes_on(&mut self, at: usize, to: usize, (index, parts): (u64, u64), frame: Outgoing) {
-        let id = self.nodes[to].id;
+        let id = frame.to;
         let is_there = self.connections.get(&(at, to)) == Some(&self.lives(at, to));
-        let is_away = !is_there || self.is_cut(at, to) || self.nodes[to].is_still(self.now);
+        let is_away = !is_there
+            || self.nodes[to].id != id
+            || self.is_cut(at, to)
+            || self.nodes[to].is_still(self.now);
         if is_away || self.chance.random_range(0..1_000_000) < self.weather.loss {
             self.audit.seen.note("bases broken off");
             self.nodes[at].live().driver.base_ended(id, false);
@@ -414,7 +417,7 @@ impl World {
         }
         for (index, message) in bases {
             let is_to = |node: &Node| node.id == message.to;
-            let to = self.nodes.iter().position(is_to).expect("a node");
+            let Some(to) = self.nodes.iter().position(is_to) else { continue };
             let (us, parts) =
                 (self.chance.random_range(MS..SECOND / 2), self.chance.random_range(1..4));
             self.node_after(us, at, What::Base { to, index, parts, message });
@@ -628,6 +631,7 @@ impl World {
         };
         match self.weather.fault(&mut self.chance) {
             Fault::Kill => self.kill(at),
+            Fault::Replace => self.replace(at),
             Fault::Base => {
                 // All do, mostly: whoever is away finds nobody who still has the log.
                 let but = self.chance.random_range(0..2 * NODES);
@@ -678,6 +682,24 @@ impl World {
             false => self.nodes[at].storage.kill(),
         };
         self.end(at, storage);
+        let us = self.chance.random_range(50 * MS..3 * SECOND);
+        self.after(us, Event::Start { at });
+    }
+
+    /// It loses its disk, and comes back with an empty one. One at a time: what the others have acknowledged together with
+    /// it stands on one disk until then.
+    fn replace(&mut self, at: usize) {
+        let ids: Vec<u64> = self.nodes.iter().map(|node| node.id).collect();
+        let is_whole = self.nodes.iter().filter_map(|node| node.live.as_ref()).any(|live| {
+            let members = live.driver.status().members;
+            !members.is_joint() && ids.iter().all(|id| members.voters.contains(id))
+        });
+        if !is_whole || self.nodes[at].live.is_none() {
+            return;
+        }
+        self.audit.seen.note("disks lost");
+        self.end(at, super::lossy::Lossy::new());
+        self.nodes[at].id += 1_000;
         let us = self.chance.random_range(50 * MS..3 * SECOND);
         self.after(us, Event::Start { at });
     }

@@ -38,24 +38,37 @@ impl Driver {
             let (own, other) = (own.name.clone(), name.clone());
             return Err(Conflict::OtherCluster { own, cluster, other, other_cluster });
         }
-        let members = self.directory.iter().flat_map(|directory| directory.named(name));
-        let mut ids = members.map(|(id, _)| NodeId(id)).peekable();
-        if ids.peek().is_none() && !nodes.iter().any(|listed| listed.name == *name) {
+        let ids = self.members_named(name);
+        if ids.is_empty() && !nodes.iter().any(|listed| listed.name == *name) {
             let (own, other, list) = (own.name.clone(), name.clone(), list_text(nodes));
             return Err(Conflict::NotListed { own, other, list });
         }
-        if let Some(member) = ids.next()
-            && member != claims.node
-        {
-            let cluster = self.cluster.expect("it has members");
+        if let Some(member) = ids.first().copied().filter(|_| !ids.contains(&claims.node)) {
             let (name, is) = (name.clone(), claims.node);
-            return Err(Conflict::OtherFolder { name, cluster, member, is });
+            if claims.holds != Holds::Nothing {
+                let cluster = self.cluster.expect("it has members");
+                return Err(Conflict::OtherFolder { name, cluster, member, is });
+            }
+            // It has lost its disk, unless the one that has it is there.
+            if self.is_heard(member) {
+                return Err(Conflict::SameName { name, one: member, other: is });
+            }
         }
         let met = self.joining.met.get(name).map(|met| met.node);
         match met.filter(|one| *one != claims.node) {
             Some(one) => Err(Conflict::SameName { name: name.clone(), one, other: claims.node }),
             None => Ok(()),
         }
+    }
+
+    /// The members of this name: one, and while it is replaced two.
+    fn members_named(&self, name: &Name) -> Vec<NodeId> {
+        let members = self.directory.iter().flat_map(|directory| directory.named(name));
+        members.map(|(id, _)| NodeId(id)).collect()
+    }
+
+    fn is_heard(&self, node: NodeId) -> bool {
+        self.roles.is_heard(node.0, self.now, self.identity.election_us)
     }
 
     /// Does what follows from who was met.
@@ -138,19 +151,33 @@ impl Driver {
         };
         let at = next.learners.iter().position(is_near)?;
         let learner = next.learners.remove(at);
+        // Whose place it takes leaves with the same change, which both majorities agree to.
+        let name = directory.nodes.get(&learner).map(|node| &node.name);
+        let gone =
+            directory.nodes.iter().find(|(id, node)| **id != learner && Some(&node.name) == name);
+        if let Some((gone, _)) = gone {
+            next.voters.retain(|id| id != gone);
+            next.learners.retain(|id| id != gone);
+        }
         next.voters.push(learner);
         next.voters.sort_unstable();
         next.directory = directory.encode().into();
         Some(next)
     }
 
-    /// A listed node that was met and is no member.
+    /// A listed node that was met and is no member: a new one, or one that has lost its disk.
     fn next_learner(&mut self, directory: &Directory) -> Option<Members> {
         let cluster = ClusterId(directory.cluster);
         self.joining.conflict = None;
         for listed in &self.identity.nodes {
             let Some(claims) = self.joining.met.get(&listed.name) else { continue };
-            if directory.named(&listed.name).next().is_some() {
+            let ids = self.members_named(&listed.name);
+            if ids.contains(&claims.node) || ids.len() > 1 {
+                continue;
+            }
+            if let Some(one) = ids.first().copied().filter(|id| self.is_heard(*id)) {
+                let (name, other) = (listed.name.clone(), claims.node);
+                self.joining.conflict = Some(Conflict::SameName { name, one, other });
                 continue;
             }
             match joined(self.node.members(), directory, cluster, claims, &self.identity.own.name) {
@@ -161,10 +188,12 @@ impl Driver {
         None
     }
 
-    /// The same members: all that are listed are voters for the first time, or one has moved.
+    /// The same members: all that are listed are voters for the first time, one has moved, or the names of those that
+    /// have left are to be forgotten.
     fn next_directory(&self, directory: &Directory) -> Option<Members> {
         let members = self.node.members();
         let mut next = directory.clone();
+        next.nodes.retain(|id, _| members.contains(*id));
         next.is_formed |= members.learners.is_empty() && self.not_voting().is_empty();
         let own = (self.identity.node, self.identity.own.clone());
         let met = self.joining.met.values().filter(|claims| claims.cluster().is_some());

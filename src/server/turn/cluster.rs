@@ -54,7 +54,11 @@ impl Turns {
                 Some(Heard::Deposed) => self.depose(),
                 Some(Heard::Lost) => self.reload()?,
                 Some(Heard::Restored { hash_seed }) => self.restore(hash_seed)?,
-                Some(Heard::BaseWanted) => self.core.durability.shown.base_wanted = true,
+                // It is asked for until it is there: of one that is being written it may be enough.
+                Some(Heard::BaseWanted) => {
+                    let shown = &mut self.core.durability.shown;
+                    shown.base_wanted |= !shown.is_base_in_progress();
+                }
             }
         }
         if !self.node().decides() && !self.node().is_loading() {
