@@ -268,9 +268,14 @@ impl Driver {
 
     /// A connection with the node is gone, and what was on its way with it.
     pub fn unreachable(&mut self, peer: u64) {
-        self.joining.met.retain(|_, claims| claims.node.0 != peer);
+        self.parted(peer);
         self.node.unreachable(peer);
         self.settle();
+    }
+
+    /// The node does not call any more: another one may have its name.
+    pub fn parted(&mut self, peer: u64) {
+        self.joining.met.retain(|_, claims| claims.node.0 != peer);
     }
 
     /// Whom to connect to: the members, by id, and those that are listed and are none.

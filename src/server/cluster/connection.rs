@@ -32,6 +32,8 @@ pub struct Context {
     pub incoming: Vec<Incoming>,
     /// To whom what was on its way is lost.
     pub lost: Vec<u64>,
+    /// Who had called and is gone, and was not met again since.
+    pub parted: Vec<u64>,
     /// Through which bases come and go; nothing where there is no journal.
     pub bases: Option<Arc<Bases>>,
     /// Wakes the thread that has all this.
@@ -61,6 +63,7 @@ impl Context {
             refusals: Refusals::default(),
             incoming: Vec::new(),
             lost: Vec::new(),
+            parted: Vec::new(),
             bases: None,
             wakeup,
             acknowledged_within: Duration::from_micros(PEER_ACKNOWLEDGED_ELECTIONS * election_us),

@@ -360,6 +360,7 @@ impl Peer {
                 unreachable!("a handshake ends once");
             };
             let (node, since_us) = (peer.claims.node.0, cx.now_us);
+            cx.parted.retain(|other| *other != node);
             link.state = State::Open(Open { connection, node, since_us, waiting: None });
             if lane == Lane::Control {
                 self.data.state = State::Waiting(cx.now_us);

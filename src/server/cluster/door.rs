@@ -74,6 +74,11 @@ impl Door {
     /// Ends a connection over which something came that no peer says.
     pub fn end(&mut self, cx: &mut Context, token: u64, trouble: Trouble) {
         let Some(caller) = self.callers.remove(&token) else { return };
+        if let Some(Known { node, lane: Lane::Control, .. }) = caller.known
+            && !matches!(trouble, Trouble::Replaced(_))
+        {
+            cx.parted.push(node);
+        }
         // Whoever only looks whether the port is open does so every second.
         if caller.is_silent() && matches!(trouble, Trouble::Closed | Trouble::Io(_)) {
             return tracing::debug!(address = %caller.address, "a caller said nothing");
@@ -241,6 +246,7 @@ impl Door {
             return Ok(bases.receive(stream, inbox, node, name.as_str())?);
         }
         caller.known = Some(Known { name: name.clone(), node, lane });
+        cx.parted.retain(|other| *other != node);
         if let Some(earlier) = earlier {
             self.end(cx, earlier, Trouble::Replaced(name.clone()));
         }

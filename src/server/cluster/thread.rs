@@ -219,6 +219,7 @@ impl<L: NodeLog> Host<L> {
                 transport.refuse(message.token, refused);
             }
         }
+        transport.take_parted().into_iter().for_each(|node| driver.parted(node));
         for event in transport.take_base_events() {
             *has_heard = true;
             match event {

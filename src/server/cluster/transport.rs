@@ -126,6 +126,11 @@ impl Transport {
         std::mem::take(&mut self.cx.incoming)
     }
 
+    /// Nodes whose calls have ended since the last call of this, and that were not met again.
+    pub fn take_parted(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.cx.parted)
+    }
+
     /// Ends the connection over which a message came that no peer says. Others that came over it may still follow.
     pub fn refuse(&mut self, token: u64, refused: Refused) {
         self.door.end(&mut self.cx, token, refused.into());
