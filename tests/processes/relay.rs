@@ -1,7 +1,6 @@
 //! What lies between three nodes: each is reached through a relay, and each way from one to another can be cut by
 //! itself. What is cut off is held, as by a network that loses packets and sends them again, or lost with its connection.
 
-use crate::http::free_port;
 use crate::trio::NODES;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -80,8 +79,8 @@ impl Drop for Net {
 }
 
 fn serve(to: usize, target: u16, ways: &Arc<Ways>) -> u16 {
-    let port = free_port();
-    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
     let ways = Arc::clone(ways);
     thread::spawn(move || {
         for stream in listener.incoming() {
