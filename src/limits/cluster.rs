@@ -64,6 +64,8 @@ pub const LEVEL: u32 = 1;
 /// How long a leader that is stopped waits for another one to lead, ms: that takes some ms, and where none can it ends
 /// without.
 pub const HAND_OVER_MS_MAX: u64 = 2_000;
+/// FAILOVER keeps commands back for so long at most, whatever its TIMEOUT says, ms.
+pub const FAILOVER_MS_MAX: u64 = 60_000;
 /// After so long it asks again, ms.
 pub const HAND_OVER_MS_EACH: u64 = 200;
 /// A leader whose disk is full asks another one to lead no more often, µs: if all are full each try stops the cluster for

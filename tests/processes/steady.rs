@@ -200,3 +200,44 @@ fn a_leader_that_is_stopped_has_a_successor_at_once() {
     println!("three leaders stopped: {count} adds, {longest:?} at most between two");
     assert!(count > 10, "{count}");
 }
+
+/// FAILOVER: the leader asks another one, which leads after some ms, with all there is.
+#[test]
+fn a_leader_that_is_asked_to_hands_over() {
+    let trio = Trio::start("failover", &[]);
+    let adder = Adder::start(&trio);
+    for round in 0..6 {
+        let leader = trio.leader();
+        let to = (leader + 1 + round % 2) % NODES;
+        says(&trio.wire(to).ask("FAILOVER"), "ERR FAILOVER is not valid when server is a replica");
+        // Some are added in between, and it has them.
+        let before = trio.wire(leader).number("raft_committed_index");
+        wait_until("it follows", || {
+            let applied = trio.wire(to).try_number("raft_applied_index")?;
+            (applied >= before + 20).then_some(())
+        });
+        let port = trio.addresses[to].port();
+        let asked = match round {
+            5 => "FAILOVER".to_owned(),
+            _ => format!("FAILOVER TO 127.0.0.1 {port} TIMEOUT 5000"),
+        };
+        assert_eq!(trio.wire(leader).ask(&asked), Reply::Simple("OK".to_owned()));
+        wait_until("another one leads", || {
+            let leads = trio.try_leader()?;
+            (leads != leader && (round == 5 || leads == to)).then_some(())
+        });
+    }
+    let (count, longest) = adder.stop();
+    println!("six hand-overs: {count} adds, {longest:?} at most between two");
+    assert!(count > 10 && longest < Duration::from_secs(5), "{count}, {longest:?}");
+    let leader = trio.leader();
+    let mut wire = trio.wire(leader);
+    let elsewhere = wire.ask("FAILOVER TO 127.0.0.1 1");
+    says(&elsewhere, "ERR FAILOVER target HOST and PORT is not a replica");
+    says(&wire.ask("FAILOVER ABORT"), "ERR No failover in progress");
+    assert_eq!(wire.field("master_failover_state"), "no-failover");
+}
+
+fn says(reply: &Reply, what: &str) {
+    assert!(matches!(reply, Reply::Error(text) if text.starts_with(what)), "{reply:?}");
+}

@@ -1,14 +1,15 @@
-//! Replication, of which there is none: what Sentinel and tools send is answered as by a master without
+//! Replication: a leader hands over; what Sentinel and tools send beside that is answered as by a master without
 //! replicas, the rest refused.
 
 use crate::command::family::always::refused;
 use crate::command::family::server::{ADMIN, SERVER, WORDS};
 use crate::command::read::number;
-use crate::command::spec::action::{Action, Server};
+use crate::command::spec::action::{Action, Failover, Server};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{CommandSpec, Flag};
 use crate::error::Error;
+use crate::limits::{FAILOVER_MS_MAX, HAND_OVER_MS_MAX};
 
 const NONE: &str = "ERR replication is not supported in this version";
 
@@ -48,7 +49,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         name: "failover",
-        summary: "Refused: the leader of a cluster hands over when it is stopped",
+        summary: "Lets another node of the cluster lead",
         arguments: &[
             Argument::block(
                 "target",
@@ -63,15 +64,13 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             Argument::option("TIMEOUT", "milliseconds", Kind::Integer),
         ],
         flags: &[Flag::Admin, Flag::NoScript, Flag::Stale],
-        reply: "An error.",
+        notes: "To be sent to the leader. Commands that change something are kept back meanwhile, until all that was decided is \
+                committed and the other node leads: some ms. Then this one closes its clients' connections, as one that does \
+                not lead any more. Without TO: whoever has most. If nobody has taken over by TIMEOUT (2000), it goes on. \
+                FORCE is refused: who lacks something that was acknowledged never leads.",
+        reply: "Simple string: `OK` when it has begun; `master_failover_state` in INFO tells of it.",
         example: &[("FAILOVER", "(error) ERR FAILOVER requires connected replicas.")],
-        parse: Some(|args| {
-            let abort = args.rest().iter().any(|word| word.eq_ignore_ascii_case(b"abort"));
-            Err(Error::text(match abort {
-                true => "ERR No failover in progress.",
-                false => "ERR FAILOVER requires connected replicas.",
-            }))
-        }),
+        parse: Some(parse_failover),
         ..SERVER
     },
     replica("psync", "PSYNC ? -1"),
@@ -90,6 +89,42 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec { arguments: &[], ..replica("sync", "SYNC") },
 ];
+
+fn parse_failover<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
+    let (mut to, mut timeout_ms, mut aborts) = (None, None, false);
+    while let Some(option) = args.option()? {
+        match option {
+            "TO" => {
+                let (host, port) = (args.word("host")?, args.word("port")?);
+                let port = number::signed(port).and_then(|port| u16::try_from(port).ok());
+                let port = port.filter(|port| *port > 0);
+                to = Some((host, port.ok_or_else(|| Error::text("ERR Invalid port"))?));
+            }
+            "TIMEOUT" => {
+                let ms = number::signed(args.word("milliseconds")?).filter(|ms| *ms > 0);
+                let wrong = || Error::text("ERR FAILOVER timeout must be greater than 0");
+                timeout_ms = Some(ms.ok_or_else(wrong)? as u64);
+            }
+            "ABORT" => aborts = true,
+            _ => {
+                return Err(Error::text(
+                    "ERR FAILOVER FORCE is not supported: a node that lacks something never leads",
+                ));
+            }
+        }
+    }
+    let failover = match (aborts, to, timeout_ms) {
+        (true, None, None) => Failover::Abort,
+        (true, ..) => {
+            return Err(Error::text("ERR FAILOVER with ABORT takes no other argument"));
+        }
+        (false, to, ms) => {
+            let timeout_ms = ms.unwrap_or(HAND_OVER_MS_MAX).min(FAILOVER_MS_MAX);
+            Failover::Begin { to, timeout_ms }
+        }
+    };
+    Ok(Action::Server(Server::Failover(failover)))
+}
 
 fn parse_replica_of<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (host, port) = (args.word("host")?, args.word("port")?);

@@ -279,6 +279,7 @@ pub enum Server<'a> {
         /// NO ONE.
         nobody: bool,
     },
+    Failover(Failover<'a>),
     Shutdown(Shutdown),
     ShutdownAbort,
     /// SCAN for a type that no key has → the end at once.
@@ -305,6 +306,20 @@ pub enum Sentinel<'a> {
     ConfigGet(&'a [&'a [u8]]),
     ConfigSet,
     Failover(&'a [u8]),
+}
+
+/// What FAILOVER asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failover<'a> {
+    /// The hand-over that runs is given up.
+    Abort,
+    /// Another node is to lead.
+    Begin {
+        /// Where clients find it; whoever has most if none is named.
+        to: Option<(&'a [u8], u16)>,
+        /// For how long commands that change are kept back at most.
+        timeout_ms: u64,
+    },
 }
 
 /// What LATENCY asks; it changes nothing.

@@ -1,12 +1,14 @@
 //! What is asked about the cluster: DELAY.CLUSTER, ROLE, REPLICAOF.
 
+use crate::command::spec::action::Failover;
 use crate::ids::ClientId;
 use crate::observe::cluster::{ClusterView, NodeView};
 use crate::resp::Encoder;
+use crate::server::connection::common::HandOver;
 use crate::server::core::Core;
 
 const ALONE: &str = "ERR this server runs alone: cluster-node is not set";
-const ELECTED: &str = "ERR the cluster elects its leader; one that is stopped hands over first";
+const ELECTED: &str = "ERR the cluster elects its leader; FAILOVER hands over";
 const NO_REPLICATION: &str = "ERR replication is not supported in this version";
 
 /// REPLICAOF and SLAVEOF. The text says why not: a real Sentinel must not meddle with a cluster.
@@ -16,6 +18,47 @@ pub fn replica_of(core: &Core, nobody: bool) -> Result<(), String> {
         (None, true) => Ok(()),
         (None, false) => Err(NO_REPLICATION.to_owned()),
     }
+}
+
+/// FAILOVER; the text says why not.
+pub fn fail_over(core: &mut Core, asked: Failover<'_>) -> Result<(), String> {
+    let (to, timeout_ms) = match asked {
+        Failover::Abort => {
+            core.common.hand_over.take().ok_or("ERR No failover in progress.")?;
+            core.common.pauses.end();
+            core.set_flow();
+            return Ok(());
+        }
+        Failover::Begin { to, timeout_ms } => (to, timeout_ms),
+    };
+    let view = core.view.as_deref().filter(|view| view.replicas().next().is_some() || !view.leads);
+    let view = view.ok_or("ERR FAILOVER requires connected replicas.")?;
+    if !view.leads {
+        let (host, port) = view.master();
+        let leads = if host.is_empty() { String::new() } else { format!("; {host}:{port} leads") };
+        return Err(format!("ERR FAILOVER is not valid when server is a replica{leads}"));
+    }
+    if core.common.hand_over.is_some() || view.transferring {
+        return Err("ERR FAILOVER already in progress.".to_owned());
+    }
+    let to = to.map(|(host, port)| target(view, host, port)).transpose()?;
+    let until_us = core.clock.mono_us.saturating_add(timeout_ms.saturating_mul(1_000));
+    core.common.hand_over = Some(HandOver { to, until_us, ask_us: 0 });
+    core.common.pauses.begin(timeout_ms, true, core.clock.mono_us);
+    core.set_flow();
+    Ok(())
+}
+
+fn target(view: &ClusterView, host: &[u8], port: u16) -> Result<u64, String> {
+    let is_meant =
+        |node: &&NodeView| node.client.host().as_bytes() == host && node.client.port() == port;
+    let node = view.nodes.iter().find(is_meant).filter(|node| node.id != view.node);
+    let node = node.filter(|node| node.is_voter);
+    let node = node.ok_or("ERR FAILOVER target HOST and PORT is not a replica.")?;
+    if node.is_heard == Some(false) {
+        return Err(format!("ERR FAILOVER target replica is not online: {}", node.name));
+    }
+    Ok(node.id)
 }
 
 /// ROLE.

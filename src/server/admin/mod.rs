@@ -436,6 +436,10 @@ impl World for ClientWorld<'_> {
                 cluster::replica_of(core, nobody)?;
                 core.outputs.encoder(client).ok();
             }
+            Server::Failover(asked) => {
+                cluster::fail_over(core, asked)?;
+                core.outputs.encoder(client).ok();
+            }
             what => return persistence::serve(core, asker, what),
         }
         Ok(Served::Done)

@@ -17,6 +17,19 @@ pub struct Common {
     /// Clients that watch queues.
     pub watching: HashSet<ClientId>,
     pub pauses: Pauses,
+    /// FAILOVER, while it goes on.
+    pub hand_over: Option<HandOver>,
     /// Bounds the lines that clients can cause before they have said who they are.
     pub lines: LineRate,
+}
+
+/// Another node is to lead.
+#[derive(Clone, Copy, Debug)]
+pub struct HandOver {
+    /// Its id; whoever has most if none is named.
+    pub to: Option<u64>,
+    /// It is given up then; monotonic, µs.
+    pub until_us: u64,
+    /// When that node is asked next.
+    pub ask_us: u64,
 }

@@ -9,7 +9,7 @@
 //! ```
 
 use crate::engine::{Applying, Engine, Lead};
-use crate::limits::{APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, LEVEL};
+use crate::limits::{APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, HAND_OVER_MS_EACH, LEVEL};
 use crate::observe::cluster::ClusterView;
 use crate::server::durability::commit::replicated::{Heard, Replicated};
 use crate::server::durability::node::Reloaded;
@@ -66,6 +66,7 @@ impl Turns {
             self.follows = self.core.engine.follow(now, FOLLOW_STEPS_PER_TURN);
         }
         self.stand_as_told();
+        self.go_on_handing_over();
         let (turn, now) = (self.core.outputs.gate.turn, Micros(self.core.clock.timer.boot_us()));
         let has_room = self.core.durability.has_room();
         let node = self.node();
@@ -76,7 +77,30 @@ impl Turns {
 
     /// Another node is to lead, if one can.
     pub(in crate::server) fn hand_over(&mut self) {
-        self.node().hand_over();
+        self.node().hand_over(None);
+    }
+
+    /// What FAILOVER has begun: when all that was decided is committed, the other node is asked, and again if it was not
+    /// elected. Without one by then this node goes on.
+    fn go_on_handing_over(&mut self) {
+        let Some(mut running) = self.core.common.hand_over else { return };
+        let (mono_us, decides) = (self.core.clock.mono_us, self.node().decides());
+        if !decides || mono_us >= running.until_us {
+            if decides {
+                tracing::warn!("no other node has taken over in time: this one goes on");
+            }
+            self.core.common.hand_over = None;
+            self.core.common.pauses.end();
+            self.core.set_flow();
+        } else if mono_us >= running.ask_us {
+            let is_committed = self.node().is_committed();
+            let after_ms = if is_committed { HAND_OVER_MS_EACH } else { 1 };
+            running.ask_us = mono_us + after_ms * 1_000;
+            self.core.common.hand_over = Some(running);
+            if is_committed {
+                self.node().hand_over(running.to);
+            }
+        }
     }
 
     /// Whether this is a node of a cluster that decides.

@@ -177,6 +177,9 @@ impl Turns {
         let flood_us =
             if self.core.is_flooded() { self.core.clock.mono_us + FLOOD_LOOK_US } else { u64::MAX };
         let pause_us = self.core.common.pauses.until_us();
+        let hand_over = self.core.common.hand_over;
+        let hand_over_us = hand_over.map_or(u64::MAX, |running| running.ask_us);
+        let pause_us = pause_us.min(hand_over_us);
         let timeout = self.core.engine.next_timeout();
         let timeout_us = timeout.map_or(u64::MAX, |at| at.start().0);
         let leaving_us = self.leaving_us();

@@ -284,9 +284,9 @@ impl Replicated {
         self.desk.status()
     }
 
-    /// Asks the thread of Raft to hand leadership over to whoever is furthest. The lease ends before.
-    pub fn hand_over(&mut self) {
-        self.desk.ask(Ask::HandOver(None));
+    /// Asks the thread of Raft to hand leadership over to this node, or to whoever is furthest. The lease ends before.
+    pub fn hand_over(&mut self, to: Option<u64>) {
+        self.desk.ask(Ask::HandOver(to));
     }
 
     /// How often the engine had to be read again.
@@ -433,7 +433,7 @@ impl Replicated {
         if !room && self.decides() && self.is_committed() && now.0 >= self.makes_way_us {
             self.makes_way_us = now.0 + MAKE_WAY_US;
             tracing::warn!("the disk has no room: another node is asked to lead");
-            self.hand_over();
+            self.hand_over(None);
         }
         let may_lead = room && !self.is_loading();
         if may_lead != self.may_lead {
