@@ -7,10 +7,13 @@
 //! u8 form of the record, 1 | u128 id of the cluster | u64 key of the id hashes | u16 partitions | u8 1: formed | u8 nodes
 //! of each node, in the order of the ids:
 //! u64 id | text name | u8 1: tls, 2: sentinel | addresses: peer, client, tls, sentinel, each text host, u16 port
+//! of form 2, as nodes are invited, then: u8 how many | of each, in the order of the names: text name | address
 //! text: u16 bytes, then these
 //! ```
+//!
+//! Form 2 is of level 2. It is used only while somebody is invited, so that at all other times a node of level 1 reads it.
 
-use super::names::{Address, Name};
+use super::names::{Address, Listed, Name};
 use super::wire::{Reader, put_text};
 use crate::limits::{HOST_BYTES_MAX, NODE_NAME_BYTES_MAX, NODES_BYTES_MAX, NODES_MAX};
 use std::collections::BTreeMap;
@@ -19,6 +22,8 @@ use thiserror::Error;
 
 /// The form of the record.
 const FORM: u8 = 1;
+/// With those who are invited.
+const FORM_INVITED: u8 = 2;
 const TLS: u8 = 1;
 const SENTINEL: u8 = 2;
 
@@ -52,6 +57,9 @@ pub struct Directory {
     pub is_formed: bool,
     /// By id, from 1 on.
     pub nodes: BTreeMap<u64, Node>,
+    /// Who is to be taken in as soon as it is there, in the order of the names, and none with the name of a member: a
+    /// cluster that has formed takes in nobody else.
+    pub invited: Vec<Listed>,
 }
 
 /// Why there is no such directory.
@@ -78,7 +86,8 @@ impl Directory {
         node: Node,
     ) -> Directory {
         let nodes = BTreeMap::from([(id, node)]);
-        Directory { cluster, hash_seed, partitions, is_formed: false, nodes }
+        let invited = Vec::new();
+        Directory { cluster, hash_seed, partitions, is_formed: false, nodes, invited }
     }
 
     /// After a change: `members` are all that are left, or begin to be, and `changed` those of them that are new or
@@ -91,9 +100,19 @@ impl Directory {
         let mut next = self.clone();
         next.nodes.extend(changed.iter().map(|(id, node)| (*id, node.clone())));
         next.nodes.retain(|id, _| members.contains(id));
+        next.invited.retain(|listed| next.nodes.values().all(|node| node.name != listed.name));
         next.covers(members)?;
         next.check()?;
         Ok(next)
+    }
+
+    /// With one more that is invited, or one that is invited at another address.
+    pub fn with_invited(&self, listed: Listed) -> Directory {
+        let mut next = self.clone();
+        next.invited.retain(|other| other.name != listed.name);
+        next.invited.push(listed);
+        next.invited.sort();
+        next
     }
 
     /// Whether all of these have a name and addresses.
@@ -110,8 +129,9 @@ impl Directory {
 
     /// What holds for each.
     pub fn check(&self) -> Result<(), WrongDirectory> {
-        if self.nodes.len() > NODES_MAX {
-            return Err(WrongDirectory::TooMany(self.nodes.len()));
+        let count = self.nodes.len() + self.invited.len();
+        if count > NODES_MAX {
+            return Err(WrongDirectory::TooMany(count));
         }
         if self.cluster == 0 || self.partitions == 0 || self.nodes.contains_key(&0) {
             return Err(WrongDirectory::Zero);
@@ -125,7 +145,7 @@ impl Directory {
     /// If [`check`](Self::check) does not hold.
     pub fn encode(&self) -> Vec<u8> {
         self.check().expect("what is kept was checked");
-        let mut bytes = vec![FORM];
+        let mut bytes = vec![if self.invited.is_empty() { FORM } else { FORM_INVITED }];
         bytes.extend_from_slice(&self.cluster.to_le_bytes());
         bytes.extend_from_slice(&self.hash_seed.to_le_bytes());
         bytes.extend_from_slice(&self.partitions.to_le_bytes());
@@ -134,6 +154,13 @@ impl Directory {
         for (id, node) in &self.nodes {
             bytes.extend_from_slice(&id.to_le_bytes());
             put_node(&mut bytes, node);
+        }
+        if !self.invited.is_empty() {
+            bytes.push(self.invited.len() as u8);
+        }
+        for Listed { name, peer } in &self.invited {
+            put_text(&mut bytes, name.as_str());
+            put_address(&mut bytes, peer);
         }
         debug_assert!(bytes.len() <= NODES_BYTES_MAX);
         bytes
@@ -157,6 +184,7 @@ impl fmt::Debug for Directory {
         shown
             .field("is_formed", &self.is_formed)
             .field("nodes", &self.nodes)
+            .field("invited", &self.invited)
             .finish_non_exhaustive()
     }
 }
@@ -173,15 +201,17 @@ pub(super) fn put_addresses(bytes: &mut Vec<u8>, node: &Node) {
     bytes.push((with_tls * TLS) | (with_sentinel * SENTINEL));
     for address in [Some(peer), Some(client), tls.as_ref(), sentinel.as_ref()].into_iter().flatten()
     {
-        put_text(bytes, address.host());
-        bytes.extend_from_slice(&address.port().to_le_bytes());
+        put_address(bytes, address);
     }
 }
 
+fn put_address(bytes: &mut Vec<u8>, address: &Address) {
+    put_text(bytes, address.host());
+    bytes.extend_from_slice(&address.port().to_le_bytes());
+}
+
 fn read_directory(read: &mut Reader<'_>) -> Option<Directory> {
-    if read.u8()? != FORM {
-        return None;
-    }
+    let form = read.u8().filter(|form| [FORM, FORM_INVITED].contains(form))?;
     let (cluster, hash_seed, partitions) = (read.u128()?, read.u64()?, read.u16()?);
     let is_formed = read.u8().filter(|flag| *flag <= 1)? == 1;
     let count = usize::from(read.u8()?);
@@ -194,7 +224,24 @@ fn read_directory(read: &mut Reader<'_>) -> Option<Directory> {
         }
         nodes.insert(id, read_node(read)?);
     }
-    Some(Directory { cluster, hash_seed, partitions, is_formed, nodes })
+    let invited = if form == FORM { Vec::new() } else { read_invited(read, &nodes)? };
+    Some(Directory { cluster, hash_seed, partitions, is_formed, nodes, invited })
+}
+
+/// At least one, in the order of their names, and no member: equal directories have equal bytes.
+fn read_invited(read: &mut Reader<'_>, nodes: &BTreeMap<u64, Node>) -> Option<Vec<Listed>> {
+    let count = usize::from(read.u8()?);
+    let mut invited: Vec<Listed> = Vec::new();
+    for _ in 0..count {
+        let name = Name::new(read.text(NODE_NAME_BYTES_MAX)?).ok()?;
+        let peer = Address::new(read.text(HOST_BYTES_MAX)?, read.u16()?).ok()?;
+        let is_new = invited.last().is_none_or(|last| last.name < name);
+        if !is_new || nodes.values().any(|node| node.name == name) {
+            return None;
+        }
+        invited.push(Listed { name, peer });
+    }
+    Some(invited).filter(|invited| !invited.is_empty())
 }
 
 fn read_node(read: &mut Reader<'_>) -> Option<Node> {
@@ -236,26 +283,56 @@ mod tests {
         directory
     }
 
+    fn listed(text: &str) -> Listed {
+        let (name, peer) = text.split_once('=').unwrap();
+        Listed { name: Name::new(name).unwrap(), peer: Address::parse(peer).unwrap() }
+    }
+
+    fn with_invited() -> Directory {
+        let invited = vec![listed("n4=10.1.2.3:19251"), listed("n5=h:1")];
+        Directory { invited, ..three() }
+    }
+
     #[test]
     fn bytes_give_it_back_and_shorter_or_longer_ones_do_not() {
-        let directory = three();
-        let mut bytes = directory.encode();
-        assert_eq!(Directory::decode(&bytes), Ok(directory));
-        for short in 0..bytes.len() {
-            assert_eq!(Directory::decode(&bytes[..short]), Err(WrongDirectory::Bytes), "{short}");
+        for directory in [three(), with_invited()] {
+            let mut bytes = directory.encode();
+            assert_eq!(Directory::decode(&bytes), Ok(directory));
+            for short in 0..bytes.len() {
+                assert_eq!(
+                    Directory::decode(&bytes[..short]),
+                    Err(WrongDirectory::Bytes),
+                    "{short}"
+                );
+            }
+            bytes.push(0);
+            assert_eq!(Directory::decode(&bytes), Err(WrongDirectory::Bytes));
         }
-        bytes.push(0);
-        assert_eq!(Directory::decode(&bytes), Err(WrongDirectory::Bytes));
+    }
+
+    #[test]
+    fn a_node_of_level_1_reads_it_as_long_as_nobody_is_invited() {
+        assert_eq!((three().encode()[0], with_invited().encode()[0]), (1, 2));
+    }
+
+    #[test]
+    fn who_joins_is_not_invited_any_more_and_invitations_count() {
+        let members = [11, 12, 13, 14];
+        let new = BTreeMap::from([(14, node("n4", 9251))]);
+        let joined = with_invited().changed(&members, &new).unwrap();
+        assert_eq!(joined.invited, [listed("n5=h:1")]);
+        let many = (1..=NODES_MAX - 2).map(|n| listed(&format!("m{n}=h:1"))).collect();
+        let many = Directory { invited: many, ..three() };
+        assert_eq!(many.check(), Err(WrongDirectory::TooMany(NODES_MAX + 1)));
     }
 
     /// Whatever is read is written with the very same bytes: two nodes never take one record for two things.
     #[test]
     fn changed_bytes_are_refused_or_mean_another_directory() {
-        let bytes = three().encode();
         let mut read = 0;
         for seed in 0..20_000 {
             let mut rng = SmallRng::seed_from_u64(seed);
-            let mut changed = bytes.clone();
+            let mut changed = if seed % 2 == 0 { three().encode() } else { with_invited().encode() };
             for _ in 0..rng.random_range(1..4) {
                 let at = rng.random_range(0..changed.len());
                 changed[at] = rng.random();

@@ -18,12 +18,14 @@
 //! listed have been voters together the cluster is *forming*, and nobody may acknowledge anything; from then on a node
 //! that is missing does not matter. Term 1 has no other entry: what has entry 1 knows that it is committed.
 
+mod changes;
 mod flow;
 mod joining;
 mod roles;
 mod status;
 mod ticks;
 
+pub use changes::{MemberChange, WrongChange};
 pub use status::{PeerStatus, Status};
 
 use super::claims::{Claims, ClusterId, Holds, NodeId, list_text};
@@ -42,7 +44,7 @@ use crate::time::Micros;
 use bytes::Bytes;
 use joining::Joining;
 use roles::Roles;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use ticks::Ticks;
 
 /// What this node is, and what it has drawn.
@@ -109,6 +111,17 @@ pub enum Told {
         /// How many it has.
         count: u32,
     },
+}
+
+/// Whom to keep connections to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dial {
+    /// Its id, where a member of that name is known, or was met.
+    pub node: Option<u64>,
+    /// Its name.
+    pub name: Name,
+    /// Where it may be, the likeliest first; at least one.
+    pub addresses: Vec<Address>,
 }
 
 /// What is to be done.
@@ -278,25 +291,52 @@ impl Driver {
         self.joining.met.retain(|_, claims| claims.node.0 != peer);
     }
 
-    /// Whom to connect to: the members, by id, and those that are listed and are none.
-    pub fn peers_to_dial(&self) -> Vec<(Option<u64>, Name, Address)> {
-        let members = self.directory.iter().flat_map(|directory| &directory.nodes);
-        let members = members.filter(|(id, _)| **id != self.identity.node);
-        let mut all: Vec<(Option<u64>, Name, Address)> = Vec::new();
-        for (id, node) in members {
-            // Of one that is being replaced the one that answers to its name.
-            let met = self.joining.met.get(&node.name).map(|claims| claims.node.0);
-            if !all.iter().any(|(_, name, _)| *name == node.name) {
-                all.push((met.or(Some(*id)), node.name.clone(), node.peer.clone()));
+    /// Whom to connect to, in the order of the names: the members, whom they invite, and as long as the cluster forms, or
+    /// this node is not of it, those that are listed. Also who says that it is a member and is not known as one here: a
+    /// node that was away has to answer whoever leads, to learn that it is.
+    pub fn peers_to_dial(&self) -> Vec<Dial> {
+        let known = self.names_known();
+        let mut all: BTreeMap<&Name, Dial> = BTreeMap::new();
+        let mut add = |node: Option<u64>, name, address: &Address| {
+            let new = || Dial { node: None, name: Name::clone(name), addresses: Vec::new() };
+            let dial = all.entry(name).or_insert_with(new);
+            // Of one that is being replaced the one that answers to its name, which is met.
+            dial.node = dial.node.or(node);
+            if !dial.addresses.contains(address) {
+                dial.addresses.push(address.clone());
+            }
+        };
+        let is_of_it = |claims: &&Claims| {
+            known.contains(&claims.name)
+                || claims.cluster().is_some_and(|cluster| self.cluster == Some(cluster))
+        };
+        // What a node said last is newer than what stands in the directory.
+        for claims in self.joining.met.values().filter(is_of_it) {
+            add(Some(claims.node.0), &claims.name, &claims.peer);
+        }
+        for (id, node) in self.directory.iter().flat_map(|directory| &directory.nodes) {
+            add(Some(*id), &node.name, &node.peer);
+        }
+        let invited = self.directory.iter().flat_map(|directory| &directory.invited);
+        for Listed { name, peer } in invited.chain(&self.identity.nodes) {
+            if known.contains(name) {
+                add(None, name, peer);
             }
         }
-        for Listed { name, peer } in &self.identity.nodes {
-            let is_there = all.iter().any(|(_, other, _)| other == name);
-            if *name != self.identity.own.name && !is_there {
-                all.push((None, name.clone(), peer.clone()));
+        all.remove(&self.identity.own.name);
+        all.into_values().collect()
+    }
+
+    /// The names that are to be reached.
+    fn names_known(&self) -> Vec<Name> {
+        let is_member = self.node.members().contains(self.identity.node);
+        match &self.directory {
+            Some(directory) if directory.is_formed && is_member => self.awaited(directory),
+            directory => {
+                let listed = self.identity.nodes.iter().map(|listed| listed.name.clone());
+                listed.chain(directory.iter().flat_map(|known| self.awaited(known))).collect()
             }
         }
-        all
     }
 
     /// Whether another batch may be proposed: what comes meanwhile is better put together.

@@ -104,6 +104,12 @@ pub enum Conflict {
          which has left, or a copy. Empty it"
     )]
     Unknown { name: Name, cluster: ClusterId },
+    /// Its folder is empty, and the cluster has formed without it.
+    #[error(
+        "{name} is not a member of cluster {cluster}; DELAY.CLUSTER ADD {name} {address}, said to its leader, takes \
+         it in"
+    )]
+    NotAdded { name: Name, address: Address, cluster: ClusterId },
     #[error("{own} is a member of cluster {cluster}, {other} of cluster {other_cluster}")]
     OtherCluster { own: Name, cluster: ClusterId, other: Name, other_cluster: ClusterId },
     #[error("{name} cannot be taken in: {wrong}")]

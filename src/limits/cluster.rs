@@ -59,8 +59,13 @@ pub const FOLLOW_STEPS_PER_TURN: u32 = 4_096;
 pub const STATE_NOTE_US: u64 = 1_000_000;
 /// Of the room that a journal has, this part at most is kept of a node's log beyond what its base lacks.
 pub const LOG_KEEP_SHARE: u64 = 8;
-/// The format of facts, images and frames that this build reads and writes.
-pub const LEVEL: u32 = 1;
+/// The format of facts, images, members and frames that this build reads. It writes what is of a higher level than 1
+/// only where all members read it: see [`LEVEL_INVITES`].
+pub const LEVEL: u32 = 2;
+/// From this level on members are read with those who are invited.
+pub const LEVEL_INVITES: u32 = 2;
+/// Changes of members that were asked for and wait for the one before them to be over.
+pub const MEMBER_CHANGES_MAX: usize = 16;
 /// How long a leader that is stopped waits for another one to lead, ms: that takes some ms, and where none can it ends
 /// without.
 pub const HAND_OVER_MS_MAX: u64 = 2_000;

@@ -5,7 +5,7 @@ use super::info::Text;
 use crate::cluster::directory::Node;
 use crate::cluster::driver::Status;
 use crate::cluster::members::Members;
-use crate::cluster::names::Address;
+use crate::cluster::names::{Address, Listed};
 use crate::cluster::output::Role;
 use crate::time::Micros;
 use crate::words::words;
@@ -45,6 +45,8 @@ pub struct ClusterView {
     pub base: u64,
     /// All members, this node among them, in the order of their names.
     pub nodes: Vec<NodeView>,
+    /// Who is to be taken in: names, and where they should be.
+    pub invited: Vec<Listed>,
     /// E, µs.
     pub election_us: u64,
     /// How long ago another node that leads was heard of, µs.
@@ -107,6 +109,8 @@ words! {
         Follower = "follower",
         /// It has none.
         Learner = "learner",
+        /// It is to be taken in, and was not there yet.
+        Invited = "invited",
     }
 }
 
@@ -122,6 +126,8 @@ words! {
         Loading = "loading",
         /// It needs more than the leader's log has.
         Base = "base",
+        /// It is invited, and was not there yet.
+        Missing = "missing",
         /// Nothing was heard of it within E.
         Unreachable = "unreachable",
         /// This node cannot know.
@@ -216,6 +222,7 @@ impl ClusterView {
             first: status.first,
             base: status.base,
             nodes,
+            invited: status.directory.as_ref().map(|known| known.invited.clone()).unwrap_or_default(),
             election_us: own.election_us,
             leader_heard_us: status.leader_heard.and_then(|at| since_us(at.0)),
             lease_us: until_us(own.lease.0).filter(|_| is_elected),
@@ -245,6 +252,7 @@ impl ClusterView {
             first: 0,
             base: 0,
             nodes: Vec::new(),
+            invited: Vec::new(),
             election_us,
             leader_heard_us: None,
             lease_us: None,

@@ -5,7 +5,7 @@ use super::host::Host;
 use super::world::{E, MS, TICK};
 use delayd::cluster::claims::NodeId;
 use delayd::cluster::codec::{Head, Outgoing};
-use delayd::cluster::driver::{DriverOutput, Told};
+use delayd::cluster::driver::{Dial, DriverOutput, Told};
 use delayd::cluster::entry::Base;
 use delayd::cluster::frame::{Inbox, Lane};
 use delayd::cluster::hello::{Called, Handshake, Refusal, Secret};
@@ -346,9 +346,9 @@ impl Site {
 
     /// Connects to whom it is not connected.
     fn dial(&mut self, at: usize) {
-        for (node, name, address) in self.hosts[at].driver().peers_to_dial() {
+        for Dial { node, name, addresses } in self.hosts[at].driver().peers_to_dial() {
             let called = Called { name, node: node.map(NodeId) };
-            let there = |host: &Host| host.own.peer == address;
+            let there = |host: &Host| addresses.contains(&host.own.peer);
             let Some(to) = self.hosts.iter().position(there) else { continue };
             let is_cut = self.cut.contains(&(at, to)) || self.cut.contains(&(to, at));
             let lives = (self.hosts[at].life, self.hosts[to].life);

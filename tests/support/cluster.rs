@@ -34,6 +34,7 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
 fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
     let leads = role == RaftRole::Leader;
     ClusterView {
+        invited: Vec::new(),
         cluster: Some(0xc1),
         node: 1,
         name: "n1".to_owned(),

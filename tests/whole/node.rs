@@ -240,6 +240,10 @@ impl Live {
                 Ask::HandOver(to) => {
                     self.driver.hand_over(clock, to);
                 }
+                Ask::Change(change) => {
+                    // Whoever asked sees whether it came about.
+                    let _ = self.driver.change(change);
+                }
                 Ask::BaseMade(base) => {
                     let index = base.index;
                     self.driver.base_made(base);

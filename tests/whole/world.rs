@@ -7,7 +7,7 @@ use super::reply::{self, Reply};
 use super::weather::{Fault, Weather};
 use delayd::cluster::claims::NodeId;
 use delayd::cluster::codec::{Head, Outgoing};
-use delayd::cluster::driver::Told;
+use delayd::cluster::driver::{Dial, Told};
 use delayd::cluster::frame::{Inbox, Lane};
 use delayd::cluster::hello::{Called, Handshake, Secret};
 use delayd::limits::{
@@ -475,7 +475,7 @@ impl World {
 
     /// Connects to whom it is not connected.
     fn dial(&mut self, at: usize) {
-        for (node, name, _) in self.nodes[at].live().driver.peers_to_dial() {
+        for Dial { node, name, .. } in self.nodes[at].live().driver.peers_to_dial() {
             let called = Called { name: name.clone(), node: node.map(NodeId) };
             let named = |node: &Node| node.own.name == name;
             let to = self.nodes.iter().position(named).expect("only listed ones");

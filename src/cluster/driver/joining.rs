@@ -1,8 +1,9 @@
 //! How a cluster comes to be: who was met, who founds, whom the leader takes in.
 
+use super::changes::MemberChange;
 use super::{Driver, Identity};
 use crate::cluster::claims::{Claims, ClusterId, Holds, NodeId, list_text};
-use crate::cluster::directory::{self, Directory};
+use crate::cluster::directory::{self, Directory, WrongDirectory};
 use crate::cluster::entry::{Entry, Payload, Vote, Write};
 use crate::cluster::formation::{Answer, Conflict, Decision, Wait, decide};
 use crate::cluster::members::Members;
@@ -10,8 +11,8 @@ use crate::cluster::names::{Listed, Name};
 use crate::cluster::node::Node;
 use crate::cluster::output::Peer;
 use crate::cluster::start::Start;
-use crate::limits::WINDOW_BATCHES_MAX;
-use std::collections::BTreeMap;
+use crate::limits::{NODES_MAX, WINDOW_BATCHES_MAX};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Of a cluster whose nodes all hold all jobs.
 const PARTITIONS: u16 = 1;
@@ -25,12 +26,14 @@ pub(super) struct Joining {
     decision: Option<Decision>,
     /// What has to be mended first.
     pub conflict: Option<Conflict>,
+    /// Changes of members that wait.
+    pub asked: VecDeque<MemberChange>,
 }
 
 impl Driver {
     /// Whether such a node is one to speak with.
     pub(super) fn check_claims(&self, claims: &Claims) -> Result<(), Conflict> {
-        let Identity { own, nodes, .. } = &self.identity;
+        let own = &self.identity.own;
         let name = &claims.name;
         if let (Some(cluster), Some(other_cluster)) = (self.cluster, claims.cluster())
             && cluster != other_cluster
@@ -39,9 +42,12 @@ impl Driver {
             return Err(Conflict::OtherCluster { own, cluster, other, other_cluster });
         }
         let ids = self.members_named(name);
-        if ids.is_empty() && !nodes.iter().any(|listed| listed.name == *name) {
-            let (own, other, list) = (own.name.clone(), name.clone(), list_text(nodes));
-            return Err(Conflict::NotListed { own, other, list });
+        if ids.is_empty() {
+            self.check_stranger(claims)?;
+        }
+        if !self.joining.met.contains_key(name) && self.joining.met.len() >= 2 * NODES_MAX {
+            let wrong = WrongDirectory::TooMany(2 * NODES_MAX + 1);
+            return Err(Conflict::NoRoom { name: name.clone(), wrong });
         }
         if let Some(member) = ids.first().copied().filter(|_| !ids.contains(&claims.node)) {
             let (name, is) = (name.clone(), claims.node);
@@ -59,6 +65,39 @@ impl Driver {
             Some(one) => Err(Conflict::SameName { name: name.clone(), one, other: claims.node }),
             None => Ok(()),
         }
+    }
+
+    /// Whether one whose name no member has is to be spoken with.
+    fn check_stranger(&self, claims: &Claims) -> Result<(), Conflict> {
+        let Identity { own, nodes, .. } = &self.identity;
+        let (name, address) = (claims.name.clone(), claims.peer.clone());
+        let formed = self.directory.as_ref().filter(|directory| directory.is_formed);
+        let Some(directory) = formed else {
+            // A node that knows of no cluster, or of one that forms, has its list.
+            let is_listed = nodes.iter().any(|listed| listed.name == name);
+            let (own, list) = (own.name.clone(), list_text(nodes));
+            let is_of_it = self.cluster.is_some() && claims.cluster() == self.cluster;
+            let is_right = is_listed || is_of_it && self.may_be_behind(claims.node);
+            return if is_right { Ok(()) } else { Err(Conflict::NotListed { own, other: name, list }) };
+        };
+        let cluster = ClusterId(directory.cluster);
+        let is_invited = directory.invited.iter().any(|listed| listed.name == name);
+        match claims.holds {
+            Holds::Nothing if is_invited => Ok(()),
+            Holds::Nothing => Err(Conflict::NotAdded { name, address, cluster }),
+            Holds::Jobs => {
+                Err(Conflict::JobsBesideCluster { holder: name, other: own.name.clone(), cluster })
+            }
+            Holds::Member(_) if self.may_be_behind(claims.node) => Ok(()),
+            Holds::Member(_) => Err(Conflict::Unknown { name, cluster }),
+        }
+    }
+
+    /// Whether this node may not know of a member: it was away, hears no leader, and that one may be it.
+    fn may_be_behind(&self, of: NodeId) -> bool {
+        let leader = self.roles.leader.map(NodeId);
+        let is_led = leader.is_some_and(|leader| self.is_heard(leader));
+        !self.node.is_leading() && (!is_led || leader == Some(of))
     }
 
     /// The members of this name: one, and while it is replaced two.
@@ -124,14 +163,21 @@ impl Driver {
     fn take_in(&mut self) {
         if !self.node.is_leading() {
             self.joining.conflict = None;
+            self.joining.asked.clear();
         }
         if !self.node.is_leading() || self.node.members().is_joint() {
             return;
         }
         let Some(directory) = self.directory.clone() else { return };
-        let next = self.next_voter(&directory).or_else(|| self.next_learner(&directory));
+        let voter = self.next_voter(&directory);
+        let asked = if voter.is_none() { self.next_asked(&directory) } else { None };
+        let is_asked = asked.is_some();
+        let next = voter.or(asked).or_else(|| self.next_learner(&directory));
         let next = next.or_else(|| self.next_directory(&directory));
         if next.is_some_and(|next| self.node.change(&next).is_ok()) {
+            if is_asked {
+                self.joining.asked.pop_front();
+            }
             self.settle();
         }
     }
@@ -165,18 +211,18 @@ impl Driver {
         Some(next)
     }
 
-    /// A listed node that was met and is no member: a new one, or one that has lost its disk.
+    /// One that is awaited, was met and is no member: a new one, or one that has lost its disk.
     fn next_learner(&mut self, directory: &Directory) -> Option<Members> {
         let cluster = ClusterId(directory.cluster);
         self.joining.conflict = None;
-        for listed in &self.identity.nodes {
-            let Some(claims) = self.joining.met.get(&listed.name) else { continue };
-            let ids = self.members_named(&listed.name);
+        for name in self.awaited(directory) {
+            let Some(claims) = self.joining.met.get(&name) else { continue };
+            let ids = self.members_named(&name);
             if ids.contains(&claims.node) || ids.len() > 1 {
                 continue;
             }
             if let Some(one) = ids.first().copied().filter(|id| self.is_heard(*id)) {
-                let (name, other) = (listed.name.clone(), claims.node);
+                let other = claims.node;
                 self.joining.conflict = Some(Conflict::SameName { name, one, other });
                 continue;
             }

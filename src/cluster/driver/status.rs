@@ -50,6 +50,8 @@ pub struct Status {
     pub transferring: bool,
     /// Until when it has the lease.
     pub lease_until: Option<Micros>,
+    /// The highest format of facts, members and frames that all members are known to read.
+    pub level: u32,
 }
 
 /// Another member.
@@ -69,6 +71,8 @@ pub struct PeerStatus {
     pub is_heard: bool,
     /// Whether it has a vote.
     pub is_voter: bool,
+    /// The highest format that it reads, as it has said since it was there.
+    pub level: Option<u32>,
 }
 
 impl Driver {
@@ -97,6 +101,7 @@ impl Driver {
             elections: self.roles.elections,
             transferring: node.is_transferring(),
             lease_until: self.lease.until(),
+            level: self.level(),
         }
     }
 
@@ -115,6 +120,7 @@ impl Driver {
                 needs_base: known.is_some_and(|peer| peer.needs_base),
                 is_heard: self.roles.is_heard(*id, self.now, self.identity.election_us),
                 is_voter: [&members.voters, &members.outgoing].iter().any(|l| l.contains(id)),
+                level: self.level_of(*id),
             }
         };
         others.map(peer).collect()

@@ -272,6 +272,8 @@ pub enum Server<'a> {
     LastSave,
     /// DELAY.CLUSTER.
     Cluster,
+    /// DELAY.CLUSTER ADD and REMOVE.
+    Members(Membership<'a>),
     Role,
     Sentinel(Sentinel<'a>),
     /// REPLICAOF and SLAVEOF.
@@ -306,6 +308,20 @@ pub enum Sentinel<'a> {
     ConfigGet(&'a [&'a [u8]]),
     ConfigSet,
     Failover(&'a [u8]),
+}
+
+/// How the members of the cluster are to change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Membership<'a> {
+    /// To take in this node, when it is there.
+    Add {
+        /// Its `cluster-node`.
+        name: &'a [u8],
+        /// Where the others find it.
+        address: &'a [u8],
+    },
+    /// The node of this name is to leave.
+    Remove(&'a [u8]),
 }
 
 /// What FAILOVER asks.

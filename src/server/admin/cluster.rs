@@ -1,8 +1,11 @@
 //! What is asked about the cluster: DELAY.CLUSTER, ROLE, REPLICAOF.
 
-use crate::command::spec::action::Failover;
+use crate::cluster::driver::{MemberChange, WrongChange};
+use crate::cluster::names::{Address, Listed, Misnamed, Name};
+use crate::command::spec::action::{Failover, Membership};
+
 use crate::ids::ClientId;
-use crate::observe::cluster::{ClusterView, NodeView};
+use crate::observe::cluster::{ClusterView, NodePart, NodeState, NodeView};
 use crate::resp::Encoder;
 use crate::server::connection::common::HandOver;
 use crate::server::core::Core;
@@ -61,6 +64,36 @@ fn target(view: &ClusterView, host: &[u8], port: u16) -> Result<u64, String> {
     Ok(node.id)
 }
 
+/// DELAY.CLUSTER ADD and REMOVE; the text says why not. It is begun when this returns, and shown by DELAY.CLUSTER.
+pub fn change_members(core: &mut Core, asked: Membership<'_>) -> Result<(), String> {
+    let view = core.view.as_deref().ok_or(ALONE)?;
+    let change = change_of(asked).map_err(|wrong| format!("ERR {wrong}"))?;
+    let leader = match view.master() {
+        ("?", _) => "nobody leads now".to_owned(),
+        (host, port) => format!("{host}:{port} leads"),
+    };
+    let not_here = || format!("READONLY members are changed by whoever leads; {leader}");
+    let node = core.durability.replicated().filter(|_| view.leads).ok_or_else(not_here)?;
+    let status = node.status().ok_or_else(not_here)?;
+    status.check_change(&change).map_err(|wrong| match wrong {
+        WrongChange::NotLeader => not_here(),
+        wrong => format!("ERR {wrong}"),
+    })?;
+    node.change(change);
+    Ok(())
+}
+
+fn change_of(asked: Membership<'_>) -> Result<MemberChange, Misnamed> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match asked {
+        Membership::Add { name, address } => {
+            let (name, peer) = (Name::new(&text(name))?, Address::parse(&text(address))?);
+            Ok(MemberChange::Add(Listed { name, peer }))
+        }
+        Membership::Remove(name) => Name::new(&text(name)).map(MemberChange::Remove),
+    }
+}
+
 /// ROLE.
 pub fn write_role(core: &mut Core, client: ClientId) {
     let offset = core.durability.shown.offset();
@@ -99,28 +132,50 @@ fn write_follower(view: &ClusterView, mut out: Encoder<'_>) {
 pub fn write_nodes(core: &mut Core, client: ClientId) -> Result<(), &'static str> {
     let view = core.view.as_deref().ok_or(ALONE)?;
     let mut out = core.outputs.encoder(client);
-    out.array(view.nodes.len());
+    out.array(view.nodes.len() + view.invited.len());
     for node in &view.nodes {
-        out.map(8);
         let texts = [
-            ("name", node.name.clone()),
-            ("id", format!("{:016x}", node.id)),
-            ("role", view.part_of(node).word().to_owned()),
-            ("state", view.state_of(node).word().to_owned()),
-            ("client", node.client.to_string()),
-            ("peer", node.peer.to_string()),
+            ("name", Some(node.name.clone())),
+            ("id", Some(format!("{:016x}", node.id))),
+            ("role", Some(view.part_of(node).word().to_owned())),
+            ("state", Some(view.state_of(node).word().to_owned())),
+            ("client", Some(node.client.to_string())),
+            ("peer", Some(node.peer.to_string())),
         ];
-        for (name, text) in texts {
-            out.bulk(name.as_bytes());
-            out.bulk(text.as_bytes());
-        }
-        for (name, number) in [("index", view.index_of(node)), ("behind", view.behind(node))] {
-            out.bulk(name.as_bytes());
-            match number {
-                Some(number) => out.unsigned(number),
-                None => out.null(),
-            }
-        }
+        write_row(&mut out, &texts, [view.index_of(node), view.behind(node)]);
+    }
+    for Listed { name, peer } in &view.invited {
+        let texts = [
+            ("name", Some(name.to_string())),
+            ("id", None),
+            ("role", Some(NodePart::Invited.word().to_owned())),
+            ("state", Some(NodeState::Missing.word().to_owned())),
+            ("client", None),
+            ("peer", Some(peer.to_string())),
+        ];
+        write_row(&mut out, &texts, [None, None]);
     }
     Ok(())
+}
+
+fn write_row(
+    out: &mut Encoder<'_>,
+    texts: &[(&str, Option<String>)],
+    [index, behind]: [Option<u64>; 2],
+) {
+    out.map(texts.len() + 2);
+    for (name, text) in texts {
+        out.bulk(name.as_bytes());
+        match text {
+            Some(text) => out.bulk(text.as_bytes()),
+            None => out.null(),
+        }
+    }
+    for (name, number) in [("index", index), ("behind", behind)] {
+        out.bulk(name.as_bytes());
+        match number {
+            Some(number) => out.unsigned(number),
+            None => out.null(),
+        }
+    }
 }

@@ -427,6 +427,10 @@ impl World for ClientWorld<'_> {
                 persistence::shutdown(core, how, &peer.to_string()).map_err(class)?;
             }
             Server::Cluster => cluster::write_nodes(core, client).map_err(str::to_owned)?,
+            Server::Members(asked) => {
+                cluster::change_members(core, asked)?;
+                core.outputs.encoder(client).ok();
+            }
             Server::Role => match self.running.face {
                 Face::Data => cluster::write_role(core, client),
                 Face::Sentinel => sentinel::write_role(core, client),

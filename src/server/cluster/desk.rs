@@ -1,7 +1,7 @@
 //! What the turn and the raft thread lay down for each other. Neither waits for the other one: each takes what is
 //! there, and is woken when there is something.
 
-use crate::cluster::driver::{Proposed, Status, Told};
+use crate::cluster::driver::{MemberChange, Proposed, Status, Told};
 use crate::cluster::entry::Base;
 use crate::limits::{APPEND_BYTES_MAX, TOLD_BYTES, TOLD_BYTES_MAX};
 use crate::server::cluster::wakeup::Wakeup;
@@ -23,6 +23,8 @@ pub enum Ask {
     Resign,
     /// The node of this id should lead, or whoever is furthest.
     HandOver(Option<u64>),
+    /// The members should change.
+    Change(MemberChange),
     /// A base of this node's own is in place: the log may give up what is in it.
     BaseMade(Base),
     /// The thread ends.

@@ -4,6 +4,7 @@ use crate::cluster::claims::NodeId;
 use crate::cluster::codec::{Entries, Outgoing};
 use crate::cluster::frame::{Kind, Lane, encode};
 use crate::cluster::hello::{Called, Handshake};
+use crate::cluster::driver::Dial;
 use crate::cluster::names::{Address, Name};
 use crate::limits::{
     PEER_BACKOFF_US, PEER_CONTROL_QUEUE_BYTES_MAX, PEER_DATA_QUEUE_BYTES_MAX, PEER_HANDSHAKE_US,
@@ -29,7 +30,9 @@ pub struct Dialer {
 
 struct Peer {
     name: Name,
-    address: Address,
+    /// Where it may be, at least one, and which of them is dialled: the next one when that leads to nothing.
+    addresses: Vec<Address>,
+    dialled: usize,
     /// Its id, where a member of that name is known.
     node: Option<u64>,
     control: Link,
@@ -116,23 +119,24 @@ impl Dialer {
     }
 
     /// Whom to keep connections to. Those that stand stay, if they lead to the same node.
-    pub fn set_peers(&mut self, cx: &mut Context, list: Vec<(Option<u64>, Name, Address)>) {
-        let list: Vec<_> = list.into_iter().filter(|(_, name, _)| *name != cx.own.name).collect();
+    pub fn set_peers(&mut self, cx: &mut Context, list: Vec<Dial>) {
+        let list: Vec<_> = list.into_iter().filter(|dial| dial.name != cx.own.name).collect();
         for peer in &mut self.peers {
-            let listed = list.iter().find(|(_, name, _)| *name == peer.name);
-            let stays = listed.is_some_and(|(node, _, address)| {
-                let is_other = |open: &Open| node.is_some_and(|node| node != open.node);
-                *address == peer.address && !peer.control.open().is_some_and(is_other)
+            let listed = list.iter().find(|dial| dial.name == peer.name);
+            let stays = listed.is_some_and(|dial| {
+                let is_other = |open: &Open| dial.node.is_some_and(|node| node != open.node);
+                dial.addresses.contains(peer.address())
+                    && !peer.control.open().is_some_and(is_other)
             });
             if !stays {
                 peer.end(cx, Lane::Control, &Trouble::Changed);
             }
         }
-        self.peers.retain(|peer| list.iter().any(|(_, name, _)| *name == peer.name));
-        for (node, name, address) in list {
-            match self.peers.iter_mut().find(|peer| peer.name == name) {
-                Some(peer) => (peer.node, peer.address) = (node, address),
-                None => self.peers.push(Peer::new(node, name, address)),
+        self.peers.retain(|peer| list.iter().any(|dial| dial.name == peer.name));
+        for dial in list {
+            match self.peers.iter_mut().find(|peer| peer.name == dial.name) {
+                Some(peer) => peer.is_to_be_at(dial),
+                None => self.peers.push(Peer::new(dial)),
             }
         }
     }
@@ -258,10 +262,12 @@ impl Dialer {
 }
 
 impl Peer {
-    fn new(node: Option<u64>, name: Name, address: Address) -> Peer {
+    fn new(dial: Dial) -> Peer {
+        let Dial { node, name, addresses } = dial;
         Peer {
             name,
-            address,
+            addresses,
+            dialled: 0,
             node,
             control: Link::new(Lane::Control),
             data: Link::new(Lane::Data),
@@ -269,6 +275,17 @@ impl Peer {
             tried: 0,
             is_said_away: true,
         }
+    }
+
+    fn address(&self) -> &Address {
+        &self.addresses[self.dialled % self.addresses.len()]
+    }
+
+    /// A connection that stands leads to one of these.
+    fn is_to_be_at(&mut self, dial: Dial) {
+        let current = dial.addresses.iter().position(|address| address == self.address());
+        (self.node, self.addresses) = (dial.node, dial.addresses);
+        self.dialled = current.unwrap_or(0);
     }
 
     fn links(&self) -> impl Iterator<Item = &Link> {
@@ -317,12 +334,12 @@ impl Peer {
 
     /// Whether it is known where the peer is; if not it is being looked for.
     fn locate(&mut self, resolver: &Resolver) -> io::Result<bool> {
-        if let Some(place) = literal(&self.address) {
+        if let Some(place) = literal(self.address()) {
             self.places = vec![place];
             return Ok(true);
         }
         // Each time: where names change, they do so while a node is away.
-        resolver.begin(self.name.clone(), &self.address)?;
+        resolver.begin(self.name.clone(), self.address())?;
         Ok(false)
     }
 
@@ -365,7 +382,7 @@ impl Peer {
             if lane == Lane::Control {
                 self.data.state = State::Waiting(cx.now_us);
                 if std::mem::take(&mut self.is_said_away) {
-                    tracing::info!(peer = %self.name, address = %self.address, "peer connected");
+                    tracing::info!(peer = %self.name, address = %self.address(), "peer connected");
                 }
             }
             return Ok(());
@@ -386,8 +403,11 @@ impl Peer {
                 Some(_) => "the connection to a peer has ended",
                 None => "a peer is not reached",
             };
-            let (peer, address) = (&self.name, &self.address);
+            let (peer, address) = (&self.name, self.address());
             tracing::warn!(%peer, %address, ?lane, left_out, "{what}: {trouble}");
+        }
+        if lane == Lane::Control && was_open.is_none() {
+            self.dialled += 1;
         }
         if lane == Lane::Control && self.data.connection().is_some() {
             self.data.end(cx.now_us);

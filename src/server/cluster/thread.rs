@@ -267,6 +267,11 @@ impl<L: NodeLog> Host<L> {
                         tracing::info!("there is nobody to hand leadership over to");
                     }
                 }
+                Ask::Change(change) => {
+                    if let Err(wrong) = self.driver.change(change) {
+                        tracing::warn!("the members are not changed: {wrong}");
+                    }
+                }
                 Ask::BaseMade(base) => {
                     let index = base.index;
                     self.driver.base_made(base);

@@ -3,9 +3,9 @@
 
 use crate::cluster::claims::{Claims, NodeId};
 use crate::cluster::codec::{Head, Outgoing};
+use crate::cluster::driver::Dial;
 use crate::cluster::formation::Conflict;
 use crate::cluster::hello::{Called, Secret};
-use crate::cluster::names::{Address, Name};
 use crate::cluster::output::Refused;
 use crate::limits::ELECTION_TICKS;
 use crate::server::clock::timer::boot_us;
@@ -76,8 +76,8 @@ impl Transport {
         self.cx.own = own;
     }
 
-    /// Whom to keep connections to: their ids where they are members, names and addresses.
-    pub fn set_peers(&mut self, list: Vec<(Option<u64>, Name, Address)>) {
+    /// Whom to keep connections to.
+    pub fn set_peers(&mut self, list: Vec<Dial>) {
         self.dialer.set_peers(&mut self.cx, list);
     }
 

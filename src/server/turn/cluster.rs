@@ -9,7 +9,7 @@
 //! ```
 
 use crate::engine::{Applying, Engine, Lead};
-use crate::limits::{APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, HAND_OVER_MS_EACH, LEVEL};
+use crate::limits::{APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, HAND_OVER_MS_EACH};
 use crate::observe::cluster::ClusterView;
 use crate::server::durability::commit::replicated::{Heard, Replicated};
 use crate::server::durability::node::Reloaded;
@@ -147,6 +147,7 @@ impl Turns {
     fn lead(&mut self, epoch: u64) {
         let (node, last, grace_us) = (self.node().id(), self.node().last(), self.node().grace_us());
         let heard = self.node().status().and_then(|status| status.leader_heard);
+        let level = self.node().status().map_or(1, |status| status.level);
         let core = &mut self.core;
         core.clock.restart(last, core.options.limits.clock_jump_us_max);
         let (now, boot_us) = (core.clock.now, core.clock.timer.boot_us());
@@ -156,7 +157,7 @@ impl Turns {
         let from = Micros(now.0.saturating_sub(silent_us)).max(last).min(now);
         let to = Micros(now.0 + grace_us);
         let (engine, mut turn) = core.engine();
-        engine.lead(now, &Lead { term: epoch, node, level: LEVEL, from, to }, &mut turn);
+        engine.lead(now, &Lead { term: epoch, node, level, from, to }, &mut turn);
         tracing::info!(epoch, "this node leads");
         self.stand_as_told();
     }

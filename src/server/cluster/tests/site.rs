@@ -2,7 +2,7 @@
 
 use crate::cluster::claims::{Claims, ClusterId, Holds, NodeId};
 use crate::cluster::codec::{Head, Outgoing};
-use crate::cluster::driver::Status;
+use crate::cluster::driver::{Dial, Status};
 use crate::cluster::formation::Conflict;
 use crate::cluster::frame::{Inbox, Kind, Lane, PREFACE};
 use crate::cluster::hello::{Called, Handshake, Peer, Refusal, Secret};
@@ -70,7 +70,7 @@ pub enum Seen {
 }
 
 enum Command {
-    Peers(Vec<(Option<u64>, Name, Address)>),
+    Peers(Vec<Dial>),
     Send(Vec<Outgoing>),
     Full(bool),
     Stop,
@@ -144,7 +144,11 @@ impl Site {
 
     /// Tells it where these are, under ids or without.
     pub fn knows(&self, peers: &[(Option<u64>, &str, &Address)]) {
-        let peers = peers.iter().map(|(id, text, address)| (*id, name(text), (*address).clone()));
+        let peers = peers.iter().map(|(id, text, address)| Dial {
+            node: *id,
+            name: name(text),
+            addresses: vec![(*address).clone()],
+        });
         self.tell(Command::Peers(peers.collect()));
     }
 

@@ -10,7 +10,7 @@
 
 use crate::cluster;
 use crate::cluster::directory::{self, Directory};
-use crate::cluster::driver::{Proposed, Status, Told};
+use crate::cluster::driver::{MemberChange, Proposed, Status, Told};
 use crate::cluster::entry::{Base, Entry, Facts, Payload};
 use crate::cluster::member::{self, Batch, Delivery, Effect, Member, Position, Role};
 use crate::engine::Applying;
@@ -287,6 +287,11 @@ impl Replicated {
     /// Asks the thread of Raft to hand leadership over to this node, or to whoever is furthest. The lease ends before.
     pub fn hand_over(&mut self, to: Option<u64>) {
         self.desk.ask(Ask::HandOver(to));
+    }
+
+    /// Asks the thread of Raft for a change of the members, which was checked by what it has said last.
+    pub fn change(&self, change: MemberChange) {
+        self.desk.ask(Ask::Change(change));
     }
 
     /// How often the engine had to be read again.

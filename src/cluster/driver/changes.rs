@@ -1,0 +1,192 @@
+//! Changes of the members that somebody asks for: a node is invited, or is to leave.
+//!
+//! Whoever asks is told at once whether it can be, by what is known then; the leader looks again when it comes to it. An
+//! invitation is committed before anybody is taken in, so it outlives the leader to whom it was said. Changes are made
+//! one after the other.
+
+use super::status::Status;
+use super::{Driver, PeerStatus};
+use crate::cluster::directory::{Directory, WrongDirectory};
+use crate::cluster::members::Members;
+use crate::cluster::names::{Address, Listed, Name};
+use crate::cluster::output::Role;
+use crate::limits::{LEVEL_INVITES, MEMBER_CHANGES_MAX};
+use thiserror::Error;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberChange {
+    /// To take this node in, as soon as it is there: it is empty, and its list has a member. One that is invited
+    /// already gets this address.
+    Add(Listed),
+    /// That the node of this name leaves, or is not invited any more.
+    Remove(Name),
+}
+
+/// Why it cannot be. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the texts say it")]
+pub enum WrongChange {
+    #[error("another node leads")]
+    NotLeader,
+    #[error("the cluster is forming: {0}")]
+    Forming(String),
+    #[error("{0} is a member already")]
+    Member(Name),
+    #[error("{address} is the address of {name}")]
+    Address { address: Address, name: Name },
+    #[error("{name} is not a member; these are: {members}")]
+    Unknown { name: Name, members: String },
+    #[error("{0} leads; FAILOVER first lets another node lead")]
+    Leads(Name),
+    #[error(
+        "of the {voters} voters without {name} only {there} can be reached: nothing could be decided any more"
+    )]
+    NoMajority { name: Name, voters: usize, there: usize },
+    #[error(
+        "all members have to be there, and of this version, to read that a node is invited; {name} {}",
+        .level.map_or("is not there".to_owned(), |level| format!("reads level {level} and not {LEVEL_INVITES}"))
+    )]
+    Level { name: Name, level: Option<u32> },
+    #[error(transparent)]
+    Directory(#[from] WrongDirectory),
+    #[error("{MEMBER_CHANGES_MAX} changes wait already")]
+    Crowd,
+}
+
+impl Status {
+    /// Whether the change can be begun, as far as is known.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_change(&self, change: &MemberChange) -> Result<(), WrongChange> {
+        if self.role != Role::Leader {
+            return Err(WrongChange::NotLeader);
+        }
+        if let Some(forming) = &self.forming {
+            return Err(WrongChange::Forming(forming.clone()));
+        }
+        let directory = self.directory.as_ref().ok_or(WrongChange::NotLeader)?;
+        match change {
+            MemberChange::Add(listed) => self.check_addition(directory, listed),
+            MemberChange::Remove(name) => self.check_removal(directory, name),
+        }
+    }
+
+    fn check_addition(&self, directory: &Directory, listed: &Listed) -> Result<(), WrongChange> {
+        let Listed { name, peer } = listed;
+        if directory.named(name).next().is_some() {
+            return Err(WrongChange::Member(name.clone()));
+        }
+        let members = directory.nodes.values().map(|node| (&node.name, &node.peer));
+        let invited = directory.invited.iter().map(|other| (&other.name, &other.peer));
+        let mut others = members.chain(invited).filter(|(other, _)| *other != name);
+        if let Some((other, address)) = others.find(|(_, address)| *address == peer) {
+            let (address, name) = (address.clone(), other.clone());
+            return Err(WrongChange::Address { address, name });
+        }
+        let is_old = |peer: &&PeerStatus| peer.level.is_none_or(|level| level < LEVEL_INVITES);
+        if let Some(PeerStatus { name, level, .. }) = self.peers.iter().find(is_old) {
+            return Err(WrongChange::Level { name: name.clone(), level: *level });
+        }
+        directory.with_invited(listed.clone()).check()?;
+        Ok(())
+    }
+
+    fn check_removal(&self, directory: &Directory, name: &Name) -> Result<(), WrongChange> {
+        if directory.invited.iter().any(|listed| listed.name == *name) {
+            return Ok(());
+        }
+        let ids: Vec<u64> = directory.named(name).map(|(id, _)| id).collect();
+        if ids.is_empty() {
+            let names = directory.nodes.values().map(|node| node.name.to_string());
+            let members = names.collect::<Vec<_>>().join(", ");
+            return Err(WrongChange::Unknown { name: name.clone(), members });
+        }
+        if ids.contains(&self.node) {
+            return Err(WrongChange::Leads(name.clone()));
+        }
+        let stay = self.members.voters.iter().filter(|id| !ids.contains(id));
+        let stay: Vec<u64> = stay.copied().collect();
+        let is_there = |id: &&u64| {
+            **id == self.node || self.peers.iter().any(|peer| peer.id == **id && peer.is_heard)
+        };
+        let (voters, there) = (stay.len(), stay.iter().filter(is_there).count());
+        if there * 2 <= voters {
+            return Err(WrongChange::NoMajority { name: name.clone(), voters, there });
+        }
+        Ok(())
+    }
+}
+
+impl Driver {
+    /// Begins a change, or puts it behind those that wait.
+    ///
+    /// # Errors
+    /// Why it cannot be begun.
+    pub fn change(&mut self, change: MemberChange) -> Result<(), WrongChange> {
+        self.status().check_change(&change)?;
+        if self.joining.asked.len() >= MEMBER_CHANGES_MAX {
+            return Err(WrongChange::Crowd);
+        }
+        self.joining.asked.push_back(change);
+        self.join();
+        Ok(())
+    }
+
+    /// The members after the first of the changes that wait, which stays there until it is begun. Those that cannot be
+    /// any more are forgotten: something has changed since they were asked for.
+    pub(super) fn next_asked(&mut self, directory: &Directory) -> Option<Members> {
+        while let Some(change) = self.joining.asked.front().cloned() {
+            if self.status().check_change(&change).is_err() {
+                self.joining.asked.pop_front();
+                continue;
+            }
+            let members = self.node.members();
+            let mut next = members.clone();
+            let mut changed = directory.clone();
+            match &change {
+                MemberChange::Add(listed) => changed = directory.with_invited(listed.clone()),
+                MemberChange::Remove(name) => {
+                    changed.invited.retain(|listed| listed.name != *name);
+                    let goes = |id: &u64| directory.named(name).any(|(other, _)| other == *id);
+                    next.voters.retain(|id| !goes(id));
+                    next.learners.retain(|id| !goes(id));
+                }
+            }
+            next.directory = changed.encode().into();
+            if next != *members {
+                return Some(next);
+            }
+            self.joining.asked.pop_front();
+        }
+        None
+    }
+
+    /// Whom a cluster takes in: while it forms all that are listed, and then who is invited, and who has the name of
+    /// a member.
+    pub(super) fn awaited(&self, directory: &Directory) -> Vec<Name> {
+        if !directory.is_formed {
+            return self.identity.nodes.iter().map(|listed| listed.name.clone()).collect();
+        }
+        let members = directory.nodes.values().map(|node| node.name.clone());
+        let invited = directory.invited.iter().map(|listed| listed.name.clone());
+        let mut names: Vec<Name> = members.chain(invited).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// The lowest level of all members; of those that are not there the lowest there is.
+    pub(super) fn level(&self) -> u32 {
+        let members = self.node.members().all();
+        let others = members.into_iter().filter(|id| *id != self.identity.node);
+        let levels = others.map(|id| self.level_of(id).unwrap_or(1));
+        levels.chain([self.identity.level]).min().expect("its own")
+    }
+
+    /// As it has said in its newest handshake.
+    pub(super) fn level_of(&self, id: u64) -> Option<u32> {
+        self.joining.met.values().find(|claims| claims.node.0 == id).map(|claims| claims.level)
+    }
+}
