@@ -17,6 +17,8 @@ mod host;
 mod leading;
 #[path = "cluster/machine.rs"]
 mod machine;
+#[path = "cluster/members.rs"]
+mod members;
 #[path = "cluster/rules.rs"]
 mod rules;
 #[path = "support/seeds.rs"]

@@ -15,6 +15,8 @@ mod history;
 mod http;
 #[path = "processes/load.rs"]
 mod load;
+#[path = "processes/members.rs"]
+mod members;
 #[path = "support/program.rs"]
 mod program;
 #[path = "processes/refused.rs"]

@@ -19,7 +19,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("observe", &["observe", "engine", "command", "config", "cluster"]),
     ("config", &["config"]),
     ("journal", &["journal", "engine"]),
-    ("tools", &["tools", "journal", "engine"]),
+    ("tools", &["tools", "journal", "engine", "cluster"]),
 ];
 
 /// What touches files, and the places that may.

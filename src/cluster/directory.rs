@@ -20,6 +20,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
 
+/// Of a cluster whose nodes all hold all jobs.
+pub const PARTITIONS: u16 = 1;
+
 /// The form of the record.
 const FORM: u8 = 1;
 /// With those who are invited.
@@ -332,7 +335,8 @@ mod tests {
         let mut read = 0;
         for seed in 0..20_000 {
             let mut rng = SmallRng::seed_from_u64(seed);
-            let mut changed = if seed % 2 == 0 { three().encode() } else { with_invited().encode() };
+            let mut changed =
+                if seed % 2 == 0 { three().encode() } else { with_invited().encode() };
             for _ in 0..rng.random_range(1..4) {
                 let at = rng.random_range(0..changed.len());
                 changed[at] = rng.random();

@@ -291,6 +291,13 @@ impl Driver {
         self.joining.met.retain(|_, claims| claims.node.0 != peer);
     }
 
+    /// A node that was called has refused this one, and says why. As long as this node is no member that is what it has to
+    /// tell of itself.
+    pub fn refused(&mut self, now: Micros, why: String) {
+        self.advance(now);
+        self.joining.refused = Some((self.now, why));
+    }
+
     /// Whom to connect to, in the order of the names: the members, whom they invite, and as long as the cluster forms, or
     /// this node is not of it, those that are listed. Also who says that it is a member and is not known as one here: a
     /// node that was away has to answer whoever leads, to learn that it is.

@@ -178,6 +178,7 @@ mod places;
 mod reader;
 pub mod record;
 pub mod recovery;
+pub mod refound;
 pub mod repair;
 mod run;
 mod scan;

@@ -20,6 +20,9 @@ const _: () = assert!(EVERYSEC_SYNC_US * 2 <= UNSAFE_US_MAX);
 pub const LAZY_WRITE_US: u64 = 5_000;
 const _: () = assert!(LAZY_WRITE_US > COMMANDS_US_PER_TURN && LAZY_WRITE_US < EVERYSEC_SYNC_US);
 
+/// The stack of the thread that reads a journal, bytes: address space, of which what is used counts.
+pub const RECOVERY_STACK_BYTES: usize = 16 << 20;
+
 /// Bytes proposed and not committed, above which no requests are read.
 pub const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
 /// The least that bytes proposed and not written may take before requests wait: what some turns make, which

@@ -78,6 +78,8 @@ pub struct NodeView {
     pub sentinel: Option<Address>,
     /// It has a vote.
     pub is_voter: bool,
+    /// It has left: its name is still known.
+    pub has_left: bool,
     /// On the leader: the last index that it is known to have.
     pub matched: Option<u64>,
     /// It lacks what only a base has.
@@ -111,6 +113,8 @@ words! {
         Learner = "learner",
         /// It is to be taken in, and was not there yet.
         Invited = "invited",
+        /// It has left.
+        Removed = "removed",
     }
 }
 
@@ -183,6 +187,7 @@ impl NodeView {
             peer: node.peer.clone(),
             sentinel: node.sentinel.clone(),
             is_voter: [voters, outgoing].iter().any(|list| list.contains(id)),
+            has_left: !voters.is_empty() && !status.members.contains(*id),
             matched: peer.filter(|_| is_elected).map(|peer| peer.matched),
             needs_base: peer.is_some_and(|peer| peer.needs_base),
             is_heard: peer.filter(|_| is_known).map(|peer| peer.is_heard),
@@ -222,7 +227,11 @@ impl ClusterView {
             first: status.first,
             base: status.base,
             nodes,
-            invited: status.directory.as_ref().map(|known| known.invited.clone()).unwrap_or_default(),
+            invited: status
+                .directory
+                .as_ref()
+                .map(|known| known.invited.clone())
+                .unwrap_or_default(),
             election_us: own.election_us,
             leader_heard_us: status.leader_heard.and_then(|at| since_us(at.0)),
             lease_us: until_us(own.lease.0).filter(|_| is_elected),
@@ -322,10 +331,16 @@ impl ClusterView {
         self.nodes.iter().filter(|node| node.id != self.node)
     }
 
+    /// Whether this node was removed, and knows it.
+    pub fn has_left(&self) -> bool {
+        self.nodes.iter().any(|node| node.id == self.node && node.has_left)
+    }
+
     /// What a member is to the others.
     pub fn part_of(&self, node: &NodeView) -> NodePart {
         match node.is_voter {
             _ if Some(node.id) == self.leader => NodePart::Leader,
+            _ if node.has_left => NodePart::Removed,
             true => NodePart::Follower,
             false => NodePart::Learner,
         }

@@ -1,5 +1,7 @@
 //! The command lines of the tools.
 
+use crate::cluster::names::{Listed, Name};
+use crate::cluster::options::{node_list, node_name};
 use crate::ids::Index;
 use std::path::PathBuf;
 
@@ -8,6 +10,7 @@ use std::path::PathBuf;
 pub enum Asked {
     Check(Check),
     Dump(Dump),
+    Cluster(Cluster),
     /// `--help` of one of them.
     Help(&'static str),
 }
@@ -42,6 +45,21 @@ pub struct Dump {
     pub to: Option<Index>,
     /// The images of the base first.
     pub base: bool,
+}
+
+/// `delayd cluster found` and `delayd cluster recover`
+#[derive(Debug, PartialEq)]
+pub struct Cluster {
+    /// The data directory, or the journal's folder in it.
+    pub dir: PathBuf,
+    /// Of a node whose others are lost; else of a server alone.
+    pub recovers: bool,
+    /// What the node is called from here on, and where others reach it.
+    pub own: Listed,
+    /// Others are to be members before anything is acknowledged.
+    pub has_others: bool,
+    /// Without asking.
+    pub yes: bool,
 }
 
 const CHECK_HELP: &str = "\
@@ -89,18 +107,57 @@ Exit codes:
   64  the command line is wrong
 ";
 
+const CLUSTER_HELP: &str = "\
+Usage: delayd cluster found DIR --cluster-node NAME --cluster-nodes LIST
+       delayd cluster recover DIR --cluster-node NAME --cluster-nodes LIST
+                              --i-accept-losses
+Makes what a journal holds the beginning of a new cluster with one member. Not
+while a server runs. Needs as much memory as the server, and room for a base.
+
+found    from the journal of a server alone. Start the node then with the same
+         cluster-node and cluster-nodes, and the others with empty folders: they
+         are sent all there is. Nothing is lost. A server alone does not open
+         the folder any more.
+recover  from the journal of a node of a cluster whose majority is lost for
+         good. What that majority had acknowledged and this node had not
+         received is lost. All its log is kept, committed or not; it says where
+         it ends. It leads alone at once; DELAY.CLUSTER ADD takes in others,
+         with empty folders. The other nodes of the old cluster must never be
+         started again.
+
+DIR is the data directory (option dir) or the journal's folder in it. Of several
+nodes that are left take the one whose log goes furthest: delayd check tells.
+
+  --cluster-node NAME   as the option: what the node is called
+  --cluster-nodes LIST  as the option: name=host:port, this node among them
+  --i-accept-losses     recover does nothing without it
+  --yes                 does not ask before it changes anything
+
+Exit codes:
+   0  done, and in order
+   1  not done: it was not agreed to
+   2  damage: a server would not start
+   3  cannot be read, or is another's: permission, in use, of another kind
+  64  the command line is wrong
+";
+
 /// Reads the arguments after the program's name; none if the first is no tool's name.
 pub fn read(args: &[String]) -> Option<Result<Asked, String>> {
     let (tool, rest) = args.split_first()?;
     let help = match tool.as_str() {
         "check" => CHECK_HELP,
         "dump" => DUMP_HELP,
+        "cluster" => CLUSTER_HELP,
         _ => return None,
     };
     if rest.iter().any(|arg| arg == "--help" || arg == "-h") {
         return Some(Ok(Asked::Help(help)));
     }
-    let asked = if tool == "check" { check(rest) } else { dump(rest) };
+    let asked = match tool.as_str() {
+        "check" => check(rest),
+        "dump" => dump(rest),
+        _ => cluster(rest),
+    };
     Some(asked.map_err(|text| format!("{tool}: {text}; see delayd {tool} --help")))
 }
 
@@ -154,6 +211,38 @@ fn dump(args: &[String]) -> Result<Asked, String> {
     Ok(Asked::Dump(Dump { dir, from, to, base }))
 }
 
+fn cluster(args: &[String]) -> Result<Asked, String> {
+    let recovers = match args.first().map(String::as_str) {
+        Some("found") => false,
+        Some("recover") => true,
+        _ => return Err("found or recover is expected first".to_owned()),
+    };
+    let (mut dir, mut node, mut nodes, mut accepts, mut yes) = (None, None, None, false, false);
+    let mut args = args[1..].iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--cluster-node" => node = Some(args.next().ok_or("--cluster-node needs a name")?),
+            "--cluster-nodes" => nodes = Some(args.next().ok_or("--cluster-nodes needs a list")?),
+            "--i-accept-losses" => accepts = true,
+            "--yes" => yes = true,
+            _ => take_dir(&mut dir, arg)?,
+        }
+    }
+    let dir = dir.ok_or("DIR is missing")?;
+    let node = node.ok_or("--cluster-node is missing")?;
+    let nodes = nodes.ok_or("--cluster-nodes is missing")?;
+    if accepts != recovers {
+        return Err("--i-accept-losses goes with recover, which does nothing without it".to_owned());
+    }
+    let text = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let node: Name = node_name(node, &text).map_err(|wrong| wrong.to_string())?;
+    let nodes = node_list(nodes).map_err(|wrong| wrong.to_string())?;
+    let has_others = nodes.len() > 1;
+    let own = nodes.into_iter().find(|listed| listed.name == node);
+    let own = own.ok_or_else(|| format!("{node} is not in --cluster-nodes"))?;
+    Ok(Asked::Cluster(Cluster { dir, recovers, own, has_others, yes }))
+}
+
 fn take_dir(dir: &mut Option<PathBuf>, arg: &str) -> Result<(), String> {
     if arg.starts_with("--") {
         return Err(format!("unknown option '{arg}'"));
@@ -203,6 +292,28 @@ mod tests {
     }
 
     #[test]
+    fn a_cluster_is_founded_or_recovered() {
+        let nodes = "--cluster-node n1 --cluster-nodes";
+        let cluster = |recovers, has_others, yes| {
+            let dir = PathBuf::from("x");
+            let own = node_list("n1=h:1").unwrap().remove(0);
+            Some(Ok(Asked::Cluster(Cluster { dir, recovers, own, has_others, yes })))
+        };
+        let line = format!("cluster found x {nodes} n1=h:1,n2=h:2 --yes");
+        assert_eq!(asked(&line), cluster(false, true, true));
+        let line = format!("cluster recover {nodes} n1=h:1 x --i-accept-losses");
+        assert_eq!(asked(&line), cluster(true, false, false));
+        let text = |line: &str| asked(line).expect("a tool").unwrap_err();
+        assert!(text("cluster").contains("found or recover is expected"));
+        assert!(text("cluster lose x").contains("found or recover is expected"));
+        assert!(text(&format!("cluster recover x {nodes} n1=h:1")).contains("--i-accept-losses"));
+        assert!(text(&format!("cluster found x {nodes} n2=h:1")).contains("n1 is not in"));
+        assert!(text(&format!("cluster found x {nodes} n1")).contains("cluster-nodes"));
+        assert!(text("cluster found x --cluster-node n1").contains("--cluster-nodes is missing"));
+        assert_eq!(asked("cluster --help"), Some(Ok(Asked::Help(CLUSTER_HELP))));
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let text = |line| asked(line).expect("a tool").unwrap_err();
         assert_eq!(text("check"), "check: DIR is missing; see delayd check --help");
@@ -218,7 +329,7 @@ mod tests {
 
     #[test]
     fn help_fits_80_columns() {
-        for help in [CHECK_HELP, DUMP_HELP] {
+        for help in [CHECK_HELP, DUMP_HELP, CLUSTER_HELP] {
             assert!(help.lines().all(|line| line.chars().count() <= 80));
         }
     }

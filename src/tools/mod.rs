@@ -1,8 +1,10 @@
-//! `delayd check` and `delayd dump`: the journal looked at, repaired and told without a server.
+//! `delayd check`, `delayd dump` and `delayd cluster`: the journal looked at, repaired, told and made a cluster's, without
+//! a server.
 
 mod args;
 mod check;
 mod clock;
+mod cluster;
 mod dump;
 mod place;
 mod progress;
@@ -51,6 +53,7 @@ pub fn run(args: &[String]) -> Option<ExitCode> {
     let exit = match asked {
         Ok(args::Asked::Check(asked)) => check::run(&asked),
         Ok(args::Asked::Dump(asked)) => dump::run(&asked),
+        Ok(args::Asked::Cluster(asked)) => cluster::run(&asked),
         Ok(args::Asked::Help(text)) => {
             // A reader that has seen enough, such as `head`, is no error.
             let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());

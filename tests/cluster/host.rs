@@ -10,6 +10,7 @@ use delayd::cluster::member::{Batch, Delivery, Effect, Member, Payload as Says, 
 use delayd::cluster::members::Members;
 use delayd::cluster::names::{Address, Listed, Name};
 use delayd::ids::Index;
+use delayd::limits::LEVEL;
 use delayd::time::Micros;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,6 +21,8 @@ pub struct Host {
     /// None while it is down.
     pub driver: Option<Driver>,
     pub life: u64,
+    /// The format that it says it reads.
+    pub level: u32,
     pub disk: Disk,
     /// The engine's state in the base.
     pub base_facts: Vec<u64>,
@@ -71,6 +74,7 @@ impl Host {
             nodes: listed(count),
             driver: None,
             life: 0,
+            level: LEVEL,
             disk: Disk::of(Base::default(), sync_us),
             base_facts: Vec::new(),
             rate,
@@ -104,7 +108,7 @@ impl Host {
             own: self.own.clone(),
             nodes: self.nodes.clone(),
             version: "0.1.0".to_owned(),
-            level: 1,
+            level: self.level,
             election_us: E,
             cluster: u128::from(seed) << 64 | 7,
             hash_seed: seed,

@@ -237,8 +237,14 @@ fn node(name: &str, id: u16) -> Node {
 /// Of n1 in a cluster of three, whose ids are not in the order of the names.
 fn status(role: output::Role, leader: Option<u64>) -> Status {
     let nodes = BTreeMap::from([(1, node("n1", 1)), (2, node("n3", 3)), (3, node("n2", 2))]);
-    let directory =
-        Directory { cluster: 0xc1, hash_seed: 5, partitions: 1, is_formed: true, nodes };
+    let directory = Directory {
+        cluster: 0xc1,
+        hash_seed: 5,
+        partitions: 1,
+        is_formed: true,
+        nodes,
+        invited: Vec::new(),
+    };
     let is_leader = role == output::Role::Leader;
     let peer = |id: u64, name: &str, matched: u64, is_heard| PeerStatus {
         id,
@@ -248,6 +254,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         needs_base: false,
         is_heard,
         is_voter: true,
+        level: Some(1),
     };
     Status {
         node: 1,
@@ -270,6 +277,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         elections: 3,
         transferring: false,
         lease_until: None,
+        level: 1,
     }
 }
 

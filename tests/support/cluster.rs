@@ -1,19 +1,30 @@
 //! Views of a cluster of three, n1 to n3, as its node n1 has them.
 
-use delayd::cluster::names::Address;
+use delayd::cluster::names::{Address, Listed, Name};
 use delayd::observe::cluster::{ClusterView, NodeView, RaftRole};
 
-/// By a word: `leader`, `follower`, `lost` (it has not heard of the leader for 5 s), `forming`.
+/// By a word: `leader`, `invited` (a leader that waits for n4), `follower`, `lost` (it has not heard of the leader for
+/// 5 s), `removed`, `forming`.
 pub fn view_of(word: &str) -> Option<ClusterView> {
     let follower =
         ClusterView { leader_heard_us: Some(50_000), ..view(RaftRole::Follower, Some(2)) };
+    let leader = ClusterView {
+        leads: true,
+        lease_us: Some(225_000),
+        quorum_us: Some(1_000),
+        ..view(RaftRole::Leader, Some(1))
+    };
     Some(match word {
-        "leader" => ClusterView {
-            leads: true,
-            lease_us: Some(225_000),
-            quorum_us: Some(1_000),
-            ..view(RaftRole::Leader, Some(1))
-        },
+        "leader" => leader,
+        "invited" => {
+            let name = Name::new("n4").expect("a name");
+            let peer = Address::new("127.0.0.1", 19_251).expect("an address");
+            ClusterView { invited: vec![Listed { name, peer }], ..leader }
+        }
+        "removed" => {
+            let own = NodeView { is_voter: false, has_left: true, ..node(1, None) };
+            ClusterView { nodes: vec![own, node(2, None), node(3, None)], ..follower }
+        }
         "follower" => follower,
         "lost" => ClusterView { leader_heard_us: Some(5_000_000), ..follower },
         "forming" => ClusterView {
@@ -68,6 +79,7 @@ fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
 fn node(id: u64, matched: Option<u64>) -> NodeView {
     let address = |port: u64| Address::new("127.0.0.1", (port + id) as u16).expect("an address");
     NodeView {
+        has_left: false,
         id,
         name: format!("n{id}"),
         client: address(9_247),

@@ -3,7 +3,7 @@
 use super::changes::MemberChange;
 use super::{Driver, Identity};
 use crate::cluster::claims::{Claims, ClusterId, Holds, NodeId, list_text};
-use crate::cluster::directory::{self, Directory, WrongDirectory};
+use crate::cluster::directory::{self, Directory, PARTITIONS, WrongDirectory};
 use crate::cluster::entry::{Entry, Payload, Vote, Write};
 use crate::cluster::formation::{Answer, Conflict, Decision, Wait, decide};
 use crate::cluster::members::Members;
@@ -12,10 +12,11 @@ use crate::cluster::node::Node;
 use crate::cluster::output::Peer;
 use crate::cluster::start::Start;
 use crate::limits::{NODES_MAX, WINDOW_BATCHES_MAX};
+use crate::time::Micros;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Of a cluster whose nodes all hold all jobs.
-const PARTITIONS: u16 = 1;
+/// For how long it is told why a node was refused, in E: it is dialled each half second.
+const REFUSED_TIMES_E: u64 = 10;
 
 /// What is known of others, and what follows from it.
 #[derive(Default)]
@@ -26,6 +27,8 @@ pub(super) struct Joining {
     decision: Option<Decision>,
     /// What has to be mended first.
     pub conflict: Option<Conflict>,
+    /// Why a node that was called has refused this one, and when.
+    pub refused: Option<(Micros, String)>,
     /// Changes of members that wait.
     pub asked: VecDeque<MemberChange>,
 }
@@ -78,7 +81,11 @@ impl Driver {
             let (own, list) = (own.name.clone(), list_text(nodes));
             let is_of_it = self.cluster.is_some() && claims.cluster() == self.cluster;
             let is_right = is_listed || is_of_it && self.may_be_behind(claims.node);
-            return if is_right { Ok(()) } else { Err(Conflict::NotListed { own, other: name, list }) };
+            return if is_right {
+                Ok(())
+            } else {
+                Err(Conflict::NotListed { own, other: name, list })
+            };
         };
         let cluster = ClusterId(directory.cluster);
         let is_invited = directory.invited.iter().any(|listed| listed.name == name);
@@ -269,6 +276,12 @@ impl Driver {
         }
         if let Some(conflict) = &self.joining.conflict {
             return Some(conflict.to_string());
+        }
+        let lately = |at: &Micros| self.now.0 < at.0 + REFUSED_TIMES_E * self.identity.election_us;
+        if let (None, Some((at, why))) = (self.cluster, &self.joining.refused)
+            && lately(at)
+        {
+            return Some(why.clone());
         }
         Some(match &self.joining.decision {
             Some(Decision::Wait(Wait::Missing(names))) => missing(names),

@@ -24,7 +24,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     tips: &["nondeterministic_output"],
     reply: "Array, for each node in the order of their names a map (in RESP2 a flat array): `name`, `id`, `role` \
-            (`leader`, `follower`; `learner` for one without a vote, `invited` for one that is to be taken in), `state`, `client` and `peer` (where clients \
+            (`leader`, `follower`; `learner` for one without a vote, `invited` for one that is to be taken in, `removed` for one that has left), `state`, `client` and `peer` (where clients \
             and other nodes reach it), `index` (how much of the log it has) and `behind` (entries that the leader \
             has beyond that). The states: `online`; `forming` and `loading` (this node, which does not answer for \
             jobs yet); `base` (it needs more than the leader's log has); `unreachable`. What only the leader knows of \

@@ -34,6 +34,8 @@ pub struct Context {
     pub lost: Vec<u64>,
     /// Who had called and is gone, and was not met again since.
     pub parted: Vec<u64>,
+    /// What those that were called have said as they refused this node.
+    pub refused: Vec<String>,
     /// Through which bases come and go; nothing where there is no journal.
     pub bases: Option<Arc<Bases>>,
     /// Wakes the thread that has all this.
@@ -64,6 +66,7 @@ impl Context {
             incoming: Vec::new(),
             lost: Vec::new(),
             parted: Vec::new(),
+            refused: Vec::new(),
             bases: None,
             wakeup,
             acknowledged_within: Duration::from_micros(PEER_ACKNOWLEDGED_ELECTIONS * election_us),

@@ -2,9 +2,9 @@
 
 use crate::cluster::claims::NodeId;
 use crate::cluster::codec::{Entries, Outgoing};
-use crate::cluster::frame::{Kind, Lane, encode};
-use crate::cluster::hello::{Called, Handshake};
 use crate::cluster::driver::Dial;
+use crate::cluster::frame::{Kind, Lane, encode};
+use crate::cluster::hello::{Called, Handshake, Refusal};
 use crate::cluster::names::{Address, Name};
 use crate::limits::{
     PEER_BACKOFF_US, PEER_CONTROL_QUEUE_BYTES_MAX, PEER_DATA_QUEUE_BYTES_MAX, PEER_HANDSHAKE_US,
@@ -396,6 +396,9 @@ impl Peer {
         self.link_mut(lane).end(cx.now_us);
         if let Some(node) = was_open {
             cx.lose(node);
+        }
+        if let Trouble::Refused(Refusal::Told(text)) = trouble {
+            cx.refused.push(text.clone());
         }
         if let Some(left_out) = cx.refusals.admit(cx.now_us, self.name.as_str(), trouble) {
             self.is_said_away |= lane == Lane::Control;

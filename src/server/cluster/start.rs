@@ -22,8 +22,8 @@ use thiserror::Error;
 #[allow(missing_docs, reason = "the texts say it")]
 pub enum WrongFolder {
     #[error(
-        "the journal is that of a server alone, and cluster-node is {0}: a journal of its own does not become a \
-         node's; give the node an empty folder"
+        "the journal is that of a server alone, and cluster-node is {0}: delayd cluster found makes it the first of a \
+         cluster; a node that joins one is given an empty folder"
     )]
     Alone(Name),
     #[error(

@@ -220,6 +220,7 @@ impl<L: NodeLog> Host<L> {
             }
         }
         transport.take_parted().into_iter().for_each(|node| driver.parted(node));
+        transport.take_refused().into_iter().for_each(|text| driver.refused(now, text));
         for event in transport.take_base_events() {
             *has_heard = true;
             match event {

@@ -131,6 +131,11 @@ impl Transport {
         std::mem::take(&mut self.cx.parted)
     }
 
+    /// What those that were called have said as they refused this node, since the last call.
+    pub fn take_refused(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.cx.refused)
+    }
+
     /// Ends the connection over which a message came that no peer says. Others that came over it may still follow.
     pub fn refuse(&mut self, token: u64, refused: Refused) {
         self.door.end(&mut self.cx, token, refused.into());

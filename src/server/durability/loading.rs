@@ -2,7 +2,7 @@
 
 use crate::journal::recovery::{Progress, Recovered};
 use crate::journal::{Disk, JournalError};
-use crate::limits::{LOADED_AT_ONCE, LOADING_LOG_US};
+use crate::limits::{LOADED_AT_ONCE, LOADING_LOG_US, RECOVERY_STACK_BYTES};
 use crate::observe::persistence;
 use crate::server::connection::wake::Notifier;
 use std::io;
@@ -38,6 +38,8 @@ impl<T: Send + 'static> Loading<T> {
         let (sender, loaded) = channel();
         let shown = Arc::clone(&progress);
         let thread = std::thread::Builder::new().name("recovery".to_owned());
+        // An engine is passed on by value: in a build without optimizations some 2 MB of it stood on the stack at once.
+        let thread = thread.stack_size(RECOVERY_STACK_BYTES);
         let thread = thread.spawn(move || {
             let loaded = load(&shown);
             // The server may have stopped meanwhile.

@@ -235,6 +235,7 @@ impl Turns {
         let standing = standing_of(role, is_committed, &view, serves_stale);
         view.leads = standing.leads();
         log_forming(self.core.view.as_deref(), &view);
+        log_leaving(self.core.view.as_deref(), &view);
         self.core.show_cluster(Box::new(view));
         self.stand(standing);
     }
@@ -253,5 +254,15 @@ fn log_forming(before: Option<&ClusterView>, view: &ClusterView) {
             tracing::info!("{node} is a member of cluster {:032x}", cluster);
         }
         (None, _, None) => {}
+    }
+}
+
+/// That this node was removed: from then on nobody tells it anything.
+fn log_leaving(before: Option<&ClusterView>, view: &ClusterView) {
+    if view.has_left() && before.is_some_and(|before| !before.has_left()) {
+        let node = &view.name;
+        tracing::warn!(
+            "{node} was removed from its cluster: it may be stopped, and its folder emptied"
+        );
     }
 }

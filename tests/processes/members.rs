@@ -1,0 +1,220 @@
+//! Nodes come and go: a server alone becomes three, three become five, and one disk of a lost cluster is enough to go on.
+
+use crate::http::free_port;
+use crate::program::{Folder, LIMIT, Program, Reply, Wire};
+use crate::trio::{leads, wait_until};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Nodes with ports that they keep, any number of which run.
+struct Nodes {
+    folder: Folder,
+    clients: Vec<u16>,
+    peers: Vec<u16>,
+    programs: Vec<Option<Program>>,
+}
+
+fn name(node: usize) -> String {
+    format!("n{}", node + 1)
+}
+
+impl Nodes {
+    fn new(title: &str, count: usize) -> Nodes {
+        let ports = || (0..count).map(|_| free_port()).collect();
+        let programs = (0..count).map(|_| None).collect();
+        Nodes { folder: Folder::new(title), clients: ports(), peers: ports(), programs }
+    }
+
+    fn path(&self, node: usize) -> PathBuf {
+        self.folder.0.join(name(node))
+    }
+
+    fn list(&self, nodes: &[usize]) -> String {
+        let listed = |node: &usize| format!("{}={}", name(*node), self.peer(*node));
+        nodes.iter().map(listed).collect::<Vec<_>>().join(",")
+    }
+
+    fn peer(&self, node: usize) -> String {
+        format!("127.0.0.1:{}", self.peers[node])
+    }
+
+    fn begin(&mut self, node: usize, listed: &[usize]) {
+        std::fs::create_dir_all(self.path(node)).unwrap();
+        let (port, peer) = (self.clients[node].to_string(), self.peers[node].to_string());
+        let (name, list) = (name(node), self.list(listed));
+        let mut options = vec!["--port", &port, "--cluster-port", &peer, "--cluster-node", &name];
+        options.extend(["--cluster-nodes", &list, "--cluster-election-timeout", "300ms"]);
+        self.programs[node] = Some(Program::start(&self.path(node), &options));
+    }
+
+    fn kill(&mut self, node: usize) {
+        self.programs[node].take().expect("it runs").kill();
+    }
+
+    fn wire(&self, node: usize) -> std::io::Result<Wire> {
+        Wire::connect_for(SocketAddr::from(([127, 0, 0, 1], self.clients[node])), LIMIT)
+    }
+
+    fn leader(&self) -> usize {
+        wait_until("a node leads", || {
+            (0..self.programs.len())
+                .filter(|node| self.programs[*node].is_some())
+                .find(|node| self.wire(*node).is_ok_and(|mut wire| leads(&mut wire)))
+        })
+    }
+
+    /// Of whoever leads.
+    fn ask(&self, line: &str) -> Reply {
+        self.wire(self.leader()).unwrap().ask(line)
+    }
+
+    /// Names and roles, as the leader shows them.
+    fn roles(&self) -> Vec<(String, String)> {
+        let Reply::Array(rows) = self.ask("DELAY.CLUSTER") else { panic!("a table") };
+        let field = |row: &Reply, at: usize| row.array().expect("a row")[at].text().to_owned();
+        rows.iter().map(|row| (field(row, 1), field(row, 5))).collect()
+    }
+
+    fn wait_for_voters(&self, nodes: &[usize]) {
+        let mut expected: Vec<String> = nodes.iter().map(|node| name(*node)).collect();
+        expected.sort();
+        wait_until("these are the voters, and all of them", || {
+            let roles = self.roles();
+            let are_voters =
+                roles.iter().all(|(_, role)| ["leader", "follower"].contains(&&**role));
+            let names: Vec<String> = roles.into_iter().map(|(name, _)| name).collect();
+            (are_voters && names == expected).then_some(())
+        });
+    }
+
+    /// All of these show so many delayed jobs.
+    fn wait_for_jobs(&self, nodes: &[usize], count: i64) {
+        for node in nodes {
+            wait_until("it has all jobs", || {
+                let length = self.wire(*node).ok()?.try_ask("DELAY.LEN q").ok()?;
+                (length == Reply::Number(count)).then_some(())
+            });
+        }
+    }
+
+    fn tool(&self, node: usize, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_delayd"));
+        command.arg("cluster").arg(words[0]).arg(self.path(node)).args(&words[1..]);
+        command.output().unwrap()
+    }
+}
+
+#[test]
+fn a_server_alone_becomes_three_then_five_and_loses_its_first_node() {
+    let mut nodes = Nodes::new("members", 5);
+    std::fs::create_dir_all(nodes.path(0)).unwrap();
+    let alone = Program::start(&nodes.path(0), &["--port", &nodes.clients[0].to_string()]);
+    let mut wire = alone.connect_loaded();
+    for at in 0..200 {
+        let added = wire.ask(&format!("DELAY.ADD q 1h job-{at} ID j{at}"));
+        assert!(matches!(added, Reply::Bulk(_)), "{added:?}");
+    }
+    wire.ask("DELAY.ADD work 0 held ID held");
+    let held = wire.ask("DELAY.RESERVE NOWAIT 1 work LEASE 1h");
+    let token = held.array().expect("jobs")[0].array().expect("a job")[3].text().to_owned();
+    drop(wire);
+    alone.stop();
+
+    let three = nodes.list(&[0, 1, 2]);
+    let (own, others) = (["--cluster-node", "n1"], ["--cluster-nodes", &three]);
+    let words = [&["found"], &own[..], &others[..]].concat();
+    let asked = nodes.tool(0, &words);
+    assert_eq!(asked.status.code(), Some(1), "nobody has agreed: {asked:?}");
+    let founded = nodes.tool(0, &[&words[..], &["--yes"]].concat());
+    assert!(founded.status.success(), "{founded:?}");
+    let again = nodes.tool(0, &[&words[..], &["--yes"]].concat());
+    let text = String::from_utf8(again.stderr).unwrap();
+    assert!(text.contains("it is the journal of a node of a cluster"), "{text}");
+    let (_, text) = Program::start(&nodes.path(0), &["--port", "0"]).ended();
+    assert!(text.contains("cluster-node is empty"), "{text}");
+
+    (0..3).for_each(|node| nodes.begin(node, &[0, 1, 2]));
+    nodes.wait_for_voters(&[0, 1, 2]);
+    nodes.wait_for_jobs(&[0, 1, 2], 200);
+    // What was handed out before is its holder's.
+    assert_eq!(nodes.ask(&format!("DELAY.ACK work held {token}")), Reply::Number(1));
+
+    nodes.begin(3, &[0, 1, 2, 3]);
+    let peer = nodes.peer(3);
+    let hint = wait_until("it says what is to be done", || {
+        let refused = nodes.wire(3).ok()?.try_ask("DELAY.LEN q").ok()?;
+        let Reply::Error(text) = refused else { return None };
+        text.contains("DELAY.CLUSTER ADD").then_some(text)
+    });
+    assert!(hint.starts_with("LOADING") && hint.contains(&format!("ADD n4 {peer}")), "{hint}");
+    for node in [3, 4] {
+        let line = format!("DELAY.CLUSTER ADD {} {}", name(node), nodes.peer(node));
+        assert_eq!(nodes.ask(&line), Reply::Simple("OK".to_owned()));
+    }
+    nodes.begin(4, &[0, 4]);
+    nodes.wait_for_voters(&[0, 1, 2, 3, 4]);
+    nodes.wait_for_jobs(&[3, 4], 200);
+
+    // The first one leaves, and after it another is lost.
+    wait_until("another leads", || {
+        if nodes.leader() != 0 {
+            return Some(());
+        }
+        nodes.ask("FAILOVER");
+        None
+    });
+    wait_until("it is asked for", || {
+        (nodes.ask("DELAY.CLUSTER REMOVE n1") == Reply::Simple("OK".to_owned())).then_some(())
+    });
+    nodes.wait_for_voters(&[1, 2, 3, 4]);
+    nodes.kill(0);
+    let gone = nodes.leader();
+    nodes.kill(gone);
+    assert!(matches!(nodes.ask("DELAY.ADD q 1h more ID more"), Reply::Bulk(_)));
+    let left: Vec<usize> = (1..5).filter(|node| *node != gone).collect();
+    nodes.wait_for_jobs(&left, 201);
+}
+
+#[test]
+fn one_disk_of_a_lost_cluster_begins_another() {
+    let mut nodes = Nodes::new("recover", 3);
+    (0..3).for_each(|node| nodes.begin(node, &[0, 1, 2]));
+    nodes.wait_for_voters(&[0, 1, 2]);
+    for at in 0..100 {
+        assert!(matches!(nodes.ask(&format!("DELAY.ADD q 1h job ID j{at}")), Reply::Bulk(_)));
+    }
+    nodes.wait_for_jobs(&[2], 100);
+    (0..3).for_each(|node| nodes.kill(node));
+    std::fs::remove_dir_all(nodes.path(0)).unwrap();
+
+    let list = nodes.list(&[2]);
+    let words = ["recover", "--cluster-node", "n3", "--cluster-nodes", &list, "--yes"];
+    let refused = nodes.tool(2, &words);
+    assert_eq!(refused.status.code(), Some(64), "{refused:?}");
+    let recovered = nodes.tool(2, &[&words[..], &["--i-accept-losses"]].concat());
+    assert!(recovered.status.success(), "{recovered:?}");
+    let text = String::from_utf8(recovered.stdout).unwrap();
+    assert!(text.contains("n3 is the only member of cluster"), "{text}");
+    assert!(text.contains("100 delayed"), "{text}");
+
+    nodes.begin(2, &[2]);
+    nodes.wait_for_jobs(&[2], 100);
+    assert!(matches!(nodes.ask("DELAY.ADD q 1h job ID new"), Reply::Bulk(_)));
+    // One with an empty folder joins, one of the old cluster does not.
+    nodes.begin(0, &[0, 2]);
+    let line = format!("DELAY.CLUSTER ADD n1 {}", nodes.peer(0));
+    assert_eq!(nodes.ask(&line), Reply::Simple("OK".to_owned()));
+    nodes.wait_for_voters(&[0, 2]);
+    nodes.wait_for_jobs(&[0], 101);
+    let line = format!("DELAY.CLUSTER ADD n2 {}", nodes.peer(1));
+    assert_eq!(nodes.ask(&line), Reply::Simple("OK".to_owned()));
+    nodes.begin(1, &[1, 2]);
+    let log = wait_until("it is refused", || {
+        let log = nodes.programs[1].as_ref().expect("it runs").log();
+        log.contains("is a member of cluster").then_some(log)
+    });
+    assert!(log.contains("of cluster"), "{log}");
+    assert!(!matches!(nodes.wire(1).unwrap().ask("DELAY.ADD q 1h x"), Reply::Bulk(_)));
+    assert!(nodes.roles().contains(&("n2".to_owned(), "invited".to_owned())));
+}
