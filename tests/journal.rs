@@ -29,6 +29,8 @@ mod node;
 mod plain;
 #[path = "support/program.rs"]
 mod program;
+#[path = "journal/refound.rs"]
+mod refound;
 #[path = "support/seeds.rs"]
 mod seeds;
 #[path = "journal/tails.rs"]

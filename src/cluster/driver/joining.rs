@@ -54,7 +54,9 @@ impl Driver {
         }
         if let Some(member) = ids.first().copied().filter(|_| !ids.contains(&claims.node)) {
             let (name, is) = (name.clone(), claims.node);
-            if claims.holds != Holds::Nothing {
+            // It may have taken the other one's place while this node was away.
+            let is_newer = claims.cluster() == self.cluster && self.may_be_behind(claims.node);
+            if claims.holds != Holds::Nothing && !is_newer {
                 let cluster = self.cluster.expect("it has members");
                 return Err(Conflict::OtherFolder { name, cluster, member, is });
             }
