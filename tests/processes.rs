@@ -33,3 +33,5 @@ mod sentinel;
 mod steady;
 #[path = "processes/trio.rs"]
 mod trio;
+#[path = "processes/waits.rs"]
+mod waits;

@@ -2,7 +2,7 @@
 
 use crate::command::family::server::SERVER;
 use crate::command::read::number;
-use crate::command::spec::action::{Action, Fixed, Server, WaitAof};
+use crate::command::spec::action::{Action, Server, Wait};
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{CommandSpec, Flag};
@@ -59,15 +59,18 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         name: "wait",
-        summary: "Counts no replicas: what a cluster answers is on a majority already",
+        summary: "Waits until other nodes have what was changed so far",
         arguments: &[
-            Argument::new("numreplicas", Kind::Integer),
-            Argument::new("timeout", Kind::Integer).about("ms."),
+            Argument::new("numreplicas", Kind::Integer).about("So many other nodes."),
+            Argument::new("timeout", Kind::Integer).about("ms; 0 for no limit."),
         ],
         flags: &[Flag::NoScript],
         categories: &["connection"],
         tips: &["request_policy:all_shards", "response_policy:agg_min"],
-        reply: "Integer: 0, at once.",
+        reply: "Integer: how many other nodes have it on their disks, be it fewer than were asked for. A server alone says 0, at \
+                once.",
+        notes: "What a cluster answers is on the disks of a majority already: with three nodes one other has it at once. In a \
+                transaction it does not wait.",
         example: &[("WAIT 0 100", "(integer) 0")],
         parse: Some(parse_wait),
         ..SERVER
@@ -78,14 +81,14 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         arguments: &[
             Argument::new("numlocal", Kind::Integer).about("1 to wait for this server, or 0."),
             Argument::new("numreplicas", Kind::Integer).about(
-                "Replicas to wait for. None are counted: above 0 it waits until the timeout.",
+                "So many other nodes to wait for. Of a server alone there are none: above 0 it waits until the timeout.",
             ),
             Argument::new("timeout", Kind::Integer).about("ms; 0 for no limit."),
         ],
         flags: &[Flag::NoScript],
         categories: &["connection"],
         tips: &["request_policy:all_shards", "response_policy:agg_min"],
-        reply: "Array of two integers: 1 if it is synced here, else 0; on how many replicas.",
+        reply: "Array of two integers: 1 if it is synced here, else 0; on how many other nodes.",
         notes: "With `appendfsync always` every reply comes after its sync, so there is nothing left \
                 to wait for. Otherwise the journal is synced for it at once. In a transaction it does \
                 not wait.",
@@ -119,15 +122,19 @@ fn parse_waitaof<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
         return Err(Error::text("ERR value is out of range, must be positive"));
     };
     let timeout_ms = wait_timeout(args)?;
-    Ok(Action::Server(Server::WaitAof(WaitAof { local, replicas, timeout_ms })))
+    let wait = Wait { tells_local: true, local, replicas, timeout_ms };
+    Ok(Action::Server(Server::Wait(wait)))
 }
 
 fn parse_wait<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
-    if number::signed(args.word("numreplicas")?).is_none() {
+    let Some(replicas) = number::signed(args.word("numreplicas")?) else {
         return Err(Error::text("ERR value is not an integer or out of range"));
-    }
-    wait_timeout(args)?;
-    Ok(Action::Server(Server::Fixed(Fixed::Zero)))
+    };
+    // Redis takes a negative number as none.
+    let replicas = replicas.max(0).unsigned_abs();
+    let timeout_ms = wait_timeout(args)?;
+    let wait = Wait { tells_local: false, local: false, replicas, timeout_ms };
+    Ok(Action::Server(Server::Wait(wait)))
 }
 
 /// The timeout of WAIT and WAITAOF, ms.

@@ -268,7 +268,7 @@ pub enum Server<'a> {
         schedule: bool,
     },
     BgRewriteAof,
-    WaitAof(WaitAof),
+    Wait(Wait),
     LastSave,
     /// DELAY.CLUSTER.
     Cluster,
@@ -357,12 +357,14 @@ pub enum Fixed {
     Text(&'static str),
 }
 
-/// What WAITAOF waits for.
+/// What WAIT and WAITAOF wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WaitAof {
+pub struct Wait {
+    /// WAITAOF, which also tells of this server's journal.
+    pub tells_local: bool,
     /// This server's journal.
     pub local: bool,
-    /// So many replicas' journals.
+    /// So many other nodes' journals.
     pub replicas: u64,
     /// For how long, ms; 0 without limit.
     pub timeout_ms: u64,

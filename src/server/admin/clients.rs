@@ -100,7 +100,8 @@ pub fn kill(world: &mut ClientWorld<'_>, client: ClientId) -> bool {
 /// not wait.
 fn unblock(core: &mut Core, client: ClientId, error: bool) -> bool {
     let Core { engine, durability, outputs, .. } = core;
-    if durability.waits.unblock(client, error, &durability.shown, outputs) {
+    let followers = durability.followers();
+    if durability.waits.unblock(client, error, &durability.shown, &followers, outputs) {
         return true;
     }
     if !engine.stop_waiting(client) {

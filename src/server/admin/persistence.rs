@@ -11,25 +11,26 @@ const REWRITE: &str = "Background append only file rewriting";
 
 /// Answers all that is not asked of one of the other modules.
 pub fn serve(core: &mut Core, asker: &Session, what: Server<'_>) -> Result<Served, String> {
-    let Core { durability, outputs, facts, clock, process, .. } = core;
+    let Core { durability, outputs, facts, clock, process, view, .. } = core;
     let client = asker.id();
     match what {
         Server::Save => {
             durability.wait_base(client, outputs, BASE)?;
             return Ok(Served::Waiting);
         }
-        Server::WaitAof(wait) => {
+        Server::Wait(wait) => {
+            if view.as_ref().is_some_and(|view| !view.leads) {
+                let name = if wait.tells_local { "WAITAOF" } else { "WAIT" };
+                return Err(format!("ERR {name} cannot be used with replica instances."));
+            }
             let (changed, at_once) = (facts.count > 0, asker.is_executing());
             let mono_us = clock.mono_us;
-            let Some(local) = durability.wait_durable(client, wait, at_once, changed, mono_us)?
+            let Some(reached) = durability.wait_durable(client, wait, at_once, changed, mono_us)?
             else {
                 outputs.set_waiting(client);
                 return Ok(Served::Waiting);
             };
-            let mut out = outputs.encoder(client);
-            out.array(2);
-            out.integer(local.into());
-            out.integer(0);
+            reached.write(wait.tells_local, &mut outputs.encoder(client));
             return Ok(Served::Done);
         }
         // From the end of the turn in which SHUTDOWN ran on, no command is taken.

@@ -2,6 +2,7 @@
 
 pub mod commit;
 pub mod compaction;
+pub mod followers;
 pub(super) mod disk_room;
 pub mod home;
 pub mod loading;
@@ -11,7 +12,7 @@ pub mod waits;
 
 mod room;
 
-use crate::command::spec::action::WaitAof;
+use crate::command::spec::action::Wait;
 use crate::config::Config;
 use crate::engine::room::Flow;
 use crate::engine::watch::histogram::CounterHistogram;
@@ -31,7 +32,8 @@ use crate::server::durability::home::Home;
 use crate::server::durability::loading::Loading;
 use crate::server::durability::node::Clustered;
 use crate::server::durability::running::Running;
-use crate::server::durability::waits::Waits;
+use crate::server::durability::followers::Followers;
+use crate::server::durability::waits::{For, Reached, Waits};
 use crate::server::outbox::Outputs;
 use crate::server::outbox::messages::Messages;
 use crate::server::watch::status::Standing;
@@ -352,9 +354,13 @@ impl Durability {
                 let reloading = running.reloading.as_ref();
                 self.shown.loading = reloading.map(|loading| loading.shown(clock.start_s()));
                 running.show(&mut self.shown, clock.now, clock.mono_us);
-                self.waits.end_durable(self.shown.safe_batch, outputs);
             }
         }
+        if self.waits.is_reached(self.shown.safe_batch) {
+            let followers = self.followers();
+            self.waits.end_durable(self.shown.safe_batch, &followers, outputs);
+        }
+        self.end_replicated_waits(outputs);
     }
 
     /// How long syncs took.
@@ -417,27 +423,33 @@ impl Durability {
         Ok(())
     }
 
-    /// WAITAOF: `client` waits until everything done so far is synced here and on replicas, of which there are
-    /// none. That is in the batch after those that were proposed if anything `changed` since. Whether it is
-    /// synced, if that is enough or nothing is waited for; none if the client waits.
+    /// WAIT and WAITAOF: `client` waits until everything done so far is synced here and on other nodes. That is in the
+    /// batch after those that were proposed if anything `changed` since. How far it is, if that is enough or nothing is
+    /// waited for; none if the client waits.
     pub fn wait_durable(
         &mut self,
         client: ClientId,
-        wait: WaitAof,
+        wait: Wait,
         at_once: bool,
         changed: bool,
         mono_us: u64,
-    ) -> Result<Option<bool>, String> {
-        let WaitAof { local, replicas, timeout_ms } = wait;
+    ) -> Result<Option<Reached>, String> {
+        let Wait { tells_local, local, replicas, timeout_ms } = wait;
         if local && !self.shown.enabled {
             let text =
                 "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
             return Err(text.to_owned());
         }
         let batch = self.shown.newest_batch + u64::from(changed);
+        let followers = self.followers();
+        let is_clustered = followers.known() > 0;
         let durable = self.shown.is_durable(batch);
-        if at_once || ((!local || durable) && replicas == 0) {
-            return Ok(Some(durable));
+        let index = (durable && is_clustered).then(|| followers.committed());
+        let reached = Reached { local: durable, replicas: followers.count(index) };
+        let is_enough = (!local || durable) && reached.replicas >= replicas;
+        // Who has no other nodes has always been told so at once.
+        if at_once || is_enough || !tells_local && !is_clustered {
+            return Ok(Some(reached));
         }
         if local
             && !durable
@@ -447,13 +459,35 @@ impl Durability {
         }
         let limit_us = mono_us.saturating_add(timeout_ms.saturating_mul(1_000));
         let limit_us = (timeout_ms > 0).then_some(limit_us);
-        self.waits.wait_durable(client, batch, replicas > 0, limit_us);
+        let needs_batch = is_clustered || replicas == 0;
+        let for_what = For { batch, index, replicas, tells_local };
+        self.waits.wait_durable(client, for_what, needs_batch, limit_us);
         Ok(None)
+    }
+
+    /// What other nodes have of what this one decides; nothing unless it does.
+    pub fn followers(&mut self) -> Followers {
+        let Some(node) = self.replicated().filter(|node| node.decides()) else {
+            return Followers::default();
+        };
+        let committed = node.position().index.0;
+        node.status().map_or_else(Followers::default, |status| Followers::of(&status, committed))
+    }
+
+    /// Answers those who wait for other nodes that have what they are to have.
+    pub fn end_replicated_waits(&mut self, outputs: &mut Outputs) {
+        if self.waits.wants_replicas() {
+            let followers = self.followers();
+            self.waits.end_replicated(&followers, outputs);
+        }
     }
 
     /// Answers those who waited long enough.
     pub fn end_late_waits(&mut self, outputs: &mut Outputs, mono_us: u64) {
-        self.waits.end_late(mono_us, &self.shown, outputs);
+        if self.waits.next_limit_us().is_some_and(|limit_us| limit_us <= mono_us) {
+            let followers = self.followers();
+            self.waits.end_late(mono_us, &self.shown, &followers, outputs);
+        }
     }
 
     /// Ends the journal in good order. Blocks until everything is on disk.

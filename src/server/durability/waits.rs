@@ -1,8 +1,10 @@
-//! Clients that wait for the journal: WAITAOF for a sync, SAVE for a base.
+//! Clients that wait for the journal: WAITAOF for a sync, WAIT and WAITAOF for other nodes, SAVE for a base.
 
 use crate::ids::ClientId;
 use crate::observe::persistence::Persistence;
+use crate::resp::Encoder;
 use crate::server::connection::calls::Ending;
+use crate::server::durability::followers::Followers;
 use crate::server::outbox::Outputs;
 use crate::session::world::UNBLOCKED;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,9 +22,41 @@ pub struct Waits {
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     end: End,
-    /// WAITAOF: the batch with the client's changes.
-    batch: u64,
+    for_what: For,
     limit_us: Option<u64>,
+}
+
+/// What a client that waits is answered by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct For {
+    /// The batch with its changes.
+    pub batch: u64,
+    /// The entry of the log that has it, once it is committed.
+    pub index: Option<u64>,
+    /// How many other nodes are to have it.
+    pub replicas: u64,
+    /// WAITAOF, which is told of the journal here, too.
+    pub tells_local: bool,
+}
+
+/// How far what a client has changed is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reached {
+    /// Durable here.
+    pub local: bool,
+    /// So many other nodes have it.
+    pub replicas: u64,
+}
+
+impl Reached {
+    /// The reply of WAITAOF, or of WAIT.
+    pub fn write(self, tells_local: bool, out: &mut Encoder<'_>) {
+        if tells_local {
+            out.array(2);
+            out.integer(self.local.into());
+        }
+        out.unsigned(self.replicas);
+    }
 }
 
 /// What ends a wait, those of one kind in the order in which they end.
@@ -32,9 +66,12 @@ enum End {
     Durable(u64),
     /// The base of this number is over.
     Base(u64),
-    /// Replicas, which never come: only the limit ends it.
-    Never,
+    /// So many other nodes have this entry.
+    Replicas(u64, u64),
 }
+
+/// Of other nodes that a server alone does not have: only the limit ends it.
+const NEVER: u64 = u64::MAX;
 
 impl Waits {
     /// The newest batch that somebody waits for to be synced: under `everysec` and `no` the writer
@@ -44,6 +81,11 @@ impl Waits {
             (End::Durable(batch), _) => Some(*batch),
             _ => None,
         }
+    }
+
+    /// Whether somebody waits for a batch up to this one.
+    pub fn is_reached(&self, batch: u64) -> bool {
+        self.ended(End::Durable(0), End::Durable(batch)).is_some()
     }
 
     /// How many there are.
@@ -79,19 +121,30 @@ impl Waits {
 
     /// Lets a client wait for the base of this number.
     pub fn wait_base(&mut self, client: ClientId, number: u64) {
-        self.add(client, Wait { end: End::Base(number), batch: 0, limit_us: None });
+        let for_what = For::default();
+        self.add(client, Wait { end: End::Base(number), for_what, limit_us: None });
     }
 
-    /// Lets a client wait for batch `batch`, or for replicas as well, until `limit_us` at the latest.
+    /// Lets a client wait for a batch, and then for other nodes, until `limit_us` at the latest. `needs_batch`: else a server
+    /// alone, which has no others, lets it wait for the limit.
     pub fn wait_durable(
         &mut self,
         client: ClientId,
-        batch: u64,
-        replicas: bool,
+        for_what: For,
+        needs_batch: bool,
         limit_us: Option<u64>,
     ) {
-        let end = if replicas { End::Never } else { End::Durable(batch) };
-        self.add(client, Wait { end, batch, limit_us });
+        let end = match (for_what.index, needs_batch) {
+            (Some(index), _) => End::Replicas(for_what.replicas, index),
+            (None, true) => End::Durable(for_what.batch),
+            (None, false) => End::Replicas(for_what.replicas, NEVER),
+        };
+        self.add(client, Wait { end, for_what, limit_us });
+    }
+
+    /// Whether somebody waits for other nodes.
+    pub fn wants_replicas(&self) -> bool {
+        self.by_end.last().is_some_and(|(end, _)| matches!(end, End::Replicas(_, index) if *index < NEVER))
     }
 
     /// Bases up to the one of this number are over, the last one for this failure. Whoever waits for them is
@@ -111,19 +164,49 @@ impl Waits {
         }
     }
 
-    /// Everything up to batch `batch` is synced. Whoever waits for it is answered.
-    pub fn end_durable(&mut self, batch: u64, outputs: &mut Outputs) {
+    /// Everything up to batch `batch` is synced. Whoever waits for it is answered, or waits for other nodes from here on.
+    pub fn end_durable(&mut self, batch: u64, followers: &Followers, outputs: &mut Outputs) {
         while let Some(client) = self.ended(End::Durable(0), End::Durable(batch)) {
-            self.answer(client, |wanted| wanted <= batch, outputs);
+            let Some(mut wait) = self.remove(client) else { return };
+            let index = followers.committed();
+            let For { replicas, index: known, .. } = &mut wait.for_what;
+            if followers.known() > 0 {
+                *known = Some(index);
+            }
+            if *replicas > followers.count(*known) {
+                wait.end = End::Replicas(*replicas, known.unwrap_or(NEVER));
+                self.add(client, wait);
+                continue;
+            }
+            self.answer(client, wait.for_what, true, followers, outputs);
+        }
+    }
+
+    /// Answers whoever waits for other nodes that have what they are to have.
+    pub fn end_replicated(&mut self, followers: &Followers, outputs: &mut Outputs) {
+        for count in 1..=followers.known() {
+            let (from, to) = (End::Replicas(count, 0), followers.reached_by(count));
+            while let Some(client) = self.ended(from, End::Replicas(count, to)) {
+                let Some(wait) = self.remove(client) else { return };
+                self.answer(client, wait.for_what, true, followers, outputs);
+            }
         }
     }
 
     /// Answers those whose time is up.
-    pub fn end_late(&mut self, mono_us: u64, shown: &Persistence, outputs: &mut Outputs) {
+    pub fn end_late(
+        &mut self,
+        mono_us: u64,
+        shown: &Persistence,
+        followers: &Followers,
+        outputs: &mut Outputs,
+    ) {
         while let Some((limit_us, client)) = self.by_limit_us.first().copied()
             && limit_us <= mono_us
         {
-            self.answer(client, |batch| shown.is_durable(batch), outputs);
+            let Some(wait) = self.remove(client) else { return };
+            let local = shown.is_durable(wait.for_what.batch);
+            self.answer(client, wait.for_what, local, followers, outputs);
         }
     }
 
@@ -141,12 +224,15 @@ impl Waits {
         client: ClientId,
         error: bool,
         shown: &Persistence,
+        followers: &Followers,
         outputs: &mut Outputs,
     ) -> bool {
-        match (self.by_client.get(&client).map(|wait| wait.end), error) {
+        match (self.by_client.get(&client).copied(), error) {
             (None, _) => return false,
-            (Some(End::Durable(_) | End::Never), false) => {
-                self.answer(client, |batch| shown.is_durable(batch), outputs);
+            (Some(Wait { end: End::Durable(_) | End::Replicas(..), for_what, .. }), false) => {
+                self.remove(client);
+                let local = shown.is_durable(for_what.batch);
+                self.answer(client, for_what, local, followers, outputs);
             }
             // SAVE has no timeout, and so no reply for one.
             (Some(_), _) => self.fail(client, UNBLOCKED, outputs),
@@ -159,22 +245,22 @@ impl Waits {
         self.remove(client);
     }
 
-    fn end(&mut self, client: ClientId, end: Ending, outputs: &mut Outputs) -> Option<Wait> {
+    fn end(&mut self, client: ClientId, end: Ending, outputs: &mut Outputs) {
         outputs.set_answered(client, end);
-        self.remove(client)
+        self.remove(client);
     }
 
     fn answer(
         &mut self,
         client: ClientId,
-        is_durable: impl Fn(u64) -> bool,
+        for_what: For,
+        local: bool,
+        followers: &Followers,
         outputs: &mut Outputs,
     ) {
-        let batch = self.end(client, Ending::Done, outputs).map_or(0, |wait| wait.batch);
-        let mut out = outputs.encoder(client);
-        out.array(2);
-        out.integer(is_durable(batch).into());
-        out.integer(0);
+        self.end(client, Ending::Done, outputs);
+        let reached = Reached { local, replicas: followers.count(for_what.index) };
+        reached.write(for_what.tells_local, &mut outputs.encoder(client));
     }
 
     fn fail(&mut self, client: ClientId, text: &str, outputs: &mut Outputs) {
@@ -190,10 +276,10 @@ mod tests {
     #[test]
     fn the_writer_hears_what_is_wanted_and_the_loop_when_to_wake() {
         let mut waits = Waits::default();
-        let wait = |end, limit_us| Wait { end, batch: 0, limit_us };
+        let wait = |end, limit_us| Wait { end, for_what: For::default(), limit_us };
         assert_eq!((waits.wanted_batch(), waits.next_limit_us()), (None, None));
         waits.add(ClientId(1), wait(End::Base(9), None));
-        waits.add(ClientId(2), wait(End::Never, Some(70)));
+        waits.add(ClientId(2), wait(End::Replicas(1, NEVER), Some(70)));
         assert_eq!((waits.wanted_batch(), waits.next_limit_us()), (None, Some(70)));
         waits.add(ClientId(3), wait(End::Durable(5), Some(60)));
         waits.add(ClientId(u64::MAX), wait(End::Durable(4), None));

@@ -15,7 +15,7 @@ use super::core::Core;
 use crate::cluster::driver::Status;
 use crate::cluster::member::Role;
 use crate::command::table::Face;
-use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, TICK_US};
+use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, REPLICAS_LOOK_US, TICK_US};
 use crate::observe::{Counters, rates};
 use crate::server::connection::client::Client;
 use crate::server::connection::clients::Clients;
@@ -172,7 +172,14 @@ impl Turns {
     pub fn wake_by_us(&self) -> u64 {
         let due = self.core.engine.next_wakeup();
         let due_us = due.map_or(u64::MAX, |due| self.core.clock.anchored.mono_us_of(due.start()));
-        let limit_us = self.core.durability.waits.next_limit_us().unwrap_or(u64::MAX);
+        let waits = &self.core.durability.waits;
+        let limit_us = waits.next_limit_us().unwrap_or(u64::MAX);
+        // The thread of Raft tells what others have as it ticks, and wakes nobody for it.
+        let replicas_us = match waits.wants_replicas() {
+            true => self.core.clock.mono_us + REPLICAS_LOOK_US,
+            false => u64::MAX,
+        };
+        let limit_us = limit_us.min(replicas_us);
         // Nothing tells when the flood is over.
         let flood_us =
             if self.core.is_flooded() { self.core.clock.mono_us + FLOOD_LOOK_US } else { u64::MAX };
