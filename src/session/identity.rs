@@ -156,6 +156,7 @@ impl Session {
         if self.face.is_free(spec) {
             return Ok(());
         }
+        let (spec, args) = self.face.stands_for(spec, args);
         let Err(denied) = self.identity.user.check(spec, args) else { return Ok(()) };
         // Mistakes in what is written come first.
         if place == Place::Alone

@@ -180,3 +180,22 @@ fn it_asks_for_the_password_that_the_other_port_asks_for() {
     wait_until("a leader is named", || named(&wire.ask(MASTER)));
     assert_eq!(field(&wire.ask("SENTINEL MASTER delayd"), "flags"), "master");
 }
+
+/// Whoever has logged in may ask who leads; another node leads only for those that may say so to the node itself.
+#[test]
+fn a_sentinel_lets_another_node_lead_for_those_who_may() {
+    let all = Sentinels::start(&[]);
+    let leader = all.trio.leader();
+    let mut data = all.trio.wire(leader);
+    data.ask("ACL SETUSER reader on >pass +@read +@connection ~*");
+    let mut wire = all.wire(leader);
+    wire.ask("AUTH reader pass");
+    assert!(named(&wire.ask(MASTER)).is_some());
+    let refused = wire.ask("SENTINEL FAILOVER delayd");
+    assert!(refused.is_error("NOPERM"), "{refused:?}");
+    wire.ask("AUTH default any");
+    let other = all.wire((leader + 1) % NODES).ask("SENTINEL FAILOVER delayd");
+    assert!(other.text().contains("is not valid when server is a replica"), "{other:?}");
+    assert_eq!(wire.ask("SENTINEL FAILOVER delayd"), Reply::Simple("OK".to_owned()));
+    wait_until("another leads", || (all.trio.leader() != leader).then_some(()));
+}

@@ -51,7 +51,9 @@ pub(in crate::command) static SENTINEL: CommandSpec = CommandSpec {
         },
         CommandSpec {
             name: "sentinel|failover",
-            summary: "Asks another node to lead",
+            summary: "Lets another node lead, as FAILOVER does",
+            notes: "To be sent to the leader's Sentinel, by whoever may use FAILOVER.",
+            reply: "Simple string: `OK` when it has begun.",
             flags: &[Flag::Admin, Flag::Loading, Flag::Stale],
             parse: Some(|args| asked(Sentinel::Failover(args.word("master-name")?))),
             ..ASK

@@ -1,19 +1,18 @@
 //! What a client asks a Sentinel: SENTINEL, INFO and ROLE on the port for that.
 
-use crate::command::spec::action::Sentinel as Asked;
+use crate::command::spec::action::{Failover, Sentinel as Asked};
 use crate::config::options::Name;
 use crate::glob;
 use crate::ids::ClientId;
+use crate::limits::HAND_OVER_MS_MAX;
 use crate::observe::cluster::ClusterView;
 use crate::observe::sentinel::{Fields, Sentinel, run_id};
 use crate::resp::Encoder;
-use crate::server::admin::info;
+use crate::server::admin::{cluster, info};
 use crate::server::core::Core;
 use crate::time::Micros;
 
 const UNKNOWN: &str = "ERR No such master with that name";
-const NO_FAILOVER: &str =
-    "ERR SENTINEL FAILOVER is not supported in this version; a leader that is stopped hands over";
 const NO_SET: &str = "ERR SENTINEL CONFIG SET is not supported: what a Sentinel tells follows from the options of its node";
 
 /// SENTINEL. An error's text begins with its class. `clients` is how many there are.
@@ -80,7 +79,8 @@ pub fn write(
         Asked::ConfigSet => return Err(NO_SET.to_owned()),
         Asked::Failover(name) => {
             check(name)?;
-            return Err(NO_FAILOVER.to_owned());
+            cluster::fail_over(core, Failover::Begin { to: None, timeout_ms: HAND_OVER_MS_MAX })?;
+            core.outputs.encoder(client).ok();
         }
     }
     Ok(())

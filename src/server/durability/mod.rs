@@ -2,8 +2,8 @@
 
 pub mod commit;
 pub mod compaction;
-pub mod followers;
 pub(super) mod disk_room;
+pub mod followers;
 pub mod home;
 pub mod loading;
 pub mod node;
@@ -28,11 +28,11 @@ use crate::server::clock::turn_clock::TurnClock;
 use crate::server::cluster::start::{check_alone, hash_seed};
 use crate::server::connection::wake::Notifier;
 use crate::server::durability::commit::keeper::Done;
+use crate::server::durability::followers::Followers;
 use crate::server::durability::home::Home;
 use crate::server::durability::loading::Loading;
 use crate::server::durability::node::Clustered;
 use crate::server::durability::running::Running;
-use crate::server::durability::followers::Followers;
 use crate::server::durability::waits::{For, Reached, Waits};
 use crate::server::outbox::Outputs;
 use crate::server::outbox::messages::Messages;

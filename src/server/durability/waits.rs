@@ -144,7 +144,9 @@ impl Waits {
 
     /// Whether somebody waits for other nodes.
     pub fn wants_replicas(&self) -> bool {
-        self.by_end.last().is_some_and(|(end, _)| matches!(end, End::Replicas(_, index) if *index < NEVER))
+        self.by_end
+            .last()
+            .is_some_and(|(end, _)| matches!(end, End::Replicas(_, index) if *index < NEVER))
     }
 
     /// Bases up to the one of this number are over, the last one for this failure. Whoever waits for them is
