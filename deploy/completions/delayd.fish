@@ -59,6 +59,7 @@ complete -c delayd -n $server -l sentinel-port -x -d 'The port where a node of a
 complete -c delayd -n $server -l sentinel-master-name -r -F -d 'The name under which clients ask there for the leader'
 complete -c delayd -n $server -l cluster-log-keep -x -d 'How much of the log is kept for nodes that were away, beyond what the newest base lacks'
 complete -c delayd -n $server -l cluster-sync-rate -x -d 'How many bytes a second a base is sent with to a node that lacks it, at most'
+complete -c delayd -n $server -l cluster-max-clock-skew -x -d 'How far a node\'s clock may be from what most nodes say'
 complete -c delayd -n $server -l replica-serve-stale-data -x -a 'yes no' -d 'Whether a node that does not lead answers reads, from what it has'
 complete -c delayd -n $server -l notify-keyspace-events -x -d 'Which events are published, and on which channels'
 complete -c delayd -n $server -l requirepass -x -d 'The password of the user default'

@@ -18,6 +18,7 @@
 //! listed have been voters together the cluster is *forming*, and nobody may acknowledge anything; from then on a node
 //! that is missing does not matter. Term 1 has no other entry: what has entry 1 knows that it is committed.
 
+mod campaign;
 mod changes;
 mod flow;
 mod joining;
@@ -29,6 +30,7 @@ pub use changes::{MemberChange, WrongChange};
 pub use status::{PeerStatus, Status};
 
 use super::claims::{Claims, ClusterId, Holds, NodeId, list_text};
+use super::clocks::{ClockNote, Clocks};
 use super::codec::{Head, Outgoing};
 use super::directory::{self, Directory};
 use super::entry::{Base, Entry, Payload, Write};
@@ -42,6 +44,7 @@ use super::start::{Start, WrongStart};
 use crate::limits::HEARTBEAT_TICKS;
 use crate::time::Micros;
 use bytes::Bytes;
+use campaign::Campaign;
 use joining::Joining;
 use roles::Roles;
 use std::collections::{BTreeMap, VecDeque};
@@ -153,13 +156,14 @@ pub struct Driver {
     /// By which its messages are known; before there is a log, that of the first one.
     tag: Option<u32>,
     joining: Joining,
-    may_lead: bool,
+    campaign: Campaign,
 
     proposals: Proposals,
     /// Proposed and not with Raft yet: for want of room, or while leadership is handed over.
     waiting: VecDeque<Proposed>,
 
     roles: Roles,
+    clocks: Clocks,
     lease: Lease,
     /// The newest question to the majority.
     asked: Option<Micros>,
@@ -195,10 +199,11 @@ impl Driver {
             cluster,
             tag: cluster.map(ClusterId::tag),
             joining: Joining::default(),
-            may_lead: true,
+            campaign: Campaign::new(now),
             proposals: Proposals::default(),
             waiting: VecDeque::new(),
             roles: Roles::default(),
+            clocks: Clocks::default(),
             lease: Lease::new(identity.election_us),
             asked: None,
             ticks: Ticks::new(now, identity.election_us),
@@ -216,6 +221,7 @@ impl Driver {
     pub fn tick(&mut self, now: Micros) {
         self.advance(now);
         let Some(number) = self.ticks.count(now) else { return };
+        self.weigh();
         self.node.tick();
         self.settle();
         if number.is_multiple_of(HEARTBEAT_TICKS as u64) {
@@ -258,6 +264,7 @@ impl Driver {
         self.advance(now);
         self.check_claims(claims)?;
         self.joining.met.insert(claims.name.clone(), claims.clone());
+        self.clocks.met(claims.node.0);
         self.join();
         Ok(())
     }
@@ -291,6 +298,31 @@ impl Driver {
         self.joining.met.retain(|_, claims| claims.node.0 != peer);
     }
 
+    /// This machine's wall clock shows `wall` now, µs since the epoch; to be said each tick.
+    pub fn set_wall(&mut self, now: Micros, wall: u64) {
+        self.clocks.set_own(now, wall);
+    }
+
+    /// What to tell a peer of this node's clock; nothing before it is known.
+    pub fn clock_note(&self, now: Micros, peer: u64) -> Option<ClockNote> {
+        self.clocks.note_for(peer, now)
+    }
+
+    /// Whether the clocks of all voters are known.
+    pub fn knows_clocks(&self) -> bool {
+        let voters = &self.node.members().voters;
+        let status = self.clocks.status(self.identity.node, voters, self.now);
+        status.is_some_and(|status| status.known == voters.len())
+    }
+
+    /// A peer has told of its clock. It is believed of members only.
+    pub fn clock_heard(&mut self, now: Micros, peer: u64, note: &ClockNote) {
+        self.advance(now);
+        if self.node.members().contains(peer) {
+            self.clocks.hear(peer, now, note);
+        }
+    }
+
     /// A node that was called has refused this one, and says why. As long as this node is no member that is what it has to
     /// tell of itself.
     pub fn refused(&mut self, now: Micros, why: String) {
@@ -307,7 +339,6 @@ impl Driver {
         let mut add = |node: Option<u64>, name, address: &Address| {
             let new = || Dial { node: None, name: Name::clone(name), addresses: Vec::new() };
             let dial = all.entry(name).or_insert_with(new);
-            // Of one that is being replaced the one that answers to its name, which is met.
             dial.node = dial.node.or(node);
             if !dial.addresses.contains(address) {
                 dial.addresses.push(address.clone());
@@ -322,7 +353,9 @@ impl Driver {
             add(Some(claims.node.0), &claims.name, &claims.peer);
         }
         for (id, node) in self.directory.iter().flat_map(|directory| &directory.nodes) {
-            add(Some(*id), &node.name, &node.peer);
+            // Of two of one name, as one takes the other's place, whoever is there answers.
+            let is_one = self.members_named(&node.name).len() == 1;
+            add(Some(*id).filter(|_| is_one), &node.name, &node.peer);
         }
         let invited = self.directory.iter().flat_map(|directory| &directory.invited);
         for Listed { name, peer } in invited.chain(&self.identity.nodes) {
@@ -378,8 +411,19 @@ impl Driver {
 
     /// Whether this node may ask for votes: not while its engine is not loaded, say. It votes all the same.
     pub fn set_may_lead(&mut self, may: bool) {
-        self.may_lead = may;
-        self.node.set_may_lead(may);
+        self.campaign.may = may;
+        self.weigh();
+    }
+
+    /// Whether its disk has room: without it leads only if no other node does for [`LEADERLESS_US`].
+    pub fn set_has_room(&mut self, has: bool) {
+        self.campaign.has_room = has;
+        self.weigh();
+    }
+
+    /// Its wall clock is wrong beyond so many µs: then likewise.
+    pub fn set_max_skew(&mut self, us: u64) {
+        self.campaign.max_skew_us = us;
     }
 
     /// This node is not to lead the epoch it leads: another voter is to, or if none takes over within E, nobody.

@@ -48,6 +48,8 @@ pub enum Kind {
     Message = 5,
     /// The next piece of a message's bodies, or of a base file.
     Piece = 6,
+    /// What the sender's clock shows: [`ClockNote`](super::clocks::ClockNote). From protocol 2 on.
+    Clock = 7,
 }
 
 /// The connections between two nodes: what goes over one of them arrives in order, or not at all.
@@ -319,6 +321,7 @@ impl Inbox {
             4 => Kind::Refused,
             5 => Kind::Message,
             6 => Kind::Piece,
+            7 => Kind::Clock,
             other => return Err(FrameError::Kind(other)),
         };
         let more = bytes[13] == MORE;
@@ -330,7 +333,10 @@ impl Inbox {
             Stage::Preface | Stage::Handshake => {
                 (is_greeting && !more, HANDSHAKE_FRAME_BYTES_MAX - HEADER_BYTES, 0)
             }
-            Stage::Open(Lane::Control) => (kind == Kind::Message && !more, PEER_HEAD_BYTES_MAX, 0),
+            Stage::Open(Lane::Control) => {
+                let fits = matches!(kind, Kind::Message | Kind::Clock) && !more;
+                (fits, PEER_HEAD_BYTES_MAX, 0)
+            }
             // Both sides speak, and say why they end it.
             Stage::Open(Lane::Base) => {
                 let fits = (!is_greeting || kind == Kind::Refused) && !more;

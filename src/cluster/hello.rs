@@ -27,7 +27,9 @@ use std::fmt;
 use thiserror::Error;
 
 /// The newest protocol this build speaks. Two nodes speak the lower one of theirs.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
+/// From this one on nodes tell each other what their clocks show.
+pub const PROTOCOL_CLOCKS: u16 = 2;
 /// The oldest.
 pub const PROTOCOL_MIN: u16 = 1;
 const _: () = assert!(PROTOCOL_MIN <= PROTOCOL);

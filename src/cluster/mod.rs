@@ -9,6 +9,7 @@
 //!  bytes of a peer ──> frame ──> hello    is this the peer that it should be?
 //!  what Raft has committed ──> member    what becomes of the engine; who decides
 //!  confirmations of Raft   ──> lease     until when a leader may answer reads by itself
+//!  what others say of their clocks ──> clocks    what time it is to most, and how far this node is from it
 //!  directory    names and addresses of the members, kept in the log
 //!
 //!  messages of peers ─> codec ─> node ─> writes     to the log, in this order; `Node::persisted` when durable
@@ -22,6 +23,7 @@
 //! its driver stands in [`node`].
 
 pub mod claims;
+pub mod clocks;
 pub mod codec;
 pub mod directory;
 pub mod driver;

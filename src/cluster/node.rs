@@ -250,6 +250,11 @@ impl Node {
         is_possible
     }
 
+    /// Whether a leader has said within E that it is one: that it asks for votes does not count.
+    pub fn hears_leader(&self) -> bool {
+        self.leader_silence > 0
+    }
+
     /// Ceases to lead, for nobody in particular.
     pub fn step_down(&mut self) {
         if self.raw.raft.state == StateRole::Leader {

@@ -62,6 +62,7 @@ pub enum Name {
     SentinelMasterName,
     ClusterLogKeep,
     ClusterSyncRate,
+    ClusterMaxClockSkew,
     ReplicaServeStaleData,
     NotifyKeyspaceEvents,
     RequirePass,
@@ -167,7 +168,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 83] = [
+pub static OPTIONS: [Spec; 84] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -280,6 +281,8 @@ pub static OPTIONS: [Spec; 83] = [
         "How much of the log is kept for nodes that were away, beyond what the newest base lacks. Whoever is further behind is sent a base. At most an eighth of the disk."),
     fixed(Name::ClusterSyncRate, &["cluster-sync-rate"], Kind::Bytes(MIB, TIB), &["100mb"],
         "How many bytes a second a base is sent with to a node that lacks it, at most."),
+    fixed(Name::ClusterMaxClockSkew, &["cluster-max-clock-skew"], Kind::Span(limits::CLOCK_SKEW_MS_MIN as i64, limits::CLOCK_SKEW_MS_MAX as i64), &["50ms"],
+        "How far a node's clock may be from what most nodes say: no job is handed out earlier than that before its due time by their clocks, and a node beyond it leads only if no other can."),
     live(Name::ReplicaServeStaleData, &["replica-serve-stale-data", "slave-serve-stale-data"], Kind::YesNo, &["yes"],
         "Whether a node that does not lead answers reads, from what it has; they may be a moment behind the leader. no: it answers MASTERDOWN."),
     live(Name::NotifyKeyspaceEvents, &["notify-keyspace-events"], Kind::EventClasses, &[""],

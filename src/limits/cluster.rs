@@ -76,6 +76,9 @@ pub const HAND_OVER_MS_MAX: u64 = 2_000;
 pub const FAILOVER_MS_MAX: u64 = 60_000;
 /// After so long it asks again, ms.
 pub const HAND_OVER_MS_EACH: u64 = 200;
+/// After so long without a leader that is known, µs, a node offers itself though its clock is wrong or its disk is full: one that is
+/// better would have.
+pub const LEADERLESS_US: u64 = 3_000_000;
 /// A leader whose disk is full asks another one to lead no more often, µs: if all are full each try stops the cluster for
 /// E.
 pub const MAKE_WAY_US: u64 = 10_000_000;

@@ -64,6 +64,10 @@ pub const LEASE_GRACE_MS_DEFAULT: u64 = 2_000;
 /// Its most, ms: no longer than a lease by default, after which the holder is taken for dead anyway.
 pub const LEASE_GRACE_MS_MAX: u64 = super::LEASE_MS_DEFAULT;
 const _: () = assert!(LEASE_GRACE_MS_DEFAULT <= LEASE_GRACE_MS_MAX);
+/// The least and the most that a clock may be wrong, ms: less is not known over a network, and more would be seen by everybody.
+pub const CLOCK_SKEW_MS_MIN: u64 = 1;
+/// See [`CLOCK_SKEW_MS_MIN`].
+pub const CLOCK_SKEW_MS_MAX: u64 = 60_000;
 /// The most that `max-body-size` can be in a cluster, bytes: half a second at 1 Gbit/s, during which nothing
 /// else is committed.
 pub const MAX_BODY_BYTES_CLUSTERED: u64 = 64 << 20;

@@ -2,6 +2,7 @@
 //! words. Plain data, made from what the raft thread has published and the turn's own figures.
 
 use super::info::Text;
+use crate::cluster::clocks::ClockStatus;
 use crate::cluster::directory::Node;
 use crate::cluster::driver::Status;
 use crate::cluster::members::Members;
@@ -55,8 +56,14 @@ pub struct ClusterView {
     pub lease_us: Option<u64>,
     /// Of a leader: how old the newest question is that a majority has answered, µs.
     pub quorum_us: Option<u64>,
+    /// How this node's wall clock stands to what most voters say; none before more than half of them have said it.
+    pub clock: Option<ClockStatus>,
+    /// Beyond this it is wrong, µs.
+    pub max_skew_us: u64,
     /// Leadership is being handed over.
     pub transferring: bool,
+    /// The format that all members are known to read.
+    pub level: u32,
     /// Leaders seen since the start of the process.
     pub elections: u64,
     /// How often the engine had to be read again, since it had decided what was never committed.
@@ -167,6 +174,8 @@ pub struct Own<'a> {
     pub reloads: u64,
     /// E, µs.
     pub election_us: u64,
+    /// Beyond this its wall clock is wrong, µs.
+    pub max_skew_us: u64,
     /// Until when the leader has its lease, and of when the newest question is that a majority has answered; 0 for
     /// none.
     pub lease: (u64, u64),
@@ -236,7 +245,10 @@ impl ClusterView {
             leader_heard_us: status.leader_heard.and_then(|at| since_us(at.0)),
             lease_us: until_us(own.lease.0).filter(|_| is_elected),
             quorum_us: since_us(own.lease.1).filter(|_| is_elected),
+            clock: status.clock,
+            max_skew_us: own.max_skew_us,
             transferring: status.transferring,
+            level: status.level,
             elections: status.elections,
             reloads: own.reloads,
         }
@@ -266,7 +278,10 @@ impl ClusterView {
             leader_heard_us: None,
             lease_us: None,
             quorum_us: None,
+            clock: None,
+            max_skew_us: 0,
             transferring: false,
+            level: 1,
             elections: 0,
             reloads: 0,
         }
@@ -299,6 +314,12 @@ impl ClusterView {
             false => self.is_led(),
         };
         Some(leader).filter(|_| is_there && self.forming.is_none())
+    }
+
+    /// By how much this node's wall clock is beyond what it is believed, µs.
+    pub fn clock_capped_us(&self) -> u64 {
+        let ahead_us = self.clock.map_or(0, |clock| clock.ahead.max(0).unsigned_abs());
+        ahead_us.saturating_sub(self.max_skew_us)
     }
 
     /// Whether it leads, and may answer reads by itself.
@@ -460,6 +481,10 @@ impl ClusterView {
             ("raft_leader_heard_ms", &ms(self.leader_heard_us)),
             ("raft_lease_ms", &ms(self.lease_us)),
             ("raft_quorum_ms", &ms(self.quorum_us)),
+            ("clock_offset_us", &self.clock.map_or(0, |clock| clock.ahead)),
+            ("clock_capped_us", &self.clock_capped_us()),
+            ("clock_known", &self.clock.map_or(0, |clock| clock.known)),
+            ("raft_level", &self.level),
             ("raft_elections", &self.elections),
             ("raft_reloads", &self.reloads),
             ("raft_forming", &self.forming.as_deref().unwrap_or_default()),

@@ -146,6 +146,7 @@ impl InMemory {
             node: identity.own.clone(),
             election_us: identity.election_us,
             lease_grace_us: config.number(Name::ClusterLeaseGrace) * 1_000,
+            max_skew_us: config.number(Name::ClusterMaxClockSkew) * 1_000,
             reader: reader(storage, recovered.log.view()),
         };
         let (last, notifier) = (recovered.now, Arc::clone(&server.notifier));
@@ -195,6 +196,16 @@ impl InMemory {
         };
         timer.mono_us = mono_us;
         self.run();
+    }
+
+    /// Somebody sets the wall clock: it is so many µs ahead of the monotonic one from here on.
+    pub fn set_wall(&mut self, ahead_us: u64) {
+        let Timer::ByHand(timer) = &mut self.turns.core.clock.timer else {
+            unreachable!("made so")
+        };
+        timer.wall_ahead_us = ahead_us;
+        let (clock, limits) = (&mut self.turns.core.clock, &self.turns.core.options.limits);
+        clock.compare(clock.mono_us, limits.clock_jump_us_max);
     }
 
     /// A stop begins, as that of a process which is told to end: no new command is taken. The caller goes on until

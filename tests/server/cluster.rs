@@ -278,6 +278,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         transferring: false,
         lease_until: None,
         level: 1,
+        clock: None,
     }
 }
 
@@ -290,6 +291,7 @@ fn view(status: &Status, leads: bool) -> ClusterView {
         applied: 117,
         reloads: 1,
         election_us: 300_000,
+        max_skew_us: 50_000,
         lease: (1_225_000, 999_000),
         now: Micros(1_000_000),
     };

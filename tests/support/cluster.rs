@@ -1,5 +1,6 @@
 //! Views of a cluster of three, n1 to n3, as its node n1 has them.
 
+use delayd::cluster::clocks::ClockStatus;
 use delayd::cluster::names::{Address, Listed, Name};
 use delayd::observe::cluster::{ClusterView, NodeView, RaftRole};
 
@@ -46,6 +47,9 @@ fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
     let leads = role == RaftRole::Leader;
     ClusterView {
         invited: Vec::new(),
+        clock: Some(ClockStatus { base: 0, ahead: -1_500, known: 3 }),
+        max_skew_us: 50_000,
+        level: 2,
         cluster: Some(0xc1),
         node: 1,
         name: "n1".to_owned(),

@@ -19,6 +19,9 @@ pub struct Audit {
     pub unread_pops: [u64; QUEUES],
     /// Between the wall clock that is most behind and the one most ahead, µs.
     skew: (i64, i64),
+    /// By how much a leader's clock was behind at most, µs: what it was told to delay counts from there, and is early by the
+    /// clock of the next one.
+    lag: u64,
     grace_us: u64,
 }
 
@@ -62,8 +65,14 @@ impl Audit {
             greatest: [0; QUEUES],
             unread_pops: [0; QUEUES],
             skew,
+            lag: 0,
             grace_us,
         }
+    }
+
+    /// A leader's clock is so much behind.
+    pub fn decides_at(&mut self, lag: u64) {
+        self.lag = self.lag.max(lag);
     }
 
     pub fn leads(&mut self, epoch: u64, at: usize) {
@@ -102,7 +111,7 @@ impl Audit {
         if let Some(gone) = it.gone {
             assert!(asked < gone, "job {job} was gone at {gone} and is handed over at {now}");
         }
-        let due = (it.sent + it.delay).saturating_add_signed(least - most);
+        let due = (it.sent + it.delay).saturating_add_signed(least - most).saturating_sub(self.lag);
         assert!(due <= now + 2_000, "job {job} is due at {due} and came at {now}: {:?}", self.skew);
         // It is there, as its client may have been told by nobody.
         self.jobs[job].is_added = true;

@@ -1,6 +1,7 @@
 //! A node: its disk, its clocks, and while it runs a server, a log and Raft, hosted as the raft thread does it.
 
 use crate::lossy::Lossy;
+use delayd::cluster::clocks::ClockNote;
 use delayd::cluster::codec::Outgoing;
 use delayd::cluster::directory::{self, Directory};
 use delayd::cluster::driver::{Driver, DriverOutput, Identity, Proposed, Status, Told};
@@ -149,11 +150,12 @@ impl Node {
             cluster: u128::from(seed.max(1)) << 64 | 7,
             hash_seed: seed,
         };
-        let wall = Micros((EPOCH + now).saturating_add_signed(self.offset));
+        let wall = Micros(self.wall(now));
         let storage = Arc::clone(&self.storage);
         let (server, log) =
             InMemory::node(Config::default(), wall, &identity, storage, recovered).expect("an fd");
-        let driver = Driver::new(start, identity, Micros(BOOT)).expect("its disk is right");
+        let mut driver = Driver::new(start, identity, Micros(BOOT)).expect("its disk is right");
+        driver.set_max_skew(50_000);
         let desk = Arc::clone(server.desk());
         desk.publish(driver.status());
         let arrived = ArrivedBases::default();
@@ -200,6 +202,11 @@ impl Node {
         self.live.as_mut().expect("it runs")
     }
 
+    /// What its wall clock shows, µs.
+    pub fn wall(&self, now: u64) -> u64 {
+        (EPOCH + now).saturating_add_signed(self.offset)
+    }
+
     pub fn decides(&self) -> bool {
         self.live.as_ref().is_some_and(|live| live.decides)
     }
@@ -213,6 +220,17 @@ impl Live {
     /// What its monotonic clock shows, µs.
     pub fn clock(&self, now: u64) -> u64 {
         BOOT + now - self.born
+    }
+
+    /// What the thread of Raft does at a tick, and what peers are to be told of this node's clock.
+    pub fn tick(&mut self, now: u64, wall: u64, peers: &[u64]) -> Vec<(u64, ClockNote)> {
+        let clock = Micros(self.clock(now));
+        self.driver.set_wall(clock, wall);
+        self.driver.tick(clock);
+        let each = if self.driver.knows_clocks() { ELECTION_TICKS } else { HEARTBEAT_TICKS };
+        let is_due = self.ticks.is_multiple_of(each);
+        let note = |peer: &u64| Some((*peer, self.driver.clock_note(clock, *peer)?));
+        peers.iter().filter(|_| is_due).filter_map(note).collect()
     }
 
     /// When that is.
@@ -236,6 +254,7 @@ impl Live {
             self.has_heard = true;
             match ask {
                 Ask::MayLead(may) => self.driver.set_may_lead(may),
+                Ask::HasRoom(has) => self.driver.set_has_room(has),
                 Ask::Resign => self.driver.resign(),
                 Ask::HandOver(to) => {
                     self.driver.hand_over(clock, to);

@@ -16,7 +16,9 @@ pub struct Weather {
     pub offsets: Vec<i64>,
     /// One fault after another, µs, and how often each is.
     pub each: u64,
-    pub faults: [(Fault, u32); 9],
+    pub faults: [(Fault, u32); 10],
+    /// A node whose wall clock is set wrong by an hour, and right again.
+    pub liar: Option<usize>,
     /// Power fails with the process, percent.
     pub power: u32,
     /// From when on, and until when.
@@ -41,6 +43,8 @@ pub enum Fault {
     Base,
     /// A node loses its disk.
     Replace,
+    /// Somebody sets a wall clock.
+    Clock,
 }
 
 impl Weather {
@@ -48,8 +52,8 @@ impl Weather {
         let pick = |chance: &mut SmallRng, from: &[u64]| from[chance.random_range(0..from.len())];
         let far = pick(chance, &[150, 300, 1_000, 5_000, 20_000]);
         let sync = pick(chance, &[100, 500, 2_000, 10_000]);
-        use Fault::{Base, Cut, Isolate, Kill, Pause, Replace, Slow, Stop, Turn};
-        let kinds = [Kill, Pause, Cut, Isolate, Slow, Stop, Turn, Base, Replace];
+        use Fault::{Base, Clock, Cut, Isolate, Kill, Pause, Replace, Slow, Stop, Turn};
+        let kinds = [Kill, Pause, Cut, Isolate, Slow, Stop, Turn, Base, Replace, Clock];
         let loves = chance.random_range(0..kinds.len() * 2);
         let weight = |at: usize| match kinds[at] {
             _ if at == loves => 12,
@@ -58,7 +62,9 @@ impl Weather {
         };
         let is_early = chance.random_bool(0.15);
         let skew = [0, 20, 200][chance.random_range(0..3)] * MS as i64;
+        let liar = chance.random_bool(0.5).then(|| chance.random_range(0..nodes));
         Weather {
+            liar,
             delay: (50, far),
             loss: [0, 0, 100, 2_000][chance.random_range(0..4)],
             sync_us: (50, sync),
@@ -85,10 +91,12 @@ impl Weather {
         unreachable!("within the sum")
     }
 
-    /// Between the clock that is most behind and the one most ahead, µs.
+    /// Between the clock that is most behind and the one most ahead, µs, while none lies.
     pub fn skew(&self) -> (i64, i64) {
-        let least = self.offsets.iter().min().expect("nodes");
-        let most = self.offsets.iter().max().expect("nodes");
-        (*least, *most)
+        let least = *self.offsets.iter().min().expect("nodes");
+        let most = *self.offsets.iter().max().expect("nodes");
+        // Beyond what most say a clock is believed by 50 ms.
+        let doubt = if self.liar.is_some() { 50 * MS as i64 } else { 0 };
+        (least, most + doubt)
     }
 }

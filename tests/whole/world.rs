@@ -2,16 +2,17 @@
 
 use super::audit::{Audit, Job};
 use super::client::{Client, From, Kind, Next, queue_name};
-use super::node::{E, Node, Step, Stop};
+use super::node::{E, EPOCH, Node, Step, Stop};
 use super::reply::{self, Reply};
 use super::weather::{Fault, Weather};
 use delayd::cluster::claims::NodeId;
+use delayd::cluster::clocks::ClockNote;
 use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::driver::{Dial, Told};
 use delayd::cluster::frame::{Inbox, Lane};
 use delayd::cluster::hello::{Called, Handshake, Secret};
 use delayd::limits::{
-    HAND_OVER_MS_EACH, HAND_OVER_MS_MAX, LEASE_GRACE_MS_DEFAULT, SHUTDOWN_MS_MAX,
+    HAND_OVER_MS_EACH, HAND_OVER_MS_MAX, LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, SHUTDOWN_MS_MAX,
 };
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -29,7 +30,7 @@ const HEALED_WITHIN: u64 = 30 * SECOND;
 /// A turn that is slow, µs.
 const TURN_MAX: u64 = 5 * SECOND;
 /// After healing somebody decides, once a turn that had been slow is over.
-const LED_WITHIN: u64 = 10 * E + TURN_MAX;
+const LED_WITHIN: u64 = LEADERLESS_US + 10 * E + TURN_MAX;
 
 /// Of nodes it is meant for one life.
 #[derive(Debug)]
@@ -51,6 +52,11 @@ enum What {
     Arrives {
         from: usize,
         frame: Outgoing,
+    },
+    /// What the clock of the node of this id shows.
+    Clock {
+        from: u64,
+        note: ClockNote,
     },
     /// A connection with that node.
     Lost {
@@ -240,8 +246,8 @@ impl World {
         let clock = Micros(live.clock(now));
         match what {
             What::Tick => {
-                live.driver.tick(clock);
                 let us = live.driver.tick_us();
+                self.tell_clock(at);
                 let late = self.chance.random_range(0..MS);
                 self.node_after(us + late - MS / 2, at, What::Tick);
                 self.settle(at, true);
@@ -260,6 +266,7 @@ impl World {
                 }
             }
             What::Arrives { from, frame } => self.arrives(at, from, frame, clock),
+            What::Clock { from, note } => live.driver.clock_heard(clock, from, &note),
             What::Written => {
                 live.end_write();
                 self.settle(at, false);
@@ -358,6 +365,9 @@ impl World {
         let progress = live.server.progress();
         let next = live.time_of(live.server.wake_by_us());
         let is_promoted = progress.decides && !live.decides;
+        if progress.decides {
+            self.audit.decides_at((EPOCH + now).saturating_sub(progress.now.0));
+        }
         live.decides = progress.decides;
         let reloads = progress.reloads - live.reloads;
         live.reloads = progress.reloads;
@@ -463,6 +473,37 @@ impl World {
         *last = (*last).max(self.now + us);
         let us = *last - self.now;
         self.node_after(us, to, What::Arrives { from: at, frame });
+    }
+
+    /// A tick, in which a node tells the others what its clock shows.
+    fn tell_clock(&mut self, at: usize) {
+        let now = self.now;
+        let is_there = |to: &usize| {
+            self.connections.get(&(at, *to)) == Some(&self.lives(at, *to)) && !self.is_cut(at, *to)
+        };
+        let there: Vec<usize> = (0..NODES).filter(|to| *to != at).filter(is_there).collect();
+        let peers: Vec<u64> = there.iter().map(|to| self.nodes[*to].id).collect();
+        let (from, wall) = (self.nodes[at].id, self.nodes[at].wall(now));
+        for (peer, note) in self.nodes[at].live().tick(now, wall, &peers) {
+            let to = there.iter().copied().find(|to| self.nodes[*to].id == peer);
+            let (low, high) = self.weather.delay;
+            let us = self.chance.random_range(low..=high);
+            self.node_after(us, to.expect("one of them"), What::Clock { from, note });
+        }
+    }
+
+    /// Somebody sets the clock of the node that lies: wrong by an hour, or right.
+    fn set_clock(&mut self, is_right: bool) {
+        let Some(at) = self.weather.liar else { return };
+        let right = self.weather.offsets[at];
+        let wrong = [-3_600, 3_600][self.chance.random_range(0..2)] * SECOND as i64;
+        let is_wrong = self.nodes[at].offset != right;
+        self.nodes[at].offset = if is_right || is_wrong { right } else { wrong };
+        let wall = self.nodes[at].wall(self.now);
+        if let Some(live) = &mut self.nodes[at].live {
+            live.server.set_wall(wall - live.clock(self.now));
+        }
+        self.audit.seen.note("clocks set");
     }
 
     fn lives(&self, from: usize, to: usize) -> (u64, u64) {
@@ -664,6 +705,7 @@ impl World {
             }
             Fault::Stop if self.nodes[at].live.is_some() => self.stop(at),
             Fault::Turn => self.slow_turn(),
+            Fault::Clock => self.set_clock(false),
             Fault::Pause | Fault::Stop => {}
         }
     }
@@ -819,6 +861,7 @@ impl World {
     fn heal(&mut self) {
         self.is_healing = true;
         self.weather.delay = (50, 150);
+        self.set_clock(true);
         for (from, to) in take(&mut self.cut).into_keys() {
             self.disconnect(from, to);
             self.disconnect(to, from);

@@ -43,6 +43,7 @@ impl Driver {
             if let Some(members) = members_of(&entry.payload) {
                 self.directory = read(&members.directory);
                 self.roles.keep_heard(members);
+                self.clocks.keep(&members.all());
             }
             self.out.told.push(Told::Delivered(entry));
         }

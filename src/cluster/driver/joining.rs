@@ -110,7 +110,7 @@ impl Driver {
     }
 
     /// The members of this name: one, and while it is replaced two.
-    fn members_named(&self, name: &Name) -> Vec<NodeId> {
+    pub(super) fn members_named(&self, name: &Name) -> Vec<NodeId> {
         let members = self.directory.iter().flat_map(|directory| directory.named(name));
         members.map(|(id, _)| NodeId(id)).collect()
     }
@@ -164,7 +164,7 @@ impl Driver {
     pub(super) fn begin(&mut self, start: Start) {
         let cluster = ClusterId(self.identity.cluster);
         self.node = Node::new(start).expect("it has one entry");
-        self.node.set_may_lead(self.may_lead);
+        self.weigh();
         (self.cluster, self.tag) = (Some(cluster), Some(cluster.tag()));
     }
 

@@ -1,6 +1,7 @@
 //! What is shown of a node.
 
 use super::Driver;
+use crate::cluster::clocks::ClockStatus;
 use crate::cluster::directory::Directory;
 use crate::cluster::members::Members;
 use crate::cluster::names::{Address, Name};
@@ -52,6 +53,8 @@ pub struct Status {
     pub lease_until: Option<Micros>,
     /// The highest format of facts, members and frames that all members are known to read.
     pub level: u32,
+    /// What time it is to most voters; nothing unless more than half of their clocks are known.
+    pub clock: Option<ClockStatus>,
 }
 
 /// Another member.
@@ -102,6 +105,7 @@ impl Driver {
             transferring: node.is_transferring(),
             lease_until: self.lease.until(),
             level: self.level(),
+            clock: self.clocks.status(self.identity.node, &node.members().voters, self.now),
         }
     }
 

@@ -84,7 +84,7 @@ const fn histogram(
 
 /// All metrics, in the order of the text and of the reference.
 #[rustfmt::skip]
-pub static FAMILIES: [Family; 103] = [
+pub static FAMILIES: [Family; 105] = [
     gauge(Part::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
         |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
     gauge(Part::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
@@ -213,6 +213,10 @@ pub static FAMILIES: [Family; 103] = [
         |s, page| peers(s, page, |view, peer| view.behind(peer).map(Count))),
     gauge(Part::Cluster, "delayd_raft_voters", "", "Nodes with a vote; more than half of them must be there.",
         |s, page| node(s, page, |view| Count(view.nodes.iter().filter(|node| node.is_voter).count() as u64))),
+    gauge(Part::Cluster, "delayd_raft_clock_offset_seconds", "", "How far this node's wall clock is ahead of what most voters say; below 0: behind. Absent where more than half of their clocks are not known.",
+        |s, page| s.cluster.iter().filter_map(|view| view.clock).for_each(|clock| page.value(Float(clock.ahead as f64 / 1e6)))),
+    gauge(Part::Cluster, "delayd_raft_clock_wrong", "", "1 if that is more than cluster-max-clock-skew: the node leads only if no other can.",
+        |s, page| node(s, page, |view| Count(u64::from(view.clock.is_some_and(|clock| clock.ahead.unsigned_abs() > view.max_skew_us))))),
     counter(Part::Cluster, "delayd_raft_elections_total", "", "Leaders seen since the start of the process.", |s, page| node(s, page, |view| Count(view.elections))),
     counter(Part::Cluster, "delayd_raft_reloads_total", "", "Times at which this node read its jobs anew, since it had decided what was never committed.", |s, page| node(s, page, |view| Count(view.reloads))),
 

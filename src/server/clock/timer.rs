@@ -94,6 +94,11 @@ pub fn mono_ns() -> u64 {
     at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
+/// The wall clock, µs since the epoch.
+pub fn wall_us() -> u64 {
+    micros(clock_gettime(ClockId::Realtime))
+}
+
 /// The monotonic clock and the time for which the machine was suspended, µs.
 pub fn boot_us() -> u64 {
     micros(clock_gettime(ClockId::Boottime))
@@ -103,7 +108,7 @@ fn reading() -> Reading {
     let mut best = (u64::MAX, Reading { mono_us: 0, wall_us: 0, boot_us: 0 });
     for _ in 0..8 {
         let before = mono_us();
-        let wall_us = micros(clock_gettime(ClockId::Realtime));
+        let wall_us = wall_us();
         let boot_us = boot_us();
         let apart = mono_us() - before;
         if apart < best.0 {

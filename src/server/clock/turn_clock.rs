@@ -2,7 +2,7 @@
 
 use crate::server::clock::standstill::Standstills;
 use crate::server::clock::timer::Timer;
-use crate::server::clock::{Clock, Compared, Comparison};
+use crate::server::clock::{Clock, Compared, Comparison, Reading};
 use crate::time::{Micros, Millis};
 
 /// The instant of the turn, on the engine's clock and on the monotonic one.
@@ -20,6 +20,9 @@ pub struct TurnClock {
     /// The same instant on the monotonic clock.
     pub start_mono_us: u64,
     pub standstills: Standstills,
+    /// The wall clock is not believed beyond this: what most nodes of the cluster say, and what one may be wrong by. It is told
+    /// against the clock that nobody sets, µs. None: there is nobody to ask.
+    pub cap: Option<i64>,
 }
 
 impl TurnClock {
@@ -30,7 +33,18 @@ impl TurnClock {
         let (mono_us, now) = (reading.mono_us, anchored.at(reading.mono_us));
         let standstills = Standstills::default();
         let (start, start_mono_us) = (now, mono_us);
-        TurnClock { timer, anchored, now, mono_us, start, start_mono_us, standstills }
+        let cap = None;
+        TurnClock { timer, anchored, now, mono_us, start, start_mono_us, standstills, cap }
+    }
+
+    /// All clocks, the wall clock as far as it is believed.
+    fn reading(&self) -> Reading {
+        let mut reading = self.timer.reading();
+        if let Some(cap) = self.cap {
+            let latest = (reading.boot_us as i64).saturating_add(cap).max(0) as u64;
+            reading.wall_us = reading.wall_us.min(latest);
+        }
+        reading
     }
 
     /// Goes on from `last`, the last instant that the journal knows of, if the wall clock is behind it.
@@ -38,8 +52,18 @@ impl TurnClock {
     /// Tells the log if the clock that a start begins with may be wrong. Nothing follows from it: what was
     /// once reached is not given up, and a downtime may be of any length.
     pub fn restart(&mut self, last: Micros, jump_us_max: u64) {
-        let reading = self.timer.reading();
-        self.anchored = Clock::new(reading, last.max(self.now));
+        self.begin(last.max(self.now), last, jump_us_max);
+    }
+
+    /// Goes on from `last` as of a node that begins to decide. Nothing follows from what its own clock showed while it did
+    /// not, which most nodes may not agree to: its time may go back to theirs.
+    pub fn take_over(&mut self, last: Micros, jump_us_max: u64) {
+        self.begin(last, last, jump_us_max);
+    }
+
+    fn begin(&mut self, floor: Micros, last: Micros, jump_us_max: u64) {
+        let reading = self.reading();
+        self.anchored = Clock::new(reading, floor);
         self.mono_us = reading.mono_us;
         self.now = self.anchored.at(reading.mono_us);
         let ahead_us = self.anchored.ahead_us(self.mono_us);
@@ -78,8 +102,7 @@ impl TurnClock {
 
     /// Compares with the wall clock. If the machine was suspended since the last turn: since when.
     pub fn compare(&mut self, mono_us: u64, jump_us_max: u64) -> Option<Micros> {
-        let Comparison { wall, slept_us } =
-            self.anchored.compare(self.timer.reading(), jump_us_max);
+        let Comparison { wall, slept_us } = self.anchored.compare(self.reading(), jump_us_max);
         log_comparison(wall);
         // The monotonic clock does not know of it, and neither did the alarm.
         (slept_us > 0).then(|| self.standstills.note(slept_us, mono_us)).map(|()| self.now)

@@ -1,5 +1,6 @@
 //! A node that calls this one, or whoever else does.
 
+use crate::cluster::clocks::ClockNote;
 use crate::cluster::codec::Head;
 use crate::cluster::frame::{Body, FrameError, Kind, Lane};
 use crate::cluster::hello::{Handshake, Peer};
@@ -97,6 +98,12 @@ impl Caller {
     pub fn take_messages(&mut self, cx: &mut Context) -> Result<(), Trouble> {
         while self.known.is_some() && self.joining.is_none() {
             let Some(frame) = self.connection.inbox().next_frame()? else { break };
+            if frame.kind == Kind::Clock {
+                let note = ClockNote::decode(&frame.head).ok_or(FrameError::Reserved)?;
+                let node = self.known.as_ref().map(|known| known.node);
+                cx.clocks.extend(node.map(|node| (node, note)));
+                continue;
+            }
             if frame.kind != Kind::Message {
                 return Err(FrameError::Place(frame.kind).into());
             }

@@ -1,6 +1,7 @@
 //! One connection between two nodes. Messages go one way, from who dialled to who took the call.
 
 use crate::cluster::claims::Claims;
+use crate::cluster::clocks::ClockNote;
 use crate::cluster::frame::{Inbox, Kind, encode};
 use crate::cluster::hello::{Handshake, Nonce, Peer, Refusal, Secret};
 use crate::limits::{
@@ -34,6 +35,8 @@ pub struct Context {
     pub lost: Vec<u64>,
     /// Who had called and is gone, and was not met again since.
     pub parted: Vec<u64>,
+    /// What peers' clocks show, as they have said.
+    pub clocks: Vec<(u64, ClockNote)>,
     /// What those that were called have said as they refused this node.
     pub refused: Vec<String>,
     /// Through which bases come and go; nothing where there is no journal.
@@ -67,6 +70,7 @@ impl Context {
             lost: Vec::new(),
             parted: Vec::new(),
             refused: Vec::new(),
+            clocks: Vec::new(),
             bases: None,
             wakeup,
             acknowledged_within: Duration::from_micros(PEER_ACKNOWLEDGED_ELECTIONS * election_us),

@@ -17,8 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// What the turn asks of the raft thread, beside what it proposes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Whether this node may ask for votes: its engine is loaded, and there is room on its disk.
+    /// Whether this node may ask for votes: its engine is loaded.
     MayLead(bool),
+    /// Whether there is room on its disk.
+    HasRoom(bool),
     /// Another one should lead, whoever is furthest.
     Resign,
     /// The node of this id should lead, or whoever is furthest.

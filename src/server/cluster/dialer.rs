@@ -1,10 +1,11 @@
 //! The connections to peers: two to each, dialled as long as they do not stand.
 
 use crate::cluster::claims::NodeId;
+use crate::cluster::clocks::ClockNote;
 use crate::cluster::codec::{Entries, Outgoing};
 use crate::cluster::driver::Dial;
 use crate::cluster::frame::{Kind, Lane, encode};
-use crate::cluster::hello::{Called, Handshake, Refusal};
+use crate::cluster::hello::{Called, Handshake, PROTOCOL_CLOCKS, Refusal};
 use crate::cluster::names::{Address, Name};
 use crate::limits::{
     PEER_BACKOFF_US, PEER_CONTROL_QUEUE_BYTES_MAX, PEER_DATA_QUEUE_BYTES_MAX, PEER_HANDSHAKE_US,
@@ -64,6 +65,7 @@ enum State {
 struct Open {
     connection: Connection,
     node: u64,
+    protocol: u16,
     since_us: u64,
     /// The entries in its queue.
     waiting: Option<Entries>,
@@ -221,6 +223,20 @@ impl Dialer {
         open.connection.push(encode(Kind::Message, &message.head, &message.bodies));
     }
 
+    /// Queues what each peer is to be told of this node's clock, for those that understand it. What waits behind a full
+    /// queue would be of no use.
+    pub fn send_clocks(&mut self, note: impl Fn(u64) -> Option<ClockNote>) {
+        for peer in &mut self.peers {
+            let State::Open(open) = &mut peer.control.state else { continue };
+            if open.protocol >= PROTOCOL_CLOCKS
+                && open.connection.queued_bytes() == 0
+                && let Some(note) = note(open.node)
+            {
+                open.connection.push(encode(Kind::Clock, &note.encode(), &[]));
+            }
+        }
+    }
+
     /// Where the node is that is connected under this id, and its name.
     pub fn place_of(&self, node: u64) -> Option<(Name, SocketAddr)> {
         let peer = self
@@ -376,9 +392,9 @@ impl Peer {
             let State::Greeting(connection, _) = std::mem::replace(&mut link.state, now) else {
                 unreachable!("a handshake ends once");
             };
-            let (node, since_us) = (peer.claims.node.0, cx.now_us);
+            let (node, protocol, since_us) = (peer.claims.node.0, peer.protocol, cx.now_us);
             cx.parted.retain(|other| *other != node);
-            link.state = State::Open(Open { connection, node, since_us, waiting: None });
+            link.state = State::Open(Open { connection, node, protocol, since_us, waiting: None });
             if lane == Lane::Control {
                 self.data.state = State::Waiting(cx.now_us);
                 if std::mem::take(&mut self.is_said_away) {

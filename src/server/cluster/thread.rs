@@ -15,7 +15,7 @@ use crate::cluster::entry::{Entry, Payload, Write};
 use crate::cluster::hello::Secret;
 use crate::cluster::output::{Fetch, Refused};
 use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, UNSYNCED_BYTES_MAX};
-use crate::server::clock::timer::boot_us;
+use crate::server::clock::timer::{boot_us, wall_us};
 use crate::server::cluster::bases::{BaseEvent, Bases};
 use crate::server::cluster::desk::{Ask, Desk};
 use crate::server::cluster::transport::Transport;
@@ -185,6 +185,7 @@ impl<L: NodeLog> Host<L> {
         let has_ticked = self.transport.wait(std::mem::take(&mut self.is_awake))?;
         let now = Micros(self.transport.now_us());
         if has_ticked {
+            self.driver.set_wall(now, wall_us());
             self.driver.tick(now);
             let not_sent = std::mem::take(&mut self.not_sent);
             not_sent.into_iter().for_each(|node| self.driver.base_ended(node, false));
@@ -220,6 +221,10 @@ impl<L: NodeLog> Host<L> {
             }
         }
         transport.take_parted().into_iter().for_each(|node| driver.parted(node));
+        transport
+            .take_clocks()
+            .iter()
+            .for_each(|(node, note)| driver.clock_heard(now, *node, note));
         transport.take_refused().into_iter().for_each(|text| driver.refused(now, text));
         for event in transport.take_base_events() {
             *has_heard = true;
@@ -262,6 +267,7 @@ impl<L: NodeLog> Host<L> {
             self.has_heard = true;
             match ask {
                 Ask::MayLead(may) => self.driver.set_may_lead(may),
+                Ask::HasRoom(has) => self.driver.set_has_room(has),
                 Ask::Resign => self.driver.resign(),
                 Ask::HandOver(to) => {
                     if !self.driver.hand_over(now, to) {
@@ -301,6 +307,12 @@ impl<L: NodeLog> Host<L> {
                 // Raft hears it with the next tick, and begins anew.
                 self.not_sent.push(to);
             }
+        }
+        // At first more often: before it knows their clocks this node leads only if no other can.
+        let each = if self.driver.knows_clocks() { ELECTION_TICKS } else { HEARTBEAT_TICKS };
+        if has_ticked && self.ticks.is_multiple_of(each) {
+            let now = Micros(boot_us());
+            self.transport.send_clocks(|peer| self.driver.clock_note(now, peer));
         }
         self.lost = self.transport.flush();
         self.is_awake = !self.lost.is_empty();

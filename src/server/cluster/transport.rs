@@ -2,6 +2,7 @@
 //! the way of the other.
 
 use crate::cluster::claims::{Claims, NodeId};
+use crate::cluster::clocks::ClockNote;
 use crate::cluster::codec::{Head, Outgoing};
 use crate::cluster::driver::Dial;
 use crate::cluster::formation::Conflict;
@@ -129,6 +130,16 @@ impl Transport {
     /// Nodes whose calls have ended since the last call of this, and that were not met again.
     pub fn take_parted(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.cx.parted)
+    }
+
+    /// What peers' clocks show, as they have said since the last call.
+    pub fn take_clocks(&mut self) -> Vec<(u64, ClockNote)> {
+        std::mem::take(&mut self.cx.clocks)
+    }
+
+    /// Tells each peer that understands it what `note` has for it.
+    pub fn send_clocks(&mut self, note: impl Fn(u64) -> Option<ClockNote>) {
+        self.dialer.send_clocks(note);
     }
 
     /// What those that were called have said as they refused this node, since the last call.

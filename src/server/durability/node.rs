@@ -109,7 +109,10 @@ pub(super) fn start(
         cluster: u128::from(machine::random().max(1)) << 64 | u128::from(machine::random()),
         hash_seed: machine::random(),
     };
-    let driver = Driver::new(start, identity, Micros(boot_us())).map_err(io::Error::other)?;
+    let driver = Driver::new(start, identity, Micros(boot_us()));
+    let mut driver = driver.map_err(io::Error::other)?;
+    let max_skew_us = config.number(Name::ClusterMaxClockSkew) * 1_000;
+    driver.set_max_skew(max_skew_us);
     let wakeup = Arc::clone(desk.wakeup());
     let arrived = ArrivedBases::default();
     let rate = config.number(Name::ClusterSyncRate);
@@ -126,6 +129,7 @@ pub(super) fn start(
         node,
         election_us: options.election_us,
         lease_grace_us: options.lease_grace_us,
+        max_skew_us,
         reader: reader(storage, view),
     };
     let position = position(index, epoch, first);

@@ -149,7 +149,7 @@ impl Turns {
         let heard = self.node().status().and_then(|status| status.leader_heard);
         let level = self.node().status().map_or(1, |status| status.level);
         let core = &mut self.core;
-        core.clock.restart(last, core.options.limits.clock_jump_us_max);
+        core.clock.take_over(last, core.options.limits.clock_jump_us_max);
         let (now, boot_us) = (core.clock.now, core.clock.timer.boot_us());
         let silent_us = heard.map_or(u64::MAX, |heard| boot_us.saturating_sub(heard.0));
         // Before the first fact there was no lease: nothing is to be extended, least of all from 1970 on.
@@ -227,6 +227,8 @@ impl Turns {
             return;
         }
         self.told = Some((Arc::clone(&status), role, is_committed));
+        let skew_us = self.node().max_skew_us() as i64;
+        self.core.clock.cap = status.clock.map(|clock| clock.base.saturating_add(skew_us));
         let now = Micros(self.core.clock.timer.boot_us());
         let mut view = self.node().view(&status, now);
         // Raft hears of bases at a start alone: no node is sent one.

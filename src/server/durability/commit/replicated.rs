@@ -61,9 +61,11 @@ pub struct Replicated {
     settling: bool,
     /// What the thread of Raft was last told.
     may_lead: bool,
+    has_room: bool,
     resigned: bool,
     /// Before it no other node is asked to lead for want of room; boot clock, µs.
     makes_way_us: u64,
+    is_clock_wrong: bool,
     reloads: u64,
 }
 
@@ -76,6 +78,8 @@ pub struct Own {
     pub election_us: u64,
     /// How long leases of jobs live at least after a change of leader, µs.
     pub lease_grace_us: u64,
+    /// Beyond this its wall clock is wrong, µs: `cluster-max-clock-skew`.
+    pub max_skew_us: u64,
     /// Reads its engine again.
     pub reader: Reader,
 }
@@ -152,8 +156,10 @@ impl Replicated {
             unconfirmed: VecDeque::new(),
             settling: false,
             may_lead: false,
+            has_room: true,
             resigned: false,
             makes_way_us: 0,
+            is_clock_wrong: false,
             reloads: 0,
         }
     }
@@ -258,6 +264,11 @@ impl Replicated {
         self.own.lease_grace_us
     }
 
+    /// How far a wall clock may be from what most nodes say before it counts as wrong, µs.
+    pub fn max_skew_us(&self) -> u64 {
+        self.own.max_skew_us
+    }
+
     /// What there is to tell of the cluster, as Raft says that this node stands.
     pub fn view(&self, status: &Status, now: Micros) -> ClusterView {
         let own = observe::cluster::Own {
@@ -267,6 +278,7 @@ impl Replicated {
             applied: self.position().index.0,
             reloads: self.reloads,
             election_us: self.own.election_us,
+            max_skew_us: self.own.max_skew_us,
             lease: self.desk.lease(),
             now,
         };
@@ -435,19 +447,50 @@ impl Replicated {
     /// Tells the thread of Raft whether this node may lead: its engine is there, and the disk has `room`. One that leads
     /// without asks another one to: that may have some.
     pub fn tell_may_lead(&mut self, room: bool, now: Micros) {
-        if !room && self.decides() && self.is_committed() && now.0 >= self.makes_way_us {
+        let status = self.desk.status();
+        let clock = status.as_ref().and_then(|status| status.clock);
+        let ahead_us = clock.map_or(0, |clock| clock.ahead);
+        self.note_clock(ahead_us);
+        // One that is ahead is held to what the others say; one that is behind would be late with every job.
+        let is_late = ahead_us < 0 && self.is_clock_wrong;
+        if (!room || is_late) && self.decides() && self.is_committed() && now.0 >= self.makes_way_us
+        {
             self.makes_way_us = now.0 + MAKE_WAY_US;
-            tracing::warn!("the disk has no room: another node is asked to lead");
+            let why = if room { "the wall clock is behind" } else { "the disk has no room" };
+            tracing::warn!("{why}: another node is asked to lead");
             self.hand_over(None);
         }
-        let may_lead = room && !self.is_loading();
+        let may_lead = !self.is_loading();
         if may_lead != self.may_lead {
             self.may_lead = may_lead;
             self.desk.ask(Ask::MayLead(may_lead));
         }
+        if room != self.has_room {
+            self.has_room = room;
+            self.desk.ask(Ask::HasRoom(room));
+        }
         if self.member.must_resign() && !self.resigned {
             self.resigned = true;
             self.desk.ask(Ask::Resign);
+        }
+    }
+
+    /// Says when this node's wall clock begins to be wrong, and when it is right again.
+    fn note_clock(&mut self, ahead_us: i64) {
+        let is_wrong = ahead_us.unsigned_abs() > self.own.max_skew_us;
+        if is_wrong == self.is_clock_wrong {
+            return;
+        }
+        self.is_clock_wrong = is_wrong;
+        let max_us = self.own.max_skew_us;
+        if is_wrong {
+            tracing::warn!(
+                ahead_us,
+                max_us,
+                "this node's wall clock is not what most nodes say: it leads only if no other can, and by their clocks"
+            );
+        } else {
+            tracing::info!(ahead_us, "this node's wall clock is what most nodes say");
         }
     }
 
