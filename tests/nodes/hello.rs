@@ -3,7 +3,7 @@
 use crate::seeds::{Seen, for_each_seed};
 use delayd::cluster::claims::{Claims, ClusterId, Holds, NodeId};
 use delayd::cluster::frame::{Inbox, Kind, Lane, PREFACE, encode};
-use delayd::cluster::hello::{Called, Handshake, Peer, Refusal, Secret};
+use delayd::cluster::hello::{Called, Handshake, PROTOCOL, Peer, Refusal, Secret};
 use delayd::cluster::names::{Address, Name};
 use delayd::limits::{HANDSHAKE_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX};
 use hmac::{Hmac, KeyInit, Mac};
@@ -114,8 +114,8 @@ fn two_nodes_meet_wherever_their_bytes_are_cut() {
         let meeting = Meeting { lane, ..Meeting::new() };
         for step in (1..80).chain([usize::MAX]) {
             let [caller, door] = meeting.run(step, |_, _| {}).map(|end| end.unwrap().unwrap());
-            assert_eq!(caller, Peer { claims: meeting.door.clone(), lane, protocol: 1 });
-            assert_eq!(door, Peer { claims: meeting.caller.clone(), lane, protocol: 1 });
+            assert_eq!(caller, Peer { claims: meeting.door.clone(), lane, protocol: PROTOCOL });
+            assert_eq!(door, Peer { claims: meeting.caller.clone(), lane, protocol: PROTOCOL });
         }
     }
 }
@@ -204,7 +204,7 @@ fn other_protocols_are_refused_by_their_numbers_alone() {
         (door.end.unwrap().unwrap_err().to_string(), out)
     };
     let (text, out) = speak(9, 5, b"what this one means is not known");
-    assert_eq!(text, "n2 speaks protocols 1 to 1, the other node 5 to 9: one of them is too old");
+    assert_eq!(text, "n2 speaks protocols 1 to 2, the other node 5 to 9: one of them is too old");
     assert!(out.contains(&text), "the caller is told");
     assert!(speak(0, 0, b"").0.contains("the other node 0 to 0"));
     assert_eq!(speak(1, 1, b"").0, "a Hello that cannot be read");

@@ -140,8 +140,11 @@ fn who_hears_of_no_leader_names_none() {
         assert_eq!(field(&masters.array().unwrap()[0], "flags"), "s_down,o_down,master");
         assert!(all.wire(node).ask("SENTINEL CKQUORUM delayd").is_error("NOQUORUM"));
         all.trio.net.mend();
-        let leader = all.trio.leader();
-        all.name(&[0, 1, 2], leader);
+        // The one that was cut off may say for a moment yet that it leads.
+        wait_until("all name who leads", || {
+            let port = all.port_of(all.trio.try_leader()?)?;
+            (0..NODES).all(|node| all.named_by(node) == Some(port)).then_some(())
+        });
     }
 }
 
@@ -197,5 +200,9 @@ fn a_sentinel_lets_another_node_lead_for_those_who_may() {
     let other = all.wire((leader + 1) % NODES).ask("SENTINEL FAILOVER delayd");
     assert!(other.text().contains("is not valid when server is a replica"), "{other:?}");
     assert_eq!(wire.ask("SENTINEL FAILOVER delayd"), Reply::Simple("OK".to_owned()));
-    wait_until("another leads", || (all.trio.leader() != leader).then_some(()));
+    // Where nobody takes over, as each knows too little yet, the leader goes on and is asked again.
+    wait_until("another leads", || {
+        let _ = all.wire(leader).try_ask("SENTINEL FAILOVER delayd");
+        (all.trio.try_leader()? != leader).then_some(())
+    });
 }
