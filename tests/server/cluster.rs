@@ -5,6 +5,7 @@ mod views;
 
 use std::collections::BTreeMap;
 
+use delayd::cluster::clocks::ClockStatus;
 use delayd::cluster::directory::{Directory, Node};
 use delayd::cluster::driver::{PeerStatus, Status};
 use delayd::cluster::member::Role;
@@ -277,8 +278,8 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         elections: 3,
         transferring: false,
         lease_until: None,
-        level: 1,
-        clock: None,
+        level: 2,
+        clock: Some(ClockStatus { base: 0, ahead: -1_500, known: 3 }),
     }
 }
 
