@@ -9,6 +9,9 @@ SOAK_CASES ?= $(or $(DELAYD_CASES),20000)
 FUZZ_SECONDS ?= 60
 CARGO_FUZZ_VERSION := 0.13.2
 
+# The last one before nodes told each other of their clocks.
+UPGRADE_FROM ?= 92b0288
+
 # Packages and static binaries are built with this profile.
 PACKAGE_PROFILE ?= dist
 STATIC_TARGET ?= $(shell PATH='$(PATH)' rustc -vV | sed -n 's/^host: //p')
@@ -27,7 +30,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 step = @printf '\n==> %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help test deps lint unit build run redis-tests compose-check bench versus soak soak-real fuzz docs static install \
+.PHONY: help test deps lint unit build run redis-tests compose-check bench versus soak soak-real upgrade-test fuzz docs static install \
 	uninstall package package-test clean
 
 help: ## this list
@@ -92,6 +95,15 @@ soak: ## the property and simulation tests with many seeds; DELAYD_CASES=100000 
 soak-real: ## ten minutes of everything at once against the release build; DELAYD_SOAK_SECONDS for longer
 	DELAYD_SOAK_SECONDS=$(or $(DELAYD_SOAK_SECONDS),600) \
 		cargo test --locked --release --test soak -- --nocapture
+
+upgrade-test: ## nodes of this build beside those of UPGRADE_FROM, an earlier commit, in one cluster
+	$(call step,delayd of $(UPGRADE_FROM))
+	@rm -rf target/upgrade/source && mkdir -p target/upgrade/source
+	git archive $(UPGRADE_FROM) | tar -x -C target/upgrade/source
+	CARGO_TARGET_DIR=$(CURDIR)/target/upgrade cargo build --locked --release --manifest-path target/upgrade/source/Cargo.toml
+	$(call step,both in one cluster)
+	DELAYD_OTHER=$(CURDIR)/target/upgrade/release/delayd \
+		cargo test --locked --release --test processes upgrade -- --nocapture
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz@$(CARGO_FUZZ_VERSION)

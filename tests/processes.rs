@@ -13,12 +13,18 @@ mod faults;
 mod history;
 #[path = "support/http.rs"]
 mod http;
+#[path = "processes/linear.rs"]
+mod linear;
 #[path = "processes/load.rs"]
 mod load;
 #[path = "processes/members.rs"]
 mod members;
+#[path = "processes/order.rs"]
+mod order;
 #[path = "support/program.rs"]
 mod program;
+#[path = "processes/reads.rs"]
+mod reads;
 #[path = "processes/refused.rs"]
 mod refused;
 #[path = "processes/relay.rs"]
@@ -31,7 +37,11 @@ mod seen;
 mod sentinel;
 #[path = "processes/steady.rs"]
 mod steady;
+#[path = "processes/totals.rs"]
+mod totals;
 #[path = "processes/trio.rs"]
 mod trio;
+#[path = "processes/upgrade.rs"]
+mod upgrade;
 #[path = "processes/waits.rs"]
 mod waits;

@@ -13,7 +13,7 @@
 use crate::time::Micros;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What one node tells another. All in µs; little-endian numbers in this order on the wire.
+/// What one node tells another, in µs but for the last; little-endian numbers in this order on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClockNote {
     /// When it was sent, by a clock of the sender that nobody sets.
@@ -24,6 +24,8 @@ pub struct ClockNote {
     pub echo: u64,
     /// For how long it has had that.
     pub held: u64,
+    /// Up to which index all is committed, said by a leader that has its lease; 0 by any other node.
+    pub commit: u64,
 }
 
 /// See the module.
@@ -71,12 +73,12 @@ const SET_US: i64 = 10_000;
 
 impl ClockNote {
     /// Bytes on the wire.
-    pub const BYTES: usize = 32;
+    pub const BYTES: usize = 40;
 
     /// As it stands on the wire.
     pub fn encode(&self) -> [u8; ClockNote::BYTES] {
         let mut bytes = [0; ClockNote::BYTES];
-        let all = [self.sent, self.wall, self.echo, self.held];
+        let all = [self.sent, self.wall, self.echo, self.held, self.commit];
         for (to, value) in bytes.chunks_exact_mut(8).zip(all) {
             to.copy_from_slice(&value.to_le_bytes());
         }
@@ -89,11 +91,13 @@ impl ClockNote {
         let mut all = bytes
             .chunks_exact(8)
             .map(|part| u64::from_le_bytes(part.try_into().expect("eight bytes")));
-        let mut next = || all.next().expect("four of them");
-        let note = ClockNote { sent: next(), wall: next(), echo: next(), held: next() };
+        let mut next = || all.next().expect("five of them");
+        let (sent, wall, echo, held) = (next(), next(), next(), next());
+        let note = ClockNote { sent, wall, echo, held, commit: next() };
         // Sums of such numbers fit.
         let is_sane = |value: u64| value < 1 << 62;
-        [note.sent, note.wall, note.echo, note.held].into_iter().all(is_sane).then_some(note)
+        let all = [note.sent, note.wall, note.echo, note.held, note.commit];
+        all.into_iter().all(is_sane).then_some(note)
     }
 }
 
@@ -101,6 +105,11 @@ impl Clocks {
     /// This node's wall clock shows `wall` now.
     pub fn set_own(&mut self, now: Micros, wall: u64) {
         self.own = Some(wall as i64 - now.0 as i64);
+    }
+
+    /// Whether something is known of the clock of `peer`.
+    pub fn knows(&self, peer: u64, now: Micros) -> bool {
+        self.others.get(&peer).is_some_and(|other| other.bounds(now).is_some())
     }
 
     /// Whether this node's clock is known.
@@ -114,7 +123,7 @@ impl Clocks {
         let newest = self.others.get(&peer).map(|other| other.newest);
         let (echo, at) = newest.filter(|(sent, _)| *sent > 0).unwrap_or((0, now));
         let held = now.0.saturating_sub(at.0);
-        Some(ClockNote { sent: now.0, wall, echo, held })
+        Some(ClockNote { sent: now.0, wall, echo, held, commit: 0 })
     }
 
     /// `peer` was met anew: it may have another life, in which it never sent what it was last heard to.
@@ -326,7 +335,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_note_are_none() {
-        let note = ClockNote { sent: 1, wall: 2, echo: 3, held: 4 };
+        let note = ClockNote { sent: 1, wall: 2, echo: 3, held: 4, commit: 5 };
         let bytes = note.encode();
         assert_eq!(ClockNote::decode(&bytes), Some(note));
         assert_eq!(ClockNote::decode(&bytes[1..]), None);

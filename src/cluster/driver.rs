@@ -35,6 +35,7 @@ use super::codec::{Head, Outgoing};
 use super::directory::{self, Directory};
 use super::entry::{Base, Entry, Payload, Write};
 use super::formation::Conflict;
+use super::freshness::Freshness;
 use super::lease::Lease;
 use super::member::Proposals;
 use super::names::{Address, Listed, Name};
@@ -164,6 +165,7 @@ pub struct Driver {
 
     roles: Roles,
     clocks: Clocks,
+    freshness: Freshness,
     lease: Lease,
     /// The newest question to the majority.
     asked: Option<Micros>,
@@ -204,6 +206,7 @@ impl Driver {
             waiting: VecDeque::new(),
             roles: Roles::default(),
             clocks: Clocks::default(),
+            freshness: Freshness::default(),
             lease: Lease::new(identity.election_us),
             asked: None,
             ticks: Ticks::new(now, identity.election_us),
@@ -303,9 +306,12 @@ impl Driver {
         self.clocks.set_own(now, wall);
     }
 
-    /// What to tell a peer of this node's clock; nothing before it is known.
+    /// What to tell a peer of this node's clock, and of how far all is committed; nothing before the clock is known.
     pub fn clock_note(&self, now: Micros, peer: u64) -> Option<ClockNote> {
-        self.clocks.note_for(peer, now)
+        let note = self.clocks.note_for(peer, now)?;
+        // Until its lease ends nobody else can have committed anything.
+        let is_sure = self.lease.until().is_some_and(|until| now < until);
+        Some(ClockNote { commit: if is_sure { self.node.commit() } else { 0 }, ..note })
     }
 
     /// Whether the clocks of all voters are known.
@@ -320,6 +326,7 @@ impl Driver {
         self.advance(now);
         if self.node.members().contains(peer) {
             self.clocks.hear(peer, now, note);
+            self.freshness.hear(note);
         }
     }
 

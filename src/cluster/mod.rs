@@ -30,6 +30,7 @@ pub mod driver;
 pub mod entry;
 pub mod formation;
 pub mod frame;
+pub mod freshness;
 pub mod hello;
 pub mod lease;
 mod logger;

@@ -64,6 +64,8 @@ pub const LOG_KEEP_SHARE: u64 = 8;
 pub const LEVEL: u32 = 2;
 /// From this level on members are read with those who are invited.
 pub const LEVEL_INVITES: u32 = 2;
+/// From this level on nodes tell each other what their clocks show, and leaders how far all is committed.
+pub const LEVEL_CLOCKS: u32 = 2;
 /// While somebody waits for other nodes to have what it changed, it is looked so often whether they do, µs: half a tick of the
 /// thread of Raft, of 10 ms by default.
 pub const REPLICAS_LOOK_US: u64 = 5_000;

@@ -5,6 +5,7 @@ use super::info::Text;
 use crate::cluster::clocks::ClockStatus;
 use crate::cluster::directory::Node;
 use crate::cluster::driver::Status;
+use crate::cluster::freshness::as_of;
 use crate::cluster::members::Members;
 use crate::cluster::names::{Address, Listed};
 use crate::cluster::output::Role;
@@ -52,6 +53,8 @@ pub struct ClusterView {
     pub election_us: u64,
     /// How long ago another node that leads was heard of, µs.
     pub leader_heard_us: Option<u64>,
+    /// How long ago what a follower shows was all there was, at most, µs; nothing before it knows.
+    pub read_age_us: Option<u64>,
     /// Of a leader: for how long it may still answer reads by itself, µs.
     pub lease_us: Option<u64>,
     /// Of a leader: how old the newest question is that a majority has answered, µs.
@@ -243,6 +246,9 @@ impl ClusterView {
                 .unwrap_or_default(),
             election_us: own.election_us,
             leader_heard_us: status.leader_heard.and_then(|at| since_us(at.0)),
+            read_age_us: as_of(&status.fresh, own.applied)
+                .and_then(|at| since_us(at.0))
+                .filter(|_| !is_elected),
             lease_us: until_us(own.lease.0).filter(|_| is_elected),
             quorum_us: since_us(own.lease.1).filter(|_| is_elected),
             clock: status.clock,
@@ -276,6 +282,7 @@ impl ClusterView {
             invited: Vec::new(),
             election_us,
             leader_heard_us: None,
+            read_age_us: None,
             lease_us: None,
             quorum_us: None,
             clock: None,
@@ -295,7 +302,7 @@ impl ClusterView {
 
     /// Whether what a follower has is not older than 4 E.
     pub fn is_current(&self) -> bool {
-        self.leader_heard_us.is_some_and(|us| us <= 4 * self.election_us)
+        self.read_age_us.is_some_and(|us| us <= 4 * self.election_us)
     }
 
     /// Whether a leader is known, and, if it is another node, was heard of within 2 E.
@@ -433,13 +440,15 @@ impl ClusterView {
     fn write_replica(&self, text: &mut Text) {
         let (host, port) = self.master();
         let heard_s = self.leader_heard_us.map(|us| us / 1_000_000);
+        let age_s = self.read_age_us.map(|us| us / 1_000_000);
         let is_up = self.link() == Link::Connected;
         text.lines(&[
             ("role", &"slave"),
             ("master_host", &host),
             ("master_port", &port),
             ("master_link_status", &if is_up { "up" } else { "down" }),
-            ("master_last_io_seconds_ago", &heard_s.map_or(-1, |s| s as i64)),
+            // Tools take it for how old what they read may be.
+            ("master_last_io_seconds_ago", &age_s.map_or(-1, |s| s as i64)),
             ("master_sync_in_progress", &u8::from(self.loading)),
             ("slave_read_repl_offset", &self.last),
             ("slave_repl_offset", &self.last),
@@ -479,6 +488,7 @@ impl ClusterView {
             ("raft_applied_index", &self.applied),
             ("raft_base_index", &self.base),
             ("raft_leader_heard_ms", &ms(self.leader_heard_us)),
+            ("raft_read_age_ms", &ms(self.read_age_us)),
             ("raft_lease_ms", &ms(self.lease_us)),
             ("raft_quorum_ms", &ms(self.quorum_us)),
             ("clock_offset_us", &self.clock.map_or(0, |clock| clock.ahead)),

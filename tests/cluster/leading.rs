@@ -66,6 +66,28 @@ fn leadership_is_handed_to_who_is_named_or_has_most() {
     }
 }
 
+/// A node whose peers do not tell what their clocks show has nothing to compare its own with: it leads as they do.
+#[test]
+fn among_older_nodes_a_newer_one_takes_over_at_once() {
+    for seed in 0..20 {
+        let mut site = Site::new(seed, Weather::calm(3));
+        (1..3).for_each(|at| site.hosts[at].level = 1);
+        site.start_all();
+        site.wait_for("all know that it has formed", FORMED_WITHIN, Site::has_formed);
+        if site.leader() == Some(0) {
+            assert!(hand_over(&mut site, 0, None));
+            site.wait_for("another decides", E, |site| site.leader().is_some_and(|at| at != 0));
+        }
+        let clock = site.hosts[0].clock(site.now);
+        site.hosts[0].driver().set_wall(clock, 1_700_000_000 * SECOND);
+        site.run_until(site.now + E);
+        let (leader, id) = (site.leader().expect("it is calm"), site.hosts[0].id);
+        assert!(hand_over(&mut site, leader, Some(id)));
+        let took = site.wait_for("the newer one decides", E, |site| site.hosts[0].leads());
+        assert!(took < 10 * MS, "seed {seed}: {took} µs");
+    }
+}
+
 /// The other one never answers: what was decided meanwhile waited, and is committed when this node goes on.
 #[test]
 fn a_hand_over_that_fails_costs_nothing() {

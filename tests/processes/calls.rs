@@ -3,8 +3,8 @@
 use crate::program::{Reply, Wire, wall_ms};
 use crate::seen::Label;
 use crate::trio::leads;
-use rand::Rng;
 use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::LazyLock;
@@ -126,12 +126,10 @@ pub struct Call {
     pub answer: Answer,
 }
 
-/// See the module.
-pub struct Client {
+/// Finds who leads.
+pub struct Finder {
     addresses: Vec<SocketAddr>,
-    wire: Option<(u64, Wire)>,
-    pub random: SmallRng,
-    pub calls: Vec<Call>,
+    random: SmallRng,
 }
 
 /// A node that stands still is given up after this.
@@ -139,31 +137,13 @@ const PATIENCE: Duration = Duration::from_millis(400);
 /// So is one that does not answer a command.
 const ANSWER: Duration = Duration::from_secs(2);
 
-impl Client {
-    pub fn new(addresses: &[SocketAddr], random: SmallRng) -> Client {
-        Client { addresses: addresses.to_vec(), wire: None, random, calls: Vec::new() }
+impl Finder {
+    pub fn new(addresses: &[SocketAddr], random: SmallRng) -> Finder {
+        Finder { addresses: addresses.to_vec(), random }
     }
 
-    /// None while nobody is known to lead.
-    pub fn ask(&mut self, what: What) -> Option<Answer> {
-        let (connection, mut wire) = self.wire.take().or_else(|| self.find_leader())?;
-        let begin = At::now();
-        let reply = wire.try_ask(&what.line());
-        let end = At::now();
-        let answer = match reply {
-            Ok(Reply::Error(text)) if turns_away(&text) => Answer::TurnedAway,
-            Ok(reply) => {
-                self.wire = Some((connection, wire));
-                Answer::Told(reply)
-            }
-            Err(_) => Answer::Unknown,
-        };
-        self.calls.push(Call { begin, end, connection, what, answer: answer.clone() });
-        Some(answer)
-    }
-
-    fn find_leader(&mut self) -> Option<(u64, Wire)> {
-        static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+    /// A connection to a node that says that it leads. None, after a moment, if none does.
+    pub fn find(&mut self) -> Option<Wire> {
         let first = self.random.random_range(0..self.addresses.len());
         let found = (0..self.addresses.len()).find_map(|i| {
             let address = self.addresses[(first + i) % self.addresses.len()];
@@ -180,11 +160,54 @@ impl Client {
         if found.is_none() {
             std::thread::sleep(Duration::from_millis(20));
         }
-        found.map(|wire| (CONNECTIONS.fetch_add(1, Ordering::Relaxed), wire))
+        found
+    }
+}
+
+/// See the module.
+pub struct Client {
+    finder: Finder,
+    wire: Option<(u64, Wire)>,
+    pub random: SmallRng,
+    pub calls: Vec<Call>,
+}
+
+impl Client {
+    pub fn new(addresses: &[SocketAddr], mut random: SmallRng) -> Client {
+        let finder = Finder::new(addresses, SmallRng::seed_from_u64(random.random()));
+        Client { finder, wire: None, random, calls: Vec::new() }
+    }
+
+    /// None while nobody is known to lead.
+    pub fn ask(&mut self, what: What) -> Option<Answer> {
+        static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+        let number = || CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+        let open = || self.finder.find().map(|wire| (number(), wire));
+        let (connection, mut wire) = self.wire.take().or_else(open)?;
+        let begin = At::now();
+        let told = wire.try_ask(&what.line());
+        let end = At::now();
+        let answer = Answer::of(told);
+        if matches!(answer, Answer::Told(_)) {
+            self.wire = Some((connection, wire));
+        }
+        self.calls.push(Call { begin, end, connection, what, answer: answer.clone() });
+        Some(answer)
+    }
+}
+
+impl Answer {
+    /// What it means that this was read, or not.
+    pub fn of(told: io::Result<Reply>) -> Answer {
+        match told {
+            Ok(Reply::Error(text)) if turns_away(&text) => Answer::TurnedAway,
+            Ok(reply) => Answer::Told(reply),
+            Err(_) => Answer::Unknown,
+        }
     }
 }
 
 fn turns_away(text: &str) -> bool {
     let class = text.split(' ').next();
-    ["READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED"].map(Some).contains(&class)
+    ["READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED", "MISCONF"].map(Some).contains(&class)
 }

@@ -3,14 +3,15 @@
 //! `DELAYD_SEED=17 cargo test --test processes faults` draws the same faults again (what the machine does at which
 //! moment cannot be replayed), `DELAYD_CASES=200` draws as many. The calls of a run that failed are left in a file.
 
-use crate::calls::{Answer, Call, Client, QUEUES, What};
-use crate::history::History;
+use crate::calls::{Answer, At, Call, Client, QUEUES, What};
+use crate::history::{Clocks, History};
 use crate::load::Load;
 use crate::program::seed;
 use crate::relay::Way;
 use crate::seeds::{Telltale, number_of};
 use crate::seen::{Seen, SeenJob};
 use crate::trio::{NODES, Trio, name, wait_until};
+use crate::{linear, order, reads, totals};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -27,6 +28,10 @@ enum Fault {
     Cut { ways: Vec<Way>, ms: u64, is_lost: bool },
     SlowDisk { node: usize, ms: u64 },
     FailedSync { node: usize, ms: u64 },
+    FullDisk { node: usize, ms: u64 },
+    EmptyDisk { node: usize, ms: u64 },
+    HandOver { to: usize },
+    Clock { node: usize, s: i64, ms: u64 },
 }
 
 impl Fault {
@@ -45,7 +50,7 @@ impl Fault {
             1 => all.clone(),
             _ => vec![node],
         };
-        match random.random_range(0..12) {
+        match random.random_range(0..17) {
             0..4 => Fault::Kill { nodes, ms },
             4 => Fault::Terminate { node, ms },
             5 | 6 => Fault::Pause { nodes, ms },
@@ -61,6 +66,14 @@ impl Fault {
                 Fault::Cut { ways, ms, is_lost: random.random_ratio(1, 2) }
             }
             10 => Fault::SlowDisk { node, ms },
+            11 => Fault::FullDisk { node, ms },
+            12 => Fault::EmptyDisk { node: any, ms },
+            13 | 14 => Fault::HandOver { to: any },
+            15 => {
+                let apart = [1, 40, 3_600][random.random_range(0..3)];
+                let s = if random.random_ratio(1, 2) { apart } else { -apart };
+                Fault::Clock { node, s, ms }
+            }
             _ => Fault::FailedSync { node, ms },
         }
     }
@@ -74,11 +87,15 @@ impl Fault {
             Fault::Cut { .. } => "cut off",
             Fault::SlowDisk { .. } => "slow disks",
             Fault::FailedSync { .. } => "failed syncs",
+            Fault::FullDisk { .. } => "full disks",
+            Fault::EmptyDisk { .. } => "lost disks",
+            Fault::HandOver { .. } => "handed over",
+            Fault::Clock { .. } => "clocks set",
         }
     }
 
     /// Begins, lasts and ends; all nodes run then.
-    fn happen(&self, trio: &mut Trio) {
+    fn happen(&self, trio: &mut Trio, clocks: &mut Clocks) {
         let last = |ms: &u64| std::thread::sleep(Duration::from_millis(*ms));
         match self {
             Fault::Kill { nodes, ms } => {
@@ -122,7 +139,64 @@ impl Fault {
                 }
                 trio.begin(*node);
             }
+            Fault::FullDisk { node, ms } => {
+                let Some(disk) = &trio.disks[*node] else { return };
+                disk.set("full");
+                fill(trio, Duration::from_millis(*ms));
+                disk.clear("full");
+            }
+            Fault::EmptyDisk { node, ms } => {
+                // What was acknowledged by one that is lost stands on the others' alone until the new one has it.
+                trio.wait_for_voters();
+                trio.kill(*node);
+                std::fs::remove_dir_all(trio.path(*node)).unwrap();
+                last(ms);
+                trio.begin(*node);
+                trio.wait_for_voters();
+            }
+            Fault::HandOver { to } => {
+                let port = trio.addresses[*to].port();
+                // Refused, if it leads already or is not there.
+                let _ = trio.wire(trio.leader()).try_ask(&format!("FAILOVER TO 127.0.0.1 {port}"));
+                last(&100);
+            }
+            Fault::Clock { node, s, ms } => {
+                let Some(disk) = &trio.disks[*node] else { return };
+                let begin = At::now();
+                disk.set_to("clock", *s);
+                last(ms);
+                disk.clear("clock");
+                clocks.set.push((begin, At::now()));
+            }
         }
+    }
+}
+
+/// Jobs that take all the room there is, and go again by themselves, for so long.
+fn fill(trio: &Trio, lasts: Duration) {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let (begin, body) = (Instant::now(), "x".repeat(50_000));
+    let add = format!("DELAY.ADD ballast 1h {body} TTL 1ms");
+    while begin.elapsed() < lasts {
+        let Some(leader) = trio.try_leader() else { continue };
+        let mut wire = trio.wire(leader);
+        wire.set_patience(PATIENCE).expect("it is open");
+        // Refused at times, or closed; never left without either.
+        let mut ask = |line: &str| {
+            let asked = Instant::now();
+            let is_told = wire.try_ask(line).is_ok();
+            let raft = |node| trio.wire(node).info("raft");
+            let all = || (0..NODES).map(raft).collect::<String>();
+            assert!(
+                is_told || asked.elapsed() < PATIENCE,
+                "{} keeps one waiting: {}",
+                name(leader),
+                all()
+            );
+            is_told
+        };
+        while begin.elapsed() < lasts && ask(&add) {}
+        ask("DELAY.PURGE ballast");
     }
 }
 
@@ -201,6 +275,10 @@ fn what_clients_were_told_is_true_whatever_happens_to_the_nodes() {
     small.extend(["--journal-segment-size", "1mb", "--cluster-log-keep", "0"]);
     let mut trio = Trio::start("faults", &small);
     let load = Load::start(&trio.addresses, seed);
+    let one_by_one = linear::Jobs::start(&trio.addresses, seed);
+    let pair = order::Pair::start(&trio.addresses, seed);
+    let reader = reads::Reader::start(&trio.addresses, seed);
+    let mut clocks = Clocks::default();
     let (mut calls, mut happened) = (Vec::new(), BTreeMap::<&str, u64>::new());
     for number in 0..number_of("DELAYD_CASES").unwrap_or(20) {
         if random.random_ratio(1, 3) {
@@ -209,18 +287,28 @@ fn what_clients_were_told_is_true_whatever_happens_to_the_nodes() {
         }
         let fault = Fault::draw(&mut random, trio.leader());
         let _telltale = Telltale(format!("DELAYD_SEED={seed}, fault {number}, {fault:?}"));
-        fault.happen(&mut trio);
+        let begin = Instant::now();
+        fault.happen(&mut trio, &mut clocks);
         *happened.entry(fault.word()).or_default() += 1;
+        let ended = Instant::now();
         is_open(&trio, number, &mut calls);
+        let (lasted, open) = ((ended - begin).as_millis(), ended.elapsed().as_millis());
+        println!("{number} {} for {lasted} ms, open after {open} ms: {fault:?}", fault.word());
     }
     calls.extend(load.stop());
+    let (jobs, not_linear) = one_by_one.stop();
+    let (taken, not_in_order) = pair.stop();
+    let (read, not_read) = reader.stop();
     let seen = look(&trio);
-    let history = History::of(calls.clone());
+    let history = History::of(calls.clone(), clocks);
     println!("{happened:?} {:?}", history.counts);
+    println!("{jobs} jobs one by one, {taken} taken in order, {read} reads of followers");
+    assert!(jobs > 10 && taken > 100 && read > 50, "few");
     for what in ["adds answered", "jobs acknowledged", "jobs popped", "jobs cancelled"] {
         assert!(history.counts.get(what).is_some_and(|count| *count >= 20), "{what}: few");
     }
-    let wrong = history.check(&seen);
+    let mut wrong = history.check(&seen);
+    wrong.extend([not_linear, not_in_order, not_read, totals::check(&calls, &seen)].concat());
     let few = &wrong[..wrong.len().min(10)];
     assert!(wrong.is_empty(), "{} wrong, in {}: {few:#?}", wrong.len(), leave(seed, &calls));
 

@@ -49,9 +49,34 @@ struct Known {
     cancelled: Option<(Sure, u64)>,
 }
 
+/// When the wall clock of a node was set, from the step to the step back.
+#[derive(Clone, Debug, Default)]
+pub struct Clocks {
+    pub set: Vec<(At, At)>,
+}
+
+/// A leader's clock may be ahead of the others' by `cluster-max-clock-skew`, and by what it takes to notice.
+const SKEW_MS: u64 = 75;
+/// A leader whose clock was set back hands over within this; until then its delays are counted by what it has.
+const HANDED_OVER_MS: u64 = 10_000;
+
+impl Clocks {
+    /// How much earlier than by the machine's clock something may happen that began then.
+    fn early_ms(&self, at: At) -> u64 {
+        let is_set = |(from, to): &(At, At)| (from.ms..to.ms + HANDED_OVER_MS).contains(&at.ms);
+        if self.set.iter().any(is_set) { SKEW_MS } else { 0 }
+    }
+
+    /// Whether what was asked for then as *so long from now* may be due by a clock that was behind.
+    fn is_doubtful(&self, at: At) -> bool {
+        self.early_ms(at) > 0
+    }
+}
+
 /// What clients know.
 #[derive(Default)]
 pub struct History {
+    clocks: Clocks,
     jobs: HashMap<Label, Known>,
     made: HashMap<String, Label>,
     unknown_pops: usize,
@@ -63,9 +88,9 @@ pub struct History {
 
 impl History {
     /// Of all calls of a run, in any order.
-    pub fn of(mut calls: Vec<Call>) -> History {
+    pub fn of(mut calls: Vec<Call>, clocks: Clocks) -> History {
         calls.sort_by_key(|call| call.begin);
-        let mut history = History::default();
+        let mut history = History { clocks, ..History::default() };
         for call in calls.iter().filter(|call| matches!(call.answer, Answer::Told(_))) {
             let heard = history.heard.entry(call.connection).or_insert(call.end);
             *heard = call.end.max(*heard);
@@ -148,11 +173,12 @@ impl History {
             What::Ack { label, token, .. } => self.ack(*label, *token, call, reply),
             What::Nack { label, token, in_ms, .. } => {
                 let sure = reply.is_some_and(|reply| *reply == Reply::Number(1));
+                let is_doubtful = self.clocks.is_doubtful(call.end);
                 if let Some(delivery) =
                     self.delivery(*label, *token).filter(|_| reply.is_none() || sure)
                 {
                     delivery.until_ms = delivery.until_ms.min(call.begin.ms);
-                    if sure {
+                    if sure && !is_doubtful {
                         delivery.not_before_ms = call.begin.ms + in_ms;
                     }
                 }
@@ -223,8 +249,9 @@ impl History {
             // A bound lease may have ended with its connection, at any time after that was last heard of.
             Some(false) => {
                 let delivery = known.deliveries.get(&token).expect("it was delivered");
+                let early_ms = self.clocks.early_ms(call.end);
                 let is_alive = !delivery.is_bound || heard.is_some_and(|heard| heard >= call.end);
-                if !unsure && is_alive && call.end.ms < delivery.until_ms {
+                if !unsure && is_alive && call.end.ms + early_ms < delivery.until_ms {
                     let text =
                         format!("H3: a lease was told and did not hold: {delivery:?} {call:?}");
                     self.wrong.push(text);
@@ -265,7 +292,7 @@ impl History {
     fn check_deliveries(&mut self, label: Label, known: &Known) {
         let mut before: Option<&Delivery> = None;
         for delivery in known.deliveries.values() {
-            let read_ms = delivery.end.ms;
+            let read_ms = delivery.end.ms + self.clocks.early_ms(delivery.end);
             if read_ms < delivery.job.due_ms || read_ms < known.due_ms {
                 self.wrong.push(format!("H4: job {label}, due {}: {delivery:?}", known.due_ms));
             }
@@ -372,7 +399,7 @@ mod tests {
     }
 
     fn wrong(calls: &[Call], there: &[Label]) -> Vec<String> {
-        History::of(calls.to_vec()).check(&seen(there))
+        History::of(calls.to_vec(), Clocks::default()).check(&seen(there))
     }
 
     /// Each history breaks one claim, and it alone is told; mended, none is.

@@ -3,9 +3,11 @@
 
 use crate::calls::{Answer, Client, What};
 use crate::program::Reply;
+use crate::seeds::number_of;
 use crate::trio::{NODES, Trio, wait_until};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -88,6 +90,50 @@ fn a_slow_disk_of_a_follower_disturbs_nobody() {
         std::thread::sleep(Duration::from_secs(4));
         disk.clear("slow");
     });
+}
+
+/// Two have room. Whoever has none follows as far as it can, and has everything once there is room again.
+/// Whoever adds is answered or let go by a leader whose disk fills while another node has just come back and lacks more than
+/// the logs have: neither can the leader write a base for it, nor can it help to commit anything before it has one.
+#[test]
+fn who_adds_while_a_leaders_disk_fills_is_not_kept_waiting() {
+    let small = ["--journal-segment-size", "1mb", "--cluster-log-keep", "0"];
+    let mut trio = Trio::start("fills", &small);
+    let add = format!("DELAY.ADD ballast 1h {} TTL 1ms", "x".repeat(50_000));
+    for round in 0..number_of("DELAYD_CASES").unwrap_or(2) {
+        let away = trio.follower();
+        trio.kill(away);
+        let mut wire = trio.wire(trio.leader());
+        (0..60).for_each(|_| drop(wire.try_ask(&add)));
+        for node in (0..NODES).filter(|node| *node != away) {
+            let _ = trio.wire(node).try_ask("BGSAVE");
+        }
+        (0..60).for_each(|_| drop(wire.try_ask(&add)));
+        trio.begin(away);
+        let full = trio.leader();
+        let Some(disk) = &trio.disks[full] else { return };
+        std::thread::sleep(Duration::from_millis(20 * (round % 10)));
+        disk.set("full");
+        let (began, lasts) = (Instant::now(), Duration::from_secs(2));
+        while began.elapsed() < lasts {
+            let Some(leader) = trio.try_leader() else { continue };
+            let mut wire = trio.wire(leader);
+            wire.set_patience(Duration::from_secs(8)).unwrap();
+            while began.elapsed() < lasts {
+                match wire.try_ask(&add) {
+                    Ok(_) => {}
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        let info = trio.wire(leader).info("everything");
+                        panic!("round {round}, {leader} of {full}: {info}")
+                    }
+                    Err(_) => break,
+                }
+            }
+        }
+        disk.clear("full");
+        let _ = trio.wire(trio.leader()).try_ask("DELAY.PURGE ballast");
+        trio.wait_for_voters();
+    }
 }
 
 /// Two have room. Whoever has none follows as far as it can, and has everything once there is room again.

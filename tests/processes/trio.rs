@@ -21,6 +21,8 @@ pub struct Trio {
     pub addresses: Vec<SocketAddr>,
     peers: Vec<u16>,
     options: Vec<String>,
+    /// The program that nodes are started with; that of this build where there is none.
+    pub other: Option<PathBuf>,
     programs: Vec<Option<Program>>,
 }
 
@@ -44,6 +46,7 @@ impl Trio {
             addresses: (0..NODES).map(address).collect(),
             peers,
             options: options.iter().map(|word| (*word).to_owned()).collect(),
+            other: None,
             programs: (0..NODES).map(|_| None).collect(),
         }
     }
@@ -74,10 +77,15 @@ impl Trio {
         all.extend(["--cluster-node", name(node), "--cluster-nodes", &list]);
         all.extend(self.options.iter().map(String::as_str));
         all.extend(options);
-        let program = match &self.disks[node] {
-            Some(disk) => disk.start(&self.path(node), &all),
-            None => Program::start(&self.path(node), &all),
-        };
+        let mut command = Program::command(&self.path(node), &all);
+        if let Some(other) = &self.other {
+            let plain = std::mem::replace(&mut command, std::process::Command::new(other));
+            command.args(plain.get_args());
+        }
+        if let Some(disk) = &self.disks[node] {
+            disk.stand_before(&mut command);
+        }
+        let program = Program::start_as(command);
         self.programs[node] = Some(program);
     }
 
@@ -153,6 +161,30 @@ impl Trio {
     /// One that does not.
     pub fn follower(&self) -> usize {
         (self.leader() + 1) % NODES
+    }
+
+    /// Until these three have a vote and are there, and nobody learns. Of a node that lost its disk not the one it was: for a
+    /// moment it seems to be there.
+    pub fn wait_for_voters(&self) {
+        wait_until("all three vote", || {
+            let ids: Vec<String> =
+                (0..NODES).map(|node| self.wire(node).field("raft_node")).collect();
+            let Reply::Array(rows) = self.wire(self.try_leader()?).try_ask("DELAY.CLUSTER").ok()?
+            else {
+                return None;
+            };
+            let votes = |row: &Reply| {
+                let fields: Vec<_> = row.array().expect("a row").chunks(2).collect();
+                let is = |name: &str, words: &[&str]| {
+                    fields
+                        .iter()
+                        .any(|pair| pair[0].text() == name && words.contains(&pair[1].text()))
+                };
+                let is_one = ids.iter().any(|id| is("id", &[id]));
+                is_one && is("role", &["leader", "follower"]) && is("state", &["online"])
+            };
+            (rows.len() == NODES && rows.iter().all(votes)).then_some(())
+        });
     }
 
     /// The epoch as the node knows it.

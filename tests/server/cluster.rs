@@ -275,6 +275,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         directory: Some(directory),
         peers: vec![peer(2, "n3", 20, false), peer(3, "n2", 119, true)],
         leader_heard: (!is_leader).then_some(Micros(950_000)),
+        fresh: vec![(117, Micros(950_000)), (118, Micros(990_000))],
         elections: 3,
         transferring: false,
         lease_until: None,
@@ -322,6 +323,8 @@ fn a_view_has_what_the_node_knows() {
     // A follower hears of the leader alone, and knows of nobody how far it is. What it had as a leader is past.
     let follower = view(&status(output::Role::Follower { leader: 3 }, Some(3)), false);
     assert_eq!((follower.leader_heard_us, follower.lease_us), (Some(50_000), None));
+    // Of 118 entries it has 117.
+    assert_eq!(follower.read_age_us, Some(50_000));
     assert_eq!(
         words(&follower),
         [("follower", "online", None), ("leader", "online", None), ("learner", "unknown", None)]
@@ -339,7 +342,7 @@ fn a_view_has_what_the_node_knows() {
 #[test]
 fn a_nodes_role_says_what_it_answers() {
     let role = |leader| Role::Follower { leader };
-    let silent = |us| ClusterView { leader_heard_us: us, ..view_of("follower").unwrap() };
+    let silent = |us| ClusterView { read_age_us: us, ..view_of("follower").unwrap() };
     let asked = |us| ClusterView { quorum_us: us, ..view_of("leader").unwrap() };
     let leads = Role::Leader { epoch: 7 };
     let (follower, leader) = (view_of("follower").unwrap(), view_of("leader").unwrap());

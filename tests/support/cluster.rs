@@ -7,8 +7,11 @@ use delayd::observe::cluster::{ClusterView, NodeView, RaftRole};
 /// By a word: `leader`, `invited` (a leader that waits for n4), `follower`, `lost` (it has not heard of the leader for
 /// 5 s), `removed`, `forming`.
 pub fn view_of(word: &str) -> Option<ClusterView> {
-    let follower =
-        ClusterView { leader_heard_us: Some(50_000), ..view(RaftRole::Follower, Some(2)) };
+    let follower = ClusterView {
+        leader_heard_us: Some(50_000),
+        read_age_us: Some(50_000),
+        ..view(RaftRole::Follower, Some(2))
+    };
     let leader = ClusterView {
         leads: true,
         lease_us: Some(225_000),
@@ -27,7 +30,11 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
             ClusterView { nodes: vec![own, node(2, None), node(3, None)], ..follower }
         }
         "follower" => follower,
-        "lost" => ClusterView { leader_heard_us: Some(5_000_000), ..follower },
+        "lost" => ClusterView {
+            leader_heard_us: Some(5_000_000),
+            read_age_us: Some(5_000_000),
+            ..follower
+        },
         "forming" => ClusterView {
             cluster: None,
             forming: Some("n3 is missing".to_owned()),
@@ -72,6 +79,7 @@ fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
         ],
         election_us: 300_000,
         leader_heard_us: None,
+        read_age_us: None,
         lease_us: None,
         quorum_us: None,
         transferring: false,

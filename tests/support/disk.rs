@@ -37,13 +37,25 @@ impl Shim {
     /// The program behind the shim.
     pub fn start(&self, folder: &Path, options: &[&str]) -> Program {
         let mut command = Program::command(folder, options);
-        command.env("LD_PRELOAD", &self.library).env("SHIM_DIR", &self.triggers.0);
+        self.stand_before(&mut command);
         Program::start_as(command)
+    }
+
+    /// What the command starts is behind the shim.
+    pub fn stand_before(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", &self.library).env("SHIM_DIR", &self.triggers.0);
     }
 
     /// From here on this fails.
     pub fn set(&self, what: &str) {
         fs::write(self.triggers.0.join(what), "").unwrap();
+    }
+
+    /// From here on this, with what it takes: written whole before it is seen.
+    pub fn set_to(&self, what: &str, value: i64) {
+        let (new, path) = (self.triggers.0.join("new"), self.triggers.0.join(what));
+        fs::write(&new, value.to_string()).unwrap();
+        fs::rename(new, path).unwrap();
     }
 
     pub fn clear(&self, what: &str) {

@@ -7,6 +7,7 @@
  *   full    no file of the journal can be created: ENOSPC
  *   create  no segment can be created: EIO
  *   short   pwrite writes at most 100 bytes, at least one
+ *   clock   the wall clock is ahead by the number of seconds in the file, which may be negative
  * Segments are files whose names hold "segment-", bases those that hold "base-". */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static int asked(const char *what) {
@@ -90,4 +92,21 @@ int open64(const char *path, int flags, ...) {
         return -1;
     }
     return syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *at) {
+    if (syscall(SYS_clock_gettime, clock, at) < 0) return -1;
+    const char *dir = getenv("SHIM_DIR");
+    if (clock != CLOCK_REALTIME || !dir) return 0;
+    char path[4096], text[32];
+    snprintf(path, sizeof path, "%s/clock", dir);
+    int file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    ssize_t length = syscall(SYS_read, file, text, sizeof text - 1);
+    syscall(SYS_close, file);
+    if (length > 0) {
+        text[length] = 0;
+        at->tv_sec += atol(text);
+    }
+    return 0;
 }

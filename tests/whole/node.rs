@@ -40,6 +40,8 @@ pub struct Node {
     pub storage: Arc<Lossy>,
     /// What its wall clock is ahead, µs.
     pub offset: i64,
+    /// Of what it reads, of the version that is started next.
+    pub level: u32,
     /// Grows with each start and each end.
     pub life: u64,
     /// None while it is down.
@@ -122,6 +124,7 @@ impl Node {
             listed: (0..count).map(listed).collect(),
             storage: Lossy::new(),
             offset,
+            level: LEVEL,
             life: 0,
             live: None,
             paused_until: 0,
@@ -145,7 +148,7 @@ impl Node {
             own: self.own.clone(),
             nodes: self.listed.clone(),
             version: "0.1.0".to_owned(),
-            level: LEVEL,
+            level: self.level,
             election_us: E,
             cluster: u128::from(seed.max(1)) << 64 | 7,
             hash_seed: seed,
@@ -225,12 +228,27 @@ impl Live {
     /// What the thread of Raft does at a tick, and what peers are to be told of this node's clock.
     pub fn tick(&mut self, now: u64, wall: u64, peers: &[u64]) -> Vec<(u64, ClockNote)> {
         let clock = Micros(self.clock(now));
+        if self.is_old() {
+            self.driver.tick(clock);
+            return Vec::new();
+        }
         self.driver.set_wall(clock, wall);
         self.driver.tick(clock);
         let each = if self.driver.knows_clocks() { ELECTION_TICKS } else { HEARTBEAT_TICKS };
         let is_due = self.ticks.is_multiple_of(each);
         let note = |peer: &u64| Some((*peer, self.driver.clock_note(clock, *peer)?));
         peers.iter().filter(|_| is_due).filter_map(note).collect()
+    }
+
+    /// What a peer shows; older nodes are not told.
+    pub fn hear_clock(&mut self, clock: Micros, peer: u64, note: &ClockNote) {
+        if !self.is_old() {
+            self.driver.clock_heard(clock, peer, note);
+        }
+    }
+
+    fn is_old(&self) -> bool {
+        self.driver.claims().level < LEVEL
     }
 
     /// When that is.

@@ -19,6 +19,8 @@ pub struct Weather {
     pub faults: [(Fault, u32); 10],
     /// A node whose wall clock is set wrong by an hour, and right again.
     pub liar: Option<usize>,
+    /// Nodes are of this version or of the one before, drawn anew at each start. The one before knows of no other's clock.
+    pub mixes: bool,
     /// Power fails with the process, percent.
     pub power: u32,
     /// From when on, and until when.
@@ -62,9 +64,11 @@ impl Weather {
         };
         let is_early = chance.random_bool(0.15);
         let skew = [0, 20, 200][chance.random_range(0..3)] * MS as i64;
-        let liar = chance.random_bool(0.5).then(|| chance.random_range(0..nodes));
+        let mixes = chance.random_bool(0.2);
+        let liar = (!mixes && chance.random_bool(0.5)).then(|| chance.random_range(0..nodes));
         Weather {
             liar,
+            mixes,
             delay: (50, far),
             loss: [0, 0, 100, 2_000][chance.random_range(0..4)],
             sync_us: (50, sync),

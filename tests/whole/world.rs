@@ -12,7 +12,8 @@ use delayd::cluster::driver::{Dial, Told};
 use delayd::cluster::frame::{Inbox, Lane};
 use delayd::cluster::hello::{Called, Handshake, Secret};
 use delayd::limits::{
-    HAND_OVER_MS_EACH, HAND_OVER_MS_MAX, LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, SHUTDOWN_MS_MAX,
+    HAND_OVER_MS_EACH, HAND_OVER_MS_MAX, LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, LEVEL,
+    SHUTDOWN_MS_MAX,
 };
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -266,7 +267,7 @@ impl World {
                 }
             }
             What::Arrives { from, frame } => self.arrives(at, from, frame, clock),
-            What::Clock { from, note } => live.driver.clock_heard(clock, from, &note),
+            What::Clock { from, note } => live.hear_clock(clock, from, &note),
             What::Written => {
                 live.end_write();
                 self.settle(at, false);
@@ -336,6 +337,10 @@ impl World {
             return;
         }
         let (now, seed) = (self.now, self.chance.random());
+        if self.weather.mixes {
+            self.nodes[at].level = self.chance.random_range(1..=LEVEL);
+            self.audit.seen.note("versions mixed");
+        }
         self.nodes[at].start(now, seed);
         for (what, most) in [(What::Tick, E / 30), (What::Dial, 20 * MS)] {
             let us = self.chance.random_range(0..most);

@@ -1,7 +1,7 @@
 //! Whether this node asks for votes. It only ever waits longer than Raft would: nothing is safe because of it.
 
 use super::Driver;
-use crate::limits::LEADERLESS_US;
+use crate::limits::{LEADERLESS_US, LEVEL_CLOCKS};
 use crate::time::Micros;
 
 /// What speaks for it and against it.
@@ -38,6 +38,15 @@ impl Driver {
     fn has_right_clock(&self) -> bool {
         let (own, voters) = (self.identity.node, &self.node.members().voters);
         if !self.clocks.has_own() || !voters.contains(&own) {
+            return true;
+        }
+        // Older nodes do not tell theirs: among most of them there is nothing to compare with. Nor is there before anybody is
+        // met, but then nobody votes either.
+        let tells = |id: &&u64| {
+            let is_new = || self.level_of(**id).is_some_and(|level| level >= LEVEL_CLOCKS);
+            **id == own || self.clocks.knows(**id, self.now) || is_new()
+        };
+        if 2 * voters.iter().filter(tells).count() <= voters.len() {
             return true;
         }
         let status = self.clocks.status(own, voters, self.now);

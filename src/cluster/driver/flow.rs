@@ -39,6 +39,7 @@ impl Driver {
             self.roles.keep_heard(&base.members);
             self.out.told.push(Told::Restored(base));
         }
+        self.freshness.applied(self.node.applied());
         for entry in committed {
             if let Some(members) = members_of(&entry.payload) {
                 self.directory = read(&members.directory);

@@ -6,6 +6,7 @@ use crate::cluster::directory::Directory;
 use crate::cluster::members::Members;
 use crate::cluster::names::{Address, Name};
 use crate::cluster::output::Role;
+use crate::limits::LEVEL_CLOCKS;
 use crate::time::Micros;
 
 /// A node at a moment, for INFO, DELAY.CLUSTER and metrics.
@@ -45,6 +46,8 @@ pub struct Status {
     pub peers: Vec<PeerStatus>,
     /// When a leader other than this node was heard last.
     pub leader_heard: Option<Micros>,
+    /// Up to which index all was committed, and when: of as many as may not be applied yet.
+    pub fresh: Vec<(u64, Micros)>,
     /// Leaders seen since the start of this process.
     pub elections: u64,
     /// Whether leadership is being handed over.
@@ -101,11 +104,21 @@ impl Driver {
             directory: self.directory.clone(),
             peers: self.peers(is_leader),
             leader_heard: self.roles.leader_heard(),
+            fresh: self.fresh(),
             elections: self.roles.elections,
             transferring: node.is_transferring(),
             lease_until: self.lease.until(),
             level: self.level(),
             clock: self.clocks.status(self.identity.node, &node.members().voters, self.now),
+        }
+    }
+
+    /// An older leader does not say how far all is committed: what it was heard to say last has to do.
+    fn fresh(&self) -> Vec<(u64, Micros)> {
+        let is_old = |leader: u64| self.level_of(leader).is_some_and(|level| level < LEVEL_CLOCKS);
+        match self.roles.leader.filter(|leader| is_old(*leader)) {
+            Some(_) => self.roles.leader_heard().map(|heard| (0, heard)).into_iter().collect(),
+            None => self.freshness.told(),
         }
     }
 

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::io::unix::AsyncFd;
 
 /// Where a server reads the time.
@@ -94,9 +95,10 @@ pub fn mono_ns() -> u64 {
     at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
-/// The wall clock, µs since the epoch.
+/// The wall clock, µs since the epoch. By the C library, so that what stands before that, as faketime and the shim of
+/// our tests do, can set the clock of one process.
 pub fn wall_us() -> u64 {
-    micros(clock_gettime(ClockId::Realtime))
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
 /// The monotonic clock and the time for which the machine was suspended, µs.
