@@ -19,6 +19,8 @@ mod linear;
 mod load;
 #[path = "processes/members.rs"]
 mod members;
+#[path = "processes/nodes.rs"]
+mod nodes;
 #[path = "processes/order.rs"]
 mod order;
 #[path = "support/program.rs"]
@@ -29,6 +31,8 @@ mod reads;
 mod refused;
 #[path = "processes/relay.rs"]
 mod relay;
+#[path = "processes/sealed.rs"]
+mod sealed;
 #[path = "support/seeds.rs"]
 mod seeds;
 #[path = "support/seen.rs"]

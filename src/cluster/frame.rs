@@ -74,6 +74,8 @@ impl Lane {
 pub enum FrameError {
     #[error("not a delayd peer: it begins with {0}")]
     Preface(Shown),
+    #[error("it speaks TLS: tls-cluster has to be the same on all nodes")]
+    Sealed,
     #[error("unknown kind of frame {0}")]
     Kind(u8),
     #[error("bits or bytes without a meaning are set")]
@@ -298,7 +300,10 @@ impl Inbox {
         let length = self.buffer.len().min(PREFACE.len());
         let begun = &self.buffer[..length];
         if *begun != PREFACE[..length] {
-            return Err(FrameError::Preface(Shown::new(&self.buffer)));
+            // A handshake or an alert, of whatever version.
+            let is_sealed = matches!(self.buffer[..], [0x15 | 0x16, 0x03, ..]);
+            let shown = || FrameError::Preface(Shown::new(&self.buffer));
+            return Err(if is_sealed { FrameError::Sealed } else { shown() });
         }
         if length == PREFACE.len() {
             let _ = self.buffer.split_to(length);

@@ -11,7 +11,7 @@
 //! A *nonce* is 32 bytes drawn for this connection. A *code* is the HMAC-SHA256 of the word in quotes, the HELLO and
 //! the WELCOME before its code, under the secret: so it proves everything that was claimed, on this connection alone.
 //! The secret itself never crosses the wire. What comes after the handshake is neither encrypted nor signed; that is
-//! what `tls-cluster` is for.
+//! what `tls-cluster` is for, under which all of this goes.
 //!
 //! Who is refused has changed nothing, and was not believed before: a door tells its names to whoever asks, and
 //! takes nothing from a caller without a proof.
@@ -197,7 +197,10 @@ impl Handshake {
 
     /// Tells a peer why, if it is one and not the one who refused.
     fn refuse(&mut self, refusal: &Refusal, out: &mut Vec<u8>) {
-        if matches!(refusal, Refusal::Told(_) | Refusal::Frame(FrameError::Preface(_))) {
+        if matches!(
+            refusal,
+            Refusal::Told(_) | Refusal::Frame(FrameError::Preface(_) | FrameError::Sealed)
+        ) {
             return;
         }
         if matches!(self.state, State::AtDoor) {

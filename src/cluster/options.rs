@@ -202,7 +202,8 @@ impl Given<'_> {
         if let Some(node) = over_network.filter(|_| self.secret.is_empty() && !self.tls_cluster) {
             return Err(WrongOption::NoSecret(node.clone()));
         }
-        if let Some(word) = self.open_word().filter(|_| self.secret.is_empty()) {
+        if let Some(word) = self.open_word().filter(|_| self.secret.is_empty() && !self.tls_cluster)
+        {
             return Err(WrongOption::OpenPort(word.to_owned()));
         }
         let peer_port = self.peer_port(own)?;

@@ -15,6 +15,7 @@ use crate::pubsub::PubSub;
 use crate::resp::FrameLimits;
 use crate::server::clock::timer::Timer;
 use crate::server::clock::turn_clock::TurnClock;
+use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::connection::buffers::Buffers;
 use crate::server::connection::clients::Clients;
 use crate::server::connection::common::Common;
@@ -82,6 +83,8 @@ pub struct Options {
 pub struct Users {
     pub acl: Acl,
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// That between nodes.
+    pub peer_tls: PeerTls,
 }
 
 /// What tells this process from others, and how it is to end.

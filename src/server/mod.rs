@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::session::Standing;
 use crate::session::acl::Acl;
 use clock::timer::{Timer, mono_ns};
+use cluster::peer_tls::PeerTls;
 use connection::handshake::Handshakes;
 use connection::listen::Listener;
 use connection::wake::Notifier;
@@ -108,7 +109,8 @@ impl Server {
         let clustered = match node {
             Some(options) => {
                 let listeners = connection::listen::listen_for_peers(&config, options.peer_port)?;
-                Some(Clustered { options, listeners })
+                let tls = PeerTls::of(&config).map_err(io::Error::other)?;
+                Some(Clustered { options, listeners, tls })
             }
             None => None,
         };
@@ -218,7 +220,9 @@ impl Server {
         let port = self.addresses.first().map_or(0, |address| address.port());
         let mut core =
             Core::new(self.config, port, self.log_level, Arc::clone(&notifier), Timer::Machine);
-        core.users = Users { acl: self.acl, tls: self.tls };
+        let peer_tls = self.clustered.as_ref().map(|clustered| clustered.tls.clone());
+        let peer_tls = peer_tls.unwrap_or_default();
+        core.users = Users { acl: self.acl, tls: self.tls, peer_tls };
         core.outputs.reply_clock = Some(mono_ns);
         // Before the journal is loaded: whoever asks is told that it is.
         let http = match self.http.is_empty() {

@@ -7,6 +7,7 @@ use crate::ids::ClientId;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
 use crate::server::admin::users;
 use crate::server::cluster;
+use crate::server::cluster::peer_tls;
 use crate::server::connection::tls;
 use crate::server::core::Core;
 use crate::server::watch::machine;
@@ -65,8 +66,11 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
     }
     if let Some((name, _)) = pairs.iter().find(|(name, _)| name.starts_with("tls-")) {
         // Also when a path stays as it is: the file may hold another certificate.
-        core.users.tls = tls::server_config(&config)
-            .map_err(|why| failed(name, &format!("Unable to update TLS configuration: {why}")))?;
+        let refused = |why| failed(name, &format!("Unable to update TLS configuration: {why}"));
+        let (clients, peers) = (tls::server_config(&config), peer_tls::keys(&config));
+        let (clients, peers) = (clients.map_err(refused)?, peers.map_err(refused)?);
+        core.users.tls = clients;
+        core.users.peer_tls.set(peers);
     }
     core.options.config = config;
     core.reconfigure();

@@ -22,6 +22,8 @@ use crate::cluster::frame::Inbox;
 use crate::cluster::hello::{Called, Secret};
 use crate::journal::Disk;
 use crate::server::cluster::entry_log::ArrivedBases;
+use crate::server::cluster::peer_tls::PeerTls;
+use crate::server::cluster::socket::Socket;
 use crate::server::cluster::wakeup::Wakeup;
 use bytes::Bytes;
 use line::Line;
@@ -87,6 +89,8 @@ pub struct Task {
     pub own: Claims,
     /// The cluster's.
     pub secret: Secret,
+    /// What the connection is sealed with.
+    pub tls: PeerTls,
 }
 
 impl Bases {
@@ -138,18 +142,18 @@ impl Bases {
     /// The system has no thread for it.
     pub fn receive(
         self: &Arc<Bases>,
-        stream: TcpStream,
+        socket: Socket,
         inbox: Inbox,
         peer: u64,
         name: &str,
     ) -> io::Result<()> {
-        stream.set_nonblocking(false)?;
-        let before = lock(&self.receiving).replace(stream.try_clone()?);
+        socket.tcp().set_nonblocking(false)?;
+        let before = lock(&self.receiving).replace(socket.tcp().try_clone()?);
         if let Some(before) = before {
             // It may be over already.
             let _ = before.shutdown(Shutdown::Both);
         }
-        let line = Line::new(stream, inbox)?;
+        let line = Line::new(socket, inbox)?;
         let (bases, name) = (Arc::clone(self), name.to_owned());
         let thread = std::thread::Builder::new().name("base-in".to_owned());
         thread.spawn(move || receive::run(&bases, line, peer, &name))?;

@@ -8,6 +8,7 @@ use crate::cluster::names::Name;
 use crate::limits::{PEER_JOIN_BYTES, PEER_KEEPALIVE_PROBES, PEER_KEEPALIVE_S};
 use crate::server::cluster::connection::{Connection, Context, nonce};
 use crate::server::cluster::refusals::Trouble;
+use crate::server::cluster::socket::Socket;
 use crate::server::cluster::transport::Incoming;
 use bytes::Bytes;
 use socket2::{SockRef, TcpKeepalive};
@@ -55,7 +56,8 @@ impl Caller {
             .with_retries(PEER_KEEPALIVE_PROBES);
         SockRef::from(&stream).set_tcp_keepalive(&probes)?;
         let handshake = Handshake::door(cx.own.clone(), cx.secret.clone(), nonce());
-        let connection = Connection::new(cx, stream, handshake, Vec::new())?;
+        let socket = Socket::accepted(&cx.tls, stream)?;
+        let connection = Connection::new(cx, socket, handshake, Vec::new())?;
         Ok(Caller {
             connection,
             address,

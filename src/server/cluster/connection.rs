@@ -8,15 +8,17 @@ use crate::limits::{
     PEER_ACKNOWLEDGED_ELECTIONS, PEER_BYTES_AT_ONCE, PEER_READ_BYTES, REFUSAL_BYTES_MAX,
 };
 use crate::server::cluster::bases::Bases;
+use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::poll::{Poller, Ready};
 use crate::server::cluster::queue::Queue;
 use crate::server::cluster::refusals::{Refusals, Trouble};
+use crate::server::cluster::socket::Socket;
 use crate::server::cluster::transport::Incoming;
 use crate::server::cluster::wakeup::Wakeup;
 use bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};
-use std::io::{self, ErrorKind, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ pub struct Context {
     /// What this node says of itself.
     pub own: Claims,
     pub secret: Secret,
+    /// What connections are sealed with.
+    pub tls: PeerTls,
     /// CLOCK_BOOTTIME, µs, as of this wake-up.
     pub now_us: u64,
     pub refusals: Refusals,
@@ -64,6 +68,7 @@ impl Context {
             poller: Poller::new()?,
             own,
             secret,
+            tls: PeerTls::default(),
             now_us: 0,
             refusals: Refusals::default(),
             incoming: Vec::new(),
@@ -97,7 +102,7 @@ impl Context {
 #[derive(Debug)]
 pub struct Connection {
     token: u64,
-    stream: TcpStream,
+    socket: Socket,
     handshake: Handshake,
     inbox: Inbox,
     queue: Queue,
@@ -113,17 +118,17 @@ impl Connection {
     /// Takes a socket that does not block. `out` is written as soon as there is room.
     pub fn new(
         cx: &mut Context,
-        stream: TcpStream,
+        socket: Socket,
         handshake: Handshake,
         out: Vec<u8>,
     ) -> io::Result<Connection> {
         let token = cx.token();
-        cx.poller.watch_changes(&stream, token)?;
+        cx.poller.watch_changes(&socket, token)?;
         let mut queue = Queue::default();
         queue.push([Bytes::from(out)]);
         Ok(Connection {
             token,
-            stream,
+            socket,
             handshake,
             inbox: Inbox::new(),
             queue,
@@ -153,7 +158,7 @@ impl Connection {
 
     /// Whether something waits for which there may be room.
     pub fn wants_to_write(&self) -> bool {
-        self.is_writable && !self.queue.is_empty()
+        self.is_writable && (self.socket.holds() || self.socket.takes() && !self.queue.is_empty())
     }
 
     /// Whether nothing at all has come over it.
@@ -163,13 +168,13 @@ impl Connection {
 
     /// Where the other node is.
     pub fn place(&self) -> io::Result<SocketAddr> {
-        self.stream.peer_addr()
+        self.socket.tcp().peer_addr()
     }
 
     /// The socket, and what has come over it and was not taken; it is not watched any more.
-    pub fn into_parts(self, cx: &Context) -> io::Result<(TcpStream, Inbox)> {
-        cx.poller.forget(&self.stream)?;
-        Ok((self.stream, self.inbox))
+    pub fn into_parts(self, cx: &Context) -> io::Result<(Socket, Inbox)> {
+        cx.poller.forget(&self.socket)?;
+        Ok((self.socket, self.inbox))
     }
 
     /// Bytes that wait to be written.
@@ -192,11 +197,12 @@ impl Connection {
     /// # Errors
     /// It has ended.
     pub fn read(&mut self, cx: &mut Context) -> io::Result<usize> {
-        match self.stream.read(&mut cx.scratch) {
+        match self.socket.read(&mut cx.scratch) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(bytes) => {
                 // Fewer than there was room for: that was all, unless the end is to be found out.
-                self.is_readable = bytes == cx.scratch.len() || self.is_over;
+                let was_all = bytes < cx.scratch.len() && !self.socket.may_have_more();
+                self.is_readable = !was_all || self.is_over;
                 self.is_silent = false;
                 self.inbox.receive(&cx.scratch[..bytes]);
                 Ok(bytes)
@@ -206,7 +212,11 @@ impl Connection {
                 Ok(0)
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
-            Err(error) => Err(error),
+            Err(error) => {
+                // Something came that cannot be decrypted.
+                self.is_silent &= error.kind() != ErrorKind::InvalidData;
+                Err(error)
+            }
         }
     }
 
@@ -239,8 +249,14 @@ impl Connection {
 
     /// Writes what there is room for, up to [`PEER_BYTES_AT_ONCE`].
     pub fn write(&mut self) -> io::Result<()> {
+        if self.is_writable && self.socket.holds() {
+            match self.socket.flush() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_writable = false,
+                other => other?,
+            }
+        }
         if self.wants_to_write() {
-            self.is_writable = self.queue.write(&mut self.stream, PEER_BYTES_AT_ONCE)?;
+            self.is_writable = self.queue.write(&mut self.socket, PEER_BYTES_AT_ONCE)?;
         }
         Ok(())
     }

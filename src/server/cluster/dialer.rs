@@ -15,10 +15,11 @@ use crate::server::cluster::connection::{Connection, Context, nonce};
 use crate::server::cluster::poll::Ready;
 use crate::server::cluster::refusals::Trouble;
 use crate::server::cluster::resolve::{Found, Resolver, literal};
+use crate::server::cluster::socket::Socket;
 use crate::server::cluster::transport::Meet;
 use crate::server::cluster::wakeup::Wakeup;
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -374,7 +375,8 @@ impl Peer {
         let mut out = Vec::new();
         let (own, secret) = (cx.own.clone(), cx.secret.clone());
         let handshake = Handshake::call(own, secret, nonce(), called, lane, &mut out);
-        let connection = Connection::new(cx, stream, handshake, out)?;
+        let socket = Socket::dialled(&cx.tls, stream)?;
+        let connection = Connection::new(cx, socket, handshake, out)?;
         self.link_mut(lane).state = State::Greeting(connection, cx.now_us);
         Ok(())
     }
@@ -438,7 +440,7 @@ impl Peer {
 /// Begins to connect.
 fn connect(place: SocketAddr) -> io::Result<TcpStream> {
     let kind = Type::STREAM.nonblocking();
-    let socket = Socket::new(Domain::for_address(place), kind, Some(Protocol::TCP))?;
+    let socket = socket2::Socket::new(Domain::for_address(place), kind, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
     match socket.connect(&place.into()) {
         Ok(()) => {}

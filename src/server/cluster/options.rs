@@ -41,7 +41,7 @@ fn read_on(config: &Config, hostname: &str) -> Result<Option<Options>, WrongOpti
         lease_grace_ms: config.number(Name::ClusterLeaseGrace),
         client_port: port(Name::Port),
         tls_port: port(Name::TlsPort),
-        tls_cluster: false,
+        tls_cluster: config.flag(Name::TlsCluster),
         appendonly: config.flag(Name::AppendOnly),
         appendfsync: config.text(Name::AppendFsync),
         max_body_bytes: config.number(Name::MaxBodySize),

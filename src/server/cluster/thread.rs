@@ -18,6 +18,7 @@ use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, UNSYNCED_BYTES_MAX};
 use crate::server::clock::timer::{boot_us, wall_us};
 use crate::server::cluster::bases::{BaseEvent, Bases};
 use crate::server::cluster::desk::{Ask, Desk};
+use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::transport::Transport;
 use crate::time::Micros;
 use std::collections::VecDeque;
@@ -72,12 +73,14 @@ impl<L: NodeLog> RaftThread<L> {
         desk: Arc<Desk>,
         listeners: Vec<TcpListener>,
         secret: Secret,
+        tls: PeerTls,
         bases: Option<Arc<Bases>>,
     ) -> io::Result<RaftThread<L>> {
         let election_us = driver.tick_us() * ELECTION_TICKS as u64;
         let wakeup = Arc::clone(desk.wakeup());
         let mut transport =
             Transport::new(driver.claims(), secret, election_us, listeners, wakeup)?;
+        transport.set_tls(tls);
         transport.set_bases(bases);
         let host = Host {
             driver,

@@ -14,6 +14,7 @@ use crate::server::cluster::bases::{BaseEvent, Bases, Task};
 use crate::server::cluster::connection::Context;
 use crate::server::cluster::dialer::Dialer;
 use crate::server::cluster::door::Door;
+use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::poll::{Ready, Ticker};
 use crate::server::cluster::wakeup::Wakeup;
 use bytes::Bytes;
@@ -157,6 +158,11 @@ impl Transport {
         messages.into_iter().for_each(|message| self.dialer.send(&mut self.cx, message));
     }
 
+    /// What connections that begin from here on are sealed with.
+    pub fn set_tls(&mut self, tls: PeerTls) {
+        self.cx.tls = tls;
+    }
+
     /// Through which bases come and go.
     pub fn set_bases(&mut self, bases: Option<Arc<Bases>>) {
         self.cx.bases = bases;
@@ -168,7 +174,8 @@ impl Transport {
         let Some((name, place)) = self.dialer.place_of(message.to) else { return false };
         let called = Called { name, node: Some(NodeId(message.to)) };
         let (own, secret) = (self.cx.own.clone(), self.cx.secret.clone());
-        let begun = bases.send(Task { index, message, place, called, own, secret });
+        let tls = self.cx.tls.clone();
+        let begun = bases.send(Task { index, message, place, called, own, secret, tls });
         if let Err(error) = &begun {
             tracing::warn!(%error, "a base cannot be sent");
         }

@@ -171,16 +171,7 @@ pub fn server_config(config: &Config) -> Result<Option<Arc<ServerConfig>>, Strin
     }
     let provider = Arc::new(ring::default_provider());
     let verifier = client_verifier(config, &provider)?;
-    let chain = certificates(config.text(Name::TlsCertFile), "tls-cert-file")?;
-    let key_path = config.text(Name::TlsKeyFile);
-    if key_path.is_empty() {
-        return Err("tls-key-file must be set when tls-port is".to_owned());
-    }
-    let key = PrivateKeyDer::from_pem_file(key_path).map_err(|error| {
-        format!(
-            "tls-key-file {key_path}: no private key ({error}); an encrypted one cannot be read"
-        )
-    })?;
+    let (chain, key) = certificate(config, "tls-port is")?;
     let broken = |error: rustls::Error| error.to_string();
     let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions(config.text(Name::TlsProtocols))?)
@@ -190,12 +181,7 @@ pub fn server_config(config: &Config) -> Result<Option<Arc<ServerConfig>>, Strin
         None => builder.with_no_client_auth(),
     }
     .with_single_cert(chain, key)
-    .map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => {
-            "tls-key-file: it is not the key of the certificate in tls-cert-file".to_owned()
-        }
-        error => format!("tls-cert-file: {error}"),
-    })?;
+    .map_err(wrong_certificate)?;
     tls.ignore_client_order = config.flag(Name::TlsPreferServerCiphers);
     if config.flag(Name::TlsSessionCaching) {
         tls.session_storage =
@@ -216,41 +202,82 @@ fn client_verifier(
     if asked == "no" {
         return Ok(None);
     }
-    let (file, folder) = (config.text(Name::TlsCaCertFile), config.text(Name::TlsCaCertDir));
-    if file.is_empty() && folder.is_empty() {
-        return Err(
-            "tls-ca-cert-file or tls-ca-cert-dir must be set when tls-auth-clients is not \
-                    no: it says whose certificates are taken"
-                .to_owned(),
-        );
-    }
-    let mut roots = RootCertStore::empty();
-    if !file.is_empty() {
-        for certificate in certificates(file, "tls-ca-cert-file")? {
-            roots.add(certificate).map_err(|error| format!("tls-ca-cert-file {file}: {error}"))?;
-        }
-    }
-    if !folder.is_empty() {
-        for path in files_of(folder)? {
-            let found =
-                certificates(&path.to_string_lossy(), "tls-ca-cert-dir").unwrap_or_default();
-            roots.add_parsable_certificates(found);
-        }
-    }
-    if roots.is_empty() {
-        return Err(format!("tls-ca-cert-dir {folder}: no file in it holds a certificate"));
-    }
-    let mut builder =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    let roots = roots(config, "tls-auth-clients is not no")?;
+    let mut builder = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
     if asked == "optional" {
         builder = builder.allow_unauthenticated();
     }
     builder.build().map(Some).map_err(|error| format!("tls-ca-cert-file: {error}"))
 }
 
-fn certificates(path: &str, option: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+/// Whose certificates are taken, by the options; `needed` says why it has to be set.
+///
+/// # Errors
+/// Nobody's are; a file is missing or holds something else.
+pub fn roots(config: &Config, needed: &str) -> Result<Arc<RootCertStore>, String> {
+    let (file, folder) = (config.text(Name::TlsCaCertFile), config.text(Name::TlsCaCertDir));
+    if file.is_empty() && folder.is_empty() {
+        return Err(format!(
+            "tls-ca-cert-file or tls-ca-cert-dir must be set when {needed}: it says whose certificates are taken"
+        ));
+    }
+    let mut roots = RootCertStore::empty();
+    if !file.is_empty() {
+        for certificate in certificates(file, "tls-ca-cert-file", needed)? {
+            roots.add(certificate).map_err(|error| format!("tls-ca-cert-file {file}: {error}"))?;
+        }
+    }
+    if !folder.is_empty() {
+        for path in files_of(folder)? {
+            let found = certificates(&path.to_string_lossy(), "tls-ca-cert-dir", needed)
+                .unwrap_or_default();
+            roots.add_parsable_certificates(found);
+        }
+    }
+    if roots.is_empty() {
+        return Err(format!("tls-ca-cert-dir {folder}: no file in it holds a certificate"));
+    }
+    Ok(Arc::new(roots))
+}
+
+/// What the server shows of itself, and the key of that; `needed` says why both have to be set.
+///
+/// # Errors
+/// A file is missing or holds something else.
+pub fn certificate(
+    config: &Config,
+    needed: &str,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+    let chain = certificates(config.text(Name::TlsCertFile), "tls-cert-file", needed)?;
+    let key_path = config.text(Name::TlsKeyFile);
+    if key_path.is_empty() {
+        return Err(format!("tls-key-file must be set when {needed}"));
+    }
+    let key = PrivateKeyDer::from_pem_file(key_path).map_err(|error| {
+        format!(
+            "tls-key-file {key_path}: no private key ({error}); an encrypted one cannot be read"
+        )
+    })?;
+    Ok((chain, key))
+}
+
+/// Why certificate and key are refused.
+pub fn wrong_certificate(error: rustls::Error) -> String {
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            "tls-key-file: it is not the key of the certificate in tls-cert-file".to_owned()
+        }
+        error => format!("tls-cert-file: {error}"),
+    }
+}
+
+fn certificates(
+    path: &str,
+    option: &str,
+    needed: &str,
+) -> Result<Vec<CertificateDer<'static>>, String> {
     if path.is_empty() {
-        return Err(format!("{option} must be set when tls-port is"));
+        return Err(format!("{option} must be set when {needed}"));
     }
     let failed = |error: &dyn Display| format!("{option} {path}: {error}");
     let found: Result<Vec<_>, _> = match CertificateDer::pem_file_iter(path) {
@@ -278,7 +305,7 @@ fn files_of(folder: &str) -> Result<Vec<PathBuf>, String> {
 }
 
 /// Redis's words; without any, all that are safe.
-fn versions(words: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
+pub fn versions(words: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let mut versions = Vec::new();
     for word in words.split_ascii_whitespace() {
         let version = match word.to_ascii_lowercase().as_str() {

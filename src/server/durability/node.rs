@@ -17,6 +17,7 @@ use crate::server::clock::turn_clock::TurnClock;
 use crate::server::cluster::bases::Bases;
 use crate::server::cluster::desk::Desk;
 use crate::server::cluster::entry_log::{ArrivedBases, EntryLog};
+use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::start::{identify, node_start};
 use crate::server::cluster::thread::RaftThread;
 use crate::server::connection::wake::Notifier;
@@ -57,6 +58,7 @@ pub type Reader =
 pub struct Clustered {
     pub options: cluster::options::Options,
     pub listeners: Vec<TcpListener>,
+    pub tls: PeerTls,
 }
 
 impl Clustered {
@@ -85,7 +87,7 @@ pub(super) fn start(
     notifier: Arc<Notifier>,
 ) -> io::Result<(Engine, Running)> {
     let node = clustered.node();
-    let Clustered { options, listeners } = clustered;
+    let Clustered { options, listeners, tls } = clustered;
     let drawn = machine::random().max(1);
     let id = identify(&mut recovered.log, recovered.base_index, &options.node, drawn);
     let id = id.map_err(io::Error::other)?;
@@ -123,7 +125,7 @@ pub(super) fn start(
     let log = EntryLog::new(log, Arc::clone(&storage), arrived, kept_bytes);
     let log = LogThread::start(log, Arc::clone(&shared), Arc::new(move || wakeup.wake()))?;
     let (secret, bases) = (options.secret, Some(bases));
-    let raft = RaftThread::start(driver, log, Arc::clone(&desk), listeners, secret, bases)?;
+    let raft = RaftThread::start(driver, log, Arc::clone(&desk), listeners, secret, tls, bases)?;
     let own = Own {
         id,
         node,

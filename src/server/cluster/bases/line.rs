@@ -3,31 +3,31 @@
 use crate::cluster::frame::{Frame, Inbox, Kind, encode};
 use crate::limits::{PEER_READ_BYTES, PEER_SILENT_US};
 use crate::server::cluster::refusals::Trouble;
+use crate::server::cluster::socket::Socket;
 use bytes::Bytes;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 /// See the module.
 pub struct Line {
-    stream: TcpStream,
+    socket: Socket,
     pub inbox: Inbox,
     scratch: Box<[u8]>,
 }
 
 impl Line {
     /// Of a connection over which `inbox` has come. It ends where nothing comes or goes for [`PEER_SILENT_US`].
-    pub fn new(stream: TcpStream, inbox: Inbox) -> io::Result<Line> {
+    pub fn new(socket: Socket, inbox: Inbox) -> io::Result<Line> {
         let silent = Some(Duration::from_micros(PEER_SILENT_US));
-        stream.set_read_timeout(silent)?;
-        stream.set_write_timeout(silent)?;
-        Ok(Line { stream, inbox, scratch: vec![0; PEER_READ_BYTES].into_boxed_slice() })
+        socket.tcp().set_read_timeout(silent)?;
+        socket.tcp().set_write_timeout(silent)?;
+        Ok(Line { socket, inbox, scratch: vec![0; PEER_READ_BYTES].into_boxed_slice() })
     }
 
     /// Waits for more; it is in the inbox.
     pub fn read(&mut self) -> io::Result<()> {
         loop {
-            match self.stream.read(&mut self.scratch) {
+            match self.socket.read(&mut self.scratch) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(bytes) => {
                     self.inbox.receive(&self.scratch[..bytes]);
@@ -89,6 +89,7 @@ impl Line {
 
     /// Sends bytes as they are.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        self.socket.write_all(bytes)?;
+        self.socket.flush()
     }
 }

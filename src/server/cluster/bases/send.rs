@@ -9,6 +9,7 @@ use crate::journal::{File, Offer};
 use crate::limits::{BASE_PAUSE_US, PEER_HANDSHAKE_US, PEER_PIECE_BYTES};
 use crate::server::cluster::connection::nonce;
 use crate::server::cluster::refusals::Trouble;
+use crate::server::cluster::socket::Socket;
 use bytes::Bytes;
 use std::io;
 use std::net::TcpStream;
@@ -89,7 +90,7 @@ fn greet(task: &Task) -> Result<Line, Trouble> {
     let (own, secret, called) = (task.own.clone(), task.secret.clone(), task.called.clone());
     let mut out = Vec::new();
     let mut handshake = Handshake::call(own, secret, nonce(), called, Lane::Base, &mut out);
-    let mut line = Line::new(stream, Inbox::new())?;
+    let mut line = Line::new(Socket::dialled(&task.tls, stream)?, Inbox::new())?;
     line.write(&out)?;
     loop {
         line.read()?;

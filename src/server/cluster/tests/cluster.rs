@@ -13,6 +13,7 @@ use crate::cluster::start::Start;
 use crate::limits::{APPEND_BYTES_MAX, LOG_CACHE_BYTES};
 use crate::server::clock::timer::boot_us;
 use crate::server::cluster::desk::Desk;
+use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::thread::{Done, NodeLog, RaftThread};
 use crate::server::cluster::wakeup::Wakeup;
 use crate::server::connection::wake::Notifier;
@@ -227,7 +228,9 @@ impl Cluster {
         let log =
             MemoryLog { store: Arc::clone(&store), wakeup, done: Vec::new(), held: Vec::new() };
         let (secret, shared) = (Secret::new(self.secret), Arc::clone(&desk));
-        let thread = RaftThread::start(driver, log, shared, vec![port.0], secret, None).unwrap();
+        let thread =
+            RaftThread::start(driver, log, shared, vec![port.0], secret, PeerTls::default(), None)
+                .unwrap();
         TestNode {
             name,
             id,

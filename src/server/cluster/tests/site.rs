@@ -7,6 +7,7 @@ use crate::cluster::formation::Conflict;
 use crate::cluster::frame::{Inbox, Kind, Lane, PREFACE};
 use crate::cluster::hello::{Called, Handshake, Peer, Refusal, Secret};
 use crate::cluster::names::{Address, Name};
+use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::transport::{Incoming, Transport};
 use crate::server::cluster::wakeup::Wakeup;
 use bytes::{BufMut, Bytes};
@@ -128,7 +129,16 @@ impl Site {
         Site::start_at(claims, TcpListener::bind("127.0.0.1:0").unwrap())
     }
 
+    /// Its connections are sealed with that.
+    pub fn start_sealed(claims: Claims, tls: PeerTls) -> Site {
+        Site::run(claims, TcpListener::bind("127.0.0.1:0").unwrap(), tls)
+    }
+
     pub fn start_at(claims: Claims, listener: TcpListener) -> Site {
+        Site::run(claims, listener, PeerTls::default())
+    }
+
+    fn run(claims: Claims, listener: TcpListener, tls: PeerTls) -> Site {
         let address = Address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
         let (commands, orders) = channel();
         let (sender, seen) = channel();
@@ -136,7 +146,9 @@ impl Site {
         let (id, name) = (claims.node.0, claims.name.clone());
         let secret = Secret::new("secret");
         let ring = Arc::clone(&wakeup);
-        let transport = Transport::new(claims, secret, ELECTION_US, vec![listener], ring).unwrap();
+        let transport = Transport::new(claims, secret, ELECTION_US, vec![listener], ring);
+        let mut transport = transport.unwrap();
+        transport.set_tls(tls);
         let lines = log.clone();
         let thread = std::thread::spawn(move || lines.of(|| run(transport, &orders, &sender)));
         Site { id, name, address, commands, wakeup, seen, log, thread: Some(thread) }

@@ -1,10 +1,12 @@
 //! Two nodes that talk, whatever happens between them.
 
+use super::authority::Authority;
 use super::relay::Relay;
 use super::site::{Hand, PATIENCE, Seen, Site, append, claims, heartbeat};
 use crate::cluster::frame::Lane;
 use crate::cluster::names::Address;
 use crate::limits::PEER_DATA_QUEUE_BYTES_MAX;
+use crate::server::cluster::peer_tls::PeerTls;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -13,7 +15,17 @@ use std::time::Instant;
 
 /// Two that have met.
 fn two() -> [Site; 2] {
-    let sites = [Site::start(claims("n1", 1)), Site::start(claims("n2", 2))];
+    two_with(&PeerTls::default())
+}
+
+/// As they are, and under TLS.
+fn both() -> [[Site; 2]; 2] {
+    [PeerTls::default(), Authority::new().tls()].map(|tls| two_with(&tls))
+}
+
+fn two_with(tls: &PeerTls) -> [Site; 2] {
+    let site = |text, id| Site::start_sealed(claims(text, id), tls.clone());
+    let sites = [site("n1", 1), site("n2", 2)];
     sites[0].knows(&[(Some(2), "n2", &sites[1].address)]);
     sites[1].knows(&[(None, "n1", &sites[0].address)]);
     sites[0].meets("n2");
@@ -39,59 +51,61 @@ fn until_data_flows(from: &Site, to: &Site, term: u64) {
 
 #[test]
 fn what_is_sent_arrives_once_and_in_order() {
-    let [n1, n2] = two();
-    until_data_flows(&n1, &n2, 1);
-    let body = |at: u64| {
-        let bytes = [0, 1, 2, 63, 64, 1_000, 70_000, 300_000][at as usize % 8];
-        Bytes::from(vec![at as u8; bytes + 1])
-    };
-    let (first, end) = (10, 410);
-    for at in first..end {
-        n1.send(vec![append(1, 2, at, body(at)), heartbeat(1, 2, at)]);
-    }
-    let (mut control, mut data) = (first, first);
-    while control < end || data < end {
-        let (peer, head, bodies) = n2.hears();
-        assert_eq!(peer, 1);
-        let expected = |message: crate::cluster::codec::Outgoing| {
-            crate::cluster::codec::Head::read(&message.head).unwrap()
+    for [n1, n2] in both() {
+        until_data_flows(&n1, &n2, 1);
+        let body = |at: u64| {
+            let bytes = [0, 1, 2, 63, 64, 1_000, 70_000, 300_000][at as usize % 8];
+            Bytes::from(vec![at as u8; bytes + 1])
         };
-        if bodies.is_empty() {
-            assert_eq!(head, expected(heartbeat(1, 2, control)));
-            control += 1;
-        } else if head == expected(append(1, 2, 1, bodies[0].clone())) {
-            // Of the time before data flowed.
-        } else {
-            assert_eq!(head, expected(append(1, 2, data, body(data))));
-            assert_eq!(bodies, [body(data)]);
-            data += 1;
+        let (first, end) = (10, 410);
+        for at in first..end {
+            n1.send(vec![append(1, 2, at, body(at)), heartbeat(1, 2, at)]);
+        }
+        let (mut control, mut data) = (first, first);
+        while control < end || data < end {
+            let (peer, head, bodies) = n2.hears();
+            assert_eq!(peer, 1);
+            let expected = |message: crate::cluster::codec::Outgoing| {
+                crate::cluster::codec::Head::read(&message.head).unwrap()
+            };
+            if bodies.is_empty() {
+                assert_eq!(head, expected(heartbeat(1, 2, control)));
+                control += 1;
+            } else if head == expected(append(1, 2, 1, bodies[0].clone())) {
+                // Of the time before data flowed.
+            } else {
+                assert_eq!(head, expected(append(1, 2, data, body(data))));
+                assert_eq!(bodies, [body(data)]);
+                data += 1;
+            }
         }
     }
 }
 
 #[test]
 fn heartbeats_overtake_a_large_entry() {
-    let [n1, n2] = two();
-    until_data_flows(&n1, &n2, 1);
-    n2.rest();
-    let large = Bytes::from(vec![7; 64 << 20]);
-    n1.send(vec![append(1, 2, 2, large.clone())]);
-    for term in 2..7 {
-        n1.send(vec![heartbeat(1, 2, term)]);
-    }
-    let mut heartbeats = 0;
-    loop {
-        let (_, _, bodies) = n2.hears();
-        match bodies.first() {
-            None => heartbeats += 1,
-            Some(body) if body.len() == large.len() => {
-                assert!(*body == large);
-                break;
-            }
-            Some(_) => {}
+    for [n1, n2] in both() {
+        until_data_flows(&n1, &n2, 1);
+        n2.rest();
+        let large = Bytes::from(vec![7; 64 << 20]);
+        n1.send(vec![append(1, 2, 2, large.clone())]);
+        for term in 2..7 {
+            n1.send(vec![heartbeat(1, 2, term)]);
         }
+        let mut heartbeats = 0;
+        loop {
+            let (_, _, bodies) = n2.hears();
+            match bodies.first() {
+                None => heartbeats += 1,
+                Some(body) if body.len() == large.len() => {
+                    assert!(*body == large);
+                    break;
+                }
+                Some(_) => {}
+            }
+        }
+        assert_eq!(heartbeats, 5);
     }
-    assert_eq!(heartbeats, 5);
 }
 
 #[test]
@@ -199,47 +213,49 @@ fn a_peer_that_does_not_read_takes_no_memory() {
 
 #[test]
 fn one_that_is_full_hears_heartbeats_and_no_entries() {
-    let [n1, n2] = two();
-    until_data_flows(&n1, &n2, 1);
-    n2.set_full(true);
-    let large = Bytes::from(vec![7; 3 << 20]);
-    // Each heartbeat wakes it, and each time it could read a MiB. The first comes after it is full.
-    for term in 2..50 {
-        n1.send(vec![heartbeat(1, 2, term)]);
-        n2.expect("a heartbeat", |seen| match seen {
-            Seen::Heard { bodies, .. } => {
-                assert!(bodies.iter().all(|body| body.len() < large.len()));
-                bodies.is_empty().then_some(())
+    for [n1, n2] in both() {
+        until_data_flows(&n1, &n2, 1);
+        n2.set_full(true);
+        let large = Bytes::from(vec![7; 3 << 20]);
+        // Each heartbeat wakes it, and each time it could read a MiB. The first comes after it is full.
+        for term in 2..50 {
+            n1.send(vec![heartbeat(1, 2, term)]);
+            n2.expect("a heartbeat", |seen| match seen {
+                Seen::Heard { bodies, .. } => {
+                    assert!(bodies.iter().all(|body| body.len() < large.len()));
+                    bodies.is_empty().then_some(())
+                }
+                Seen::Met(_) | Seen::Lost(_) => None,
+            });
+            if term == 2 {
+                n1.send(vec![append(1, 2, 2, large.clone())]);
             }
+        }
+        n2.set_full(false);
+        n2.expect("the entry", |seen| match seen {
+            Seen::Heard { bodies, .. } => (*bodies == [large.clone()]).then_some(()),
             Seen::Met(_) | Seen::Lost(_) => None,
         });
-        if term == 2 {
-            n1.send(vec![append(1, 2, 2, large.clone())]);
-        }
     }
-    n2.set_full(false);
-    n2.expect("the entry", |seen| match seen {
-        Seen::Heard { bodies, .. } => (*bodies == [large.clone()]).then_some(()),
-        Seen::Met(_) | Seen::Lost(_) => None,
-    });
 }
 
 /// The bound of the queue is for what waits behind it.
 #[test]
 fn a_large_message_lets_others_follow() {
-    let [n1, n2] = two();
-    until_data_flows(&n1, &n2, 1);
-    n1.rest();
-    let large = Bytes::from(vec![7; PEER_DATA_QUEUE_BYTES_MAX]);
-    let next = (3..103).map(|term| append(1, 2, term, Bytes::from_static(b"next")));
-    n1.send([append(1, 2, 2, large)].into_iter().chain(next).collect());
-    for _ in 3..103 {
-        n2.expect("what follows", |seen| match seen {
-            Seen::Heard { bodies, .. } => (bodies[0] == b"next"[..]).then_some(()),
-            Seen::Met(_) | Seen::Lost(_) => None,
-        });
+    for [n1, n2] in both() {
+        until_data_flows(&n1, &n2, 1);
+        n1.rest();
+        let large = Bytes::from(vec![7; PEER_DATA_QUEUE_BYTES_MAX]);
+        let next = (3..103).map(|term| append(1, 2, term, Bytes::from_static(b"next")));
+        n1.send([append(1, 2, 2, large)].into_iter().chain(next).collect());
+        for _ in 3..103 {
+            n2.expect("what follows", |seen| match seen {
+                Seen::Heard { bodies, .. } => (bodies[0] == b"next"[..]).then_some(()),
+                Seen::Met(_) | Seen::Lost(_) => None,
+            });
+        }
+        assert!(!n1.rest().iter().any(|seen| matches!(seen, Seen::Lost(_))));
     }
-    assert!(!n1.rest().iter().any(|seen| matches!(seen, Seen::Lost(_))));
 }
 
 /// As Raft does it while it has no answer.
