@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A client's own Sentinel support, unmodified, against three nodes that answer as Sentinels: a producer and a worker go
-on while leaders are killed and stopped, and no job is lost that was acknowledged.
+on while leaders are killed, stopped and asked to hand over, and no job is lost that was acknowledged.
 
     failover.py redis_py|node_redis|ioredis|redis_rs|redis_rb|phpredis|go_redis|jedis
 
@@ -119,18 +119,25 @@ def run(name):
         program = Program(CLIENTS[name](os.path.join(HERE, "failover", name), home), cluster)
         try:
             program.goes_on()
-            for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+            for how in (signal.SIGKILL, None, signal.SIGTERM, signal.SIGKILL, None, signal.SIGKILL, None):
                 leader, program.longest = cluster.leader(), 0
-                cluster.stop(leader, how)
+                if how:
+                    cluster.stop(leader, how)
+                else:
+                    with Raw("127.0.0.1", cluster.port(leader)) as raw:
+                        raw.call("FAILOVER")
+                    until(lambda: cluster.leader() != leader, 10)
                 program.goes_on()
-                print(f"  {name}: {how.name} of the leader, no add answered for {program.longest:.2f} s")
-                cluster.start(leader)
-                cluster.wait_for(leader)
+                what = f"{how.name} of the leader" if how else "FAILOVER"
+                print(f"  {name}: {what}, no add answered for {program.longest:.2f} s")
+                if how:
+                    cluster.start(leader)
+                    cluster.wait_for(leader)
         finally:
             program.stop()
         equal(lost(cluster, program), set())
 
 
-with check(f"{sys.argv[1]}: three leaders end, and nothing that was acknowledged is lost"):
+with check(f"{sys.argv[1]}: four leaders end and three hand over, and nothing that was acknowledged is lost"):
     run(sys.argv[1])
 finish()

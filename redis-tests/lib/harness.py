@@ -287,10 +287,11 @@ class Server:
 class Cluster:
     """Three nodes on free loopback ports, which answer as Sentinels, too, their files in a directory that goes with them."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, each=lambda node: []):
+        """`flags` are for all nodes, and `each` has more for one of them."""
         self.home = tempfile.TemporaryDirectory(prefix="delayd-test-")
         self.ports = [[free_port() for _ in ("clients", "peers", "sentinel")] for _ in range(3)]
-        self.flags, self.processes = flags, [None] * 3
+        self.flags, self.each, self.processes = flags, each, [None] * 3
         for node in range(3):
             os.mkdir(os.path.join(self.home.name, f"n{node + 1}"))
             self.start(node)
@@ -319,7 +320,7 @@ class Cluster:
             "--port": port, "--bind": "127.0.0.1", "--dir": os.path.join(self.home.name, name), "--loglevel": "notice",
             "--cluster-node": name, "--cluster-nodes": nodes, "--cluster-port": peers, "--sentinel-port": sentinel,
         }
-        command = [BINARY, *(str(word) for pair in options.items() for word in pair), *self.flags]
+        command = [BINARY, *(str(word) for pair in options.items() for word in pair), *self.flags, *self.each(node)]
         with open(os.path.join(self.home.name, name + ".log"), "ab") as log:
             self.processes[node] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 

@@ -128,6 +128,51 @@ fn the_files_fit_together() {
     }
 }
 
+/// The nodes of a StatefulSet are given options that there are, and find each other under the names that it gives them;
+/// probes and the proxy ask for pages that there are.
+#[test]
+fn the_cluster_of_kubernetes_fits_together() {
+    let text = file("deploy/kubernetes.yml");
+    let value = |key: &str| {
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(key));
+        line.unwrap_or_else(|| panic!("no {key}")).trim().to_owned()
+    };
+    let args =
+        text.split_once(" args:\n").expect("args").1.split_once(" ports:\n").expect("ports").0;
+    let args = args.lines().map_while(|line| line.trim().strip_prefix("- "));
+    let args: Vec<String> = args.map(|word| word.trim_matches('"').to_owned()).collect();
+    let mut config = Config::default();
+    for pair in args.chunks(2) {
+        let word = pair[0].strip_prefix("--").expect("a name");
+        config.set(word, &pair[1..]).unwrap_or_else(|error| panic!("{pair:?}: {error}"));
+    }
+    let (name, replicas) = (value("serviceName:"), value("replicas:").parse::<u16>().unwrap());
+    let peers = config.number(Name::Port) + 10_000;
+    let host = |node| format!("{name}-{node}={name}-{node}.{name}:{peers}");
+    let nodes: Vec<String> = (0..replicas).map(host).collect();
+    assert_eq!(config.text(Name::ClusterNodes), nodes.join(","));
+    assert_eq!(config.text(Name::ClusterNode), "@hostname");
+    for (port, number) in [
+        ("redis", config.number(Name::Port)),
+        ("peers", peers),
+        ("sentinel", config.number(Name::SentinelPort)),
+        ("metrics", config.number(Name::MetricsPort)),
+    ] {
+        assert!(text.contains(&format!("{{ name: {port}, port: {number} }}")), "{port}");
+        assert!(text.contains(&format!("{{ name: {port}, containerPort: {number} }}")), "{port}");
+    }
+    let pages = file("src/server/watch/http/answer.rs");
+    let proxy = file("deploy/haproxy.cfg");
+    for (asked, page) in [(&text, "/healthz"), (&text, "/readyz"), (&proxy, "/leaderz")] {
+        assert!(asked.contains(page) && pages.contains(page), "{page}");
+    }
+    for line in
+        ["podManagementPolicy: Parallel", "publishNotReadyAddresses: true", "maxUnavailable: 1"]
+    {
+        assert!(text.contains(line), "{line}");
+    }
+}
+
 /// What stands behind the image's name on the command line of `docker run`, and what runs then.
 #[test]
 fn options_given_to_the_image_are_laid_over_its_own() {
