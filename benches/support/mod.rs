@@ -99,7 +99,8 @@ impl Server {
         server
     }
 
-    fn spawn(mut command: Command, port: u16, dir: std::path::PathBuf) -> Server {
+    /// Waits until it listens at `port`; `dir` is removed with it.
+    pub fn spawn(mut command: Command, port: u16, dir: std::path::PathBuf) -> Server {
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let server = Server { child, command, port, dir };
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -150,7 +151,7 @@ fn binary() -> String {
 }
 
 /// A free port, and a folder that goes with it.
-fn place() -> (u16, std::path::PathBuf) {
+pub fn place() -> (u16, std::path::PathBuf) {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let port = free.local_addr().expect("bound").port();
     drop(free);

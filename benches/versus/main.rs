@@ -1,5 +1,5 @@
 //! delayd beside what people use today, in one run: `make versus`; or some of it:
-//! `cargo bench --bench versus -- add memory life lateness busy crowd herd change idle queues waiters restart growth before`.
+//! `cargo bench --bench versus -- add memory life lateness busy crowd herd change idle queues waiters restart growth before cluster`.
 //!
 //! Redis with a sorted set, a hash and a script, and beanstalkd, each from Debian's packages, on ports
 //! and folders of their own; the same work from the same generator, by turns, in several rounds. Every
@@ -8,6 +8,7 @@
 //! `DELAYD_BENCH_ROUNDS` (3), `DELAYD_BENCH_SCALE` (1): the share of the jobs, for a quick look.
 
 mod before;
+mod cluster;
 mod flood;
 mod growth;
 mod hand_off;
@@ -29,7 +30,7 @@ use report::Report;
 /// A part: its word, and what it runs.
 type Part = (&'static str, fn(&mut Report));
 
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 15] = [
     ("add", parts::add),
     ("memory", parts::memory),
     ("life", parts::life),
@@ -44,6 +45,7 @@ const PARTS: [Part; 14] = [
     ("restart", parts::restart),
     ("growth", growth::growth),
     ("before", before::before),
+    ("cluster", cluster::cluster),
 ];
 
 fn main() {
@@ -54,7 +56,9 @@ fn main() {
     }
     let mut report = Report::new();
     for (part, run) in PARTS {
-        if wanted.is_empty() || wanted.iter().any(|word| word == part) {
+        // Three nodes on the cores of one machine: a figure of its own, not for the page.
+        let is_asked_for = wanted.is_empty() && part != "cluster";
+        if is_asked_for || wanted.iter().any(|word| word == part) {
             eprintln!("== {part}");
             run(&mut report);
         }

@@ -12,9 +12,9 @@ use crate::system::{Sync, System};
 use crate::{median, rounds, scaled};
 
 /// Medians of what each system gives, all by turns.
-fn by_turns<const N: usize>(
-    systems: &[System],
-    mut run: impl FnMut(System) -> [f64; N],
+pub fn by_turns<S: Copy, const N: usize>(
+    systems: &[S],
+    mut run: impl FnMut(S) -> [f64; N],
 ) -> Vec<[f64; N]> {
     let mut all: Vec<Vec<[f64; N]>> = vec![Vec::new(); systems.len()];
     for _ in 0..rounds() {

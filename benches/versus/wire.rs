@@ -11,6 +11,8 @@ pub enum Protocol {
     Resp,
     /// beanstalkd's lines.
     Beanstalk,
+    /// NATS, of which messages alone count as replies.
+    Nats,
 }
 
 /// A connection with requests on their way out and replies on their way in.
@@ -33,6 +35,11 @@ pub struct Wire {
 impl Wire {
     pub fn connect(port: u16, protocol: Protocol) -> Wire {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+        Wire::over(stream, protocol)
+    }
+
+    /// Of a connection that is there.
+    pub fn over(stream: TcpStream, protocol: Protocol) -> Wire {
         stream.set_nodelay(true).expect("an option of every socket");
         stream.set_nonblocking(true).expect("an option of every socket");
         let (out, input) = (Vec::new(), vec![0; 1 << 10]);
@@ -99,6 +106,7 @@ impl Wire {
         let length = match self.protocol {
             Protocol::Resp => resp_length(rest, &mut self.looked)?,
             Protocol::Beanstalk => beanstalk_length(rest)?,
+            Protocol::Nats => nats_length(rest)?,
         };
         self.looked = (0, 1);
         let reply = &self.input[self.at..self.at + length];
@@ -232,6 +240,14 @@ fn beanstalk_length(bytes: &[u8]) -> Option<usize> {
         _ => panic!("beanstalkd: {}", String::from_utf8_lossy(head)),
     };
     (bytes.len() >= next + body).then_some(next + body)
+}
+
+fn nats_length(bytes: &[u8]) -> Option<usize> {
+    let (head, next) = line(bytes)?;
+    assert!(head.starts_with(b"MSG "), "NATS: {}", String::from_utf8_lossy(head));
+    let length = head.rsplit(|byte| *byte == b' ').next().expect("a word");
+    let whole = next + number(length) as usize + 2;
+    (bytes.len() >= whole).then_some(whole)
 }
 
 /// A value of a reply: bulk strings and integers in order, however deep; nils are passed over.

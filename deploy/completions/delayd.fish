@@ -61,6 +61,7 @@ complete -c delayd -n $server -l cluster-log-keep -x -d 'How much of the log is 
 complete -c delayd -n $server -l cluster-sync-rate -x -d 'How many bytes a second a base is sent with to a node that lacks it, at most'
 complete -c delayd -n $server -l cluster-max-clock-skew -x -d 'How far a node\'s clock may be from what most nodes say'
 complete -c delayd -n $server -l replica-serve-stale-data -x -a 'yes no' -d 'Whether a node that does not lead answers reads, from what it has'
+complete -c delayd -n $server -l replica-priority -x -d 'How much this node of a cluster is wanted as a leader when another one hands over'
 complete -c delayd -n $server -l notify-keyspace-events -x -d 'Which events are published, and on which channels'
 complete -c delayd -n $server -l requirepass -x -d 'The password of the user default'
 complete -c delayd -n $server -l aclfile -r -F -d 'The file that ACL LOAD reads and ACL SAVE writes, read at the start too'

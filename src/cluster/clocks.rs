@@ -13,7 +13,7 @@
 use crate::time::Micros;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What one node tells another, in µs but for the last; little-endian numbers in this order on the wire.
+/// What one node tells another, times in µs; little-endian numbers in this order on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClockNote {
     /// When it was sent, by a clock of the sender that nobody sets.
@@ -26,6 +26,8 @@ pub struct ClockNote {
     pub held: u64,
     /// Up to which index all is committed, said by a leader that has its lease; 0 by any other node.
     pub commit: u64,
+    /// `replica-priority` of the sender.
+    pub priority: u64,
 }
 
 /// See the module.
@@ -73,12 +75,12 @@ const SET_US: i64 = 10_000;
 
 impl ClockNote {
     /// Bytes on the wire.
-    pub const BYTES: usize = 40;
+    pub const BYTES: usize = 48;
 
     /// As it stands on the wire.
     pub fn encode(&self) -> [u8; ClockNote::BYTES] {
         let mut bytes = [0; ClockNote::BYTES];
-        let all = [self.sent, self.wall, self.echo, self.held, self.commit];
+        let all = [self.sent, self.wall, self.echo, self.held, self.commit, self.priority];
         for (to, value) in bytes.chunks_exact_mut(8).zip(all) {
             to.copy_from_slice(&value.to_le_bytes());
         }
@@ -91,20 +93,24 @@ impl ClockNote {
         let mut all = bytes
             .chunks_exact(8)
             .map(|part| u64::from_le_bytes(part.try_into().expect("eight bytes")));
-        let mut next = || all.next().expect("five of them");
+        let mut next = || all.next().expect("six of them");
         let (sent, wall, echo, held) = (next(), next(), next(), next());
-        let note = ClockNote { sent, wall, echo, held, commit: next() };
+        let (commit, priority) = (next(), next());
+        let note = ClockNote { sent, wall, echo, held, commit, priority };
         // Sums of such numbers fit.
         let is_sane = |value: u64| value < 1 << 62;
-        let all = [note.sent, note.wall, note.echo, note.held, note.commit];
+        let all = [note.sent, note.wall, note.echo, note.held, note.commit, note.priority];
         all.into_iter().all(is_sane).then_some(note)
     }
 }
 
 impl Clocks {
-    /// This node's wall clock shows `wall` now.
-    pub fn set_own(&mut self, now: Micros, wall: u64) {
-        self.own = Some(wall as i64 - now.0 as i64);
+    /// This node's wall clock shows `wall` now. Whether somebody has set it since the last time: the others are to hear of
+    /// that at once, since two that believe in what a third one showed last are a majority.
+    pub fn set_own(&mut self, now: Micros, wall: u64) -> bool {
+        let own = wall as i64 - now.0 as i64;
+        let before = self.own.replace(own);
+        before.is_some_and(|before| own.abs_diff(before) > SET_US as u64)
     }
 
     /// Whether something is known of the clock of `peer`.
@@ -123,7 +129,7 @@ impl Clocks {
         let newest = self.others.get(&peer).map(|other| other.newest);
         let (echo, at) = newest.filter(|(sent, _)| *sent > 0).unwrap_or((0, now));
         let held = now.0.saturating_sub(at.0);
-        Some(ClockNote { sent: now.0, wall, echo, held, commit: 0 })
+        Some(ClockNote { sent: now.0, wall, echo, held, commit: 0, priority: 0 })
     }
 
     /// `peer` was met anew: it may have another life, in which it never sent what it was last heard to.
@@ -261,6 +267,19 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_somebody_has_set_is_told_at_once() {
+        let mut clocks = Clocks::default();
+        let at = |s: u64| Micros(s * SECOND);
+        assert!(!clocks.set_own(at(1), 100 * SECOND), "there was none before");
+        // By 500 ppm, and by 9 ms at once: as time services do.
+        assert!(!clocks.set_own(at(11), 110 * SECOND + 5_000));
+        assert!(!clocks.set_own(at(12), 111 * SECOND + 14_000));
+        assert!(clocks.set_own(at(13), 113 * SECOND));
+        assert!(!clocks.set_own(at(14), 114 * SECOND));
+        assert!(clocks.set_own(at(15), 114 * SECOND));
+    }
+
+    #[test]
     fn clocks_are_known_to_what_the_way_takes() {
         for seed in 0..50 {
             let mut world = World::new(seed, &[3_000, -40_000, 500], 100..5_000);
@@ -335,7 +354,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_note_are_none() {
-        let note = ClockNote { sent: 1, wall: 2, echo: 3, held: 4, commit: 5 };
+        let note = ClockNote { sent: 1, wall: 2, echo: 3, held: 4, commit: 5, priority: 6 };
         let bytes = note.encode();
         assert_eq!(ClockNote::decode(&bytes), Some(note));
         assert_eq!(ClockNote::decode(&bytes[1..]), None);

@@ -166,6 +166,8 @@ pub struct Driver {
     roles: Roles,
     clocks: Clocks,
     freshness: Freshness,
+    /// Of the others, as they have said.
+    priorities: BTreeMap<u64, u64>,
     lease: Lease,
     /// The newest question to the majority.
     asked: Option<Micros>,
@@ -207,6 +209,7 @@ impl Driver {
             roles: Roles::default(),
             clocks: Clocks::default(),
             freshness: Freshness::default(),
+            priorities: BTreeMap::new(),
             lease: Lease::new(identity.election_us),
             asked: None,
             ticks: Ticks::new(now, identity.election_us),
@@ -302,8 +305,9 @@ impl Driver {
     }
 
     /// This machine's wall clock shows `wall` now, µs since the epoch; to be said each tick.
-    pub fn set_wall(&mut self, now: Micros, wall: u64) {
-        self.clocks.set_own(now, wall);
+    /// Whether it was set: then the others are to be told now.
+    pub fn set_wall(&mut self, now: Micros, wall: u64) -> bool {
+        self.clocks.set_own(now, wall)
     }
 
     /// What to tell a peer of this node's clock, and of how far all is committed; nothing before the clock is known.
@@ -311,7 +315,8 @@ impl Driver {
         let note = self.clocks.note_for(peer, now)?;
         // Until its lease ends nobody else can have committed anything.
         let is_sure = self.lease.until().is_some_and(|until| now < until);
-        Some(ClockNote { commit: if is_sure { self.node.commit() } else { 0 }, ..note })
+        let commit = if is_sure { self.node.commit() } else { 0 };
+        Some(ClockNote { commit, priority: self.campaign.priority, ..note })
     }
 
     /// Whether the clocks of all voters are known.
@@ -327,6 +332,7 @@ impl Driver {
         if self.node.members().contains(peer) {
             self.clocks.hear(peer, now, note);
             self.freshness.hear(note);
+            self.priorities.insert(peer, note.priority);
         }
     }
 
@@ -425,6 +431,13 @@ impl Driver {
     /// Whether its disk has room: without it leads only if no other node does for [`LEADERLESS_US`].
     pub fn set_has_room(&mut self, has: bool) {
         self.campaign.has_room = has;
+        self.weigh();
+    }
+
+    /// How much it is wanted as a leader: of those that can the least, of 0 only if no other node leads for
+    /// [`LEADERLESS_US`].
+    pub fn set_priority(&mut self, priority: u64) {
+        self.campaign.priority = priority;
         self.weigh();
     }
 

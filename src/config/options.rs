@@ -64,6 +64,7 @@ pub enum Name {
     ClusterSyncRate,
     ClusterMaxClockSkew,
     ReplicaServeStaleData,
+    ReplicaPriority,
     NotifyKeyspaceEvents,
     RequirePass,
     ReplicaReadOnly,
@@ -168,7 +169,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 84] = [
+pub static OPTIONS: [Spec; 85] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -285,6 +286,8 @@ pub static OPTIONS: [Spec; 84] = [
         "How far a node's clock may be from what most nodes say: no job is handed out earlier than that before its due time by their clocks, and a node beyond it leads only if no other can."),
     live(Name::ReplicaServeStaleData, &["replica-serve-stale-data", "slave-serve-stale-data"], Kind::YesNo, &["yes"],
         "Whether a node that does not lead answers reads, from what it has; they may be a moment behind the leader. no: it answers MASTERDOWN."),
+    live(Name::ReplicaPriority, &["replica-priority", "slave-priority"], Kind::Count(0, limits::REPLICA_PRIORITY_MAX as i64), &["100"],
+        "How much this node of a cluster is wanted as a leader when another one hands over: of those that have nearly all there is the one with the least takes over. 0: it leads only if no other can."),
     live(Name::NotifyKeyspaceEvents, &["notify-keyspace-events"], Kind::EventClasses, &[""],
         "Which events are published, and on which channels. What: d what happens to jobs, g queues that are removed or renamed, n new queues; A is all of Redis's classes, d and g among them. Where: K, E, J. Without a letter for what and one for where, nothing is published and nothing is spent. See [events.md](events.md)."),
     live(Name::RequirePass, &["requirepass"], Kind::Secret, &[""],

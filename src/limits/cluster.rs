@@ -66,6 +66,13 @@ pub const LEVEL: u32 = 2;
 pub const LEVEL_INVITES: u32 = 2;
 /// From this level on nodes tell each other what their clocks show, and leaders how far all is committed.
 pub const LEVEL_CLOCKS: u32 = 2;
+/// `replica-priority` of nodes that say nothing, and the most it can be, as with Redis's default and a bound of ours.
+pub const REPLICA_PRIORITY_DEFAULT: u64 = 100;
+/// See [`REPLICA_PRIORITY_DEFAULT`].
+pub const REPLICA_PRIORITY_MAX: u64 = 1_000;
+/// Who lacks more entries than this is asked to lead only if nobody lacks less: it is sent them first, and as long as that takes
+/// nobody decides.
+pub const HAND_OVER_BEHIND_MAX: u64 = 1_000;
 /// While somebody waits for other nodes to have what it changed, it is looked so often whether they do, µs: half a tick of the
 /// thread of Raft, of 10 ms by default.
 pub const REPLICAS_LOOK_US: u64 = 5_000;

@@ -9,6 +9,7 @@ use crate::cluster::freshness::as_of;
 use crate::cluster::members::Members;
 use crate::cluster::names::{Address, Listed};
 use crate::cluster::output::Role;
+use crate::limits::REPLICA_PRIORITY_DEFAULT;
 use crate::time::Micros;
 use crate::words::words;
 
@@ -96,6 +97,8 @@ pub struct NodeView {
     pub needs_base: bool,
     /// It was heard of within E. A follower hears of the leader alone; none: nobody knows here.
     pub is_heard: Option<bool>,
+    /// How much it is wanted as a leader, as far as this node knows.
+    pub priority: u64,
 }
 
 words! {
@@ -203,6 +206,7 @@ impl NodeView {
             matched: peer.filter(|_| is_elected).map(|peer| peer.matched),
             needs_base: peer.is_some_and(|peer| peer.needs_base),
             is_heard: peer.filter(|_| is_known).map(|peer| peer.is_heard),
+            priority: status.priorities.get(id).copied().unwrap_or(REPLICA_PRIORITY_DEFAULT),
         }
     }
 }
@@ -457,11 +461,16 @@ impl ClusterView {
             text.line("master_link_down_since_seconds", heard_s.unwrap_or(0));
         }
         text.lines(&[
-            ("slave_priority", &100),
+            ("slave_priority", &self.own_priority()),
             ("slave_read_only", &1),
             ("replica_announced", &1),
             ("connected_slaves", &0),
         ]);
+    }
+
+    fn own_priority(&self) -> u64 {
+        let own = self.nodes.iter().find(|node| node.id == self.node);
+        own.map_or(REPLICA_PRIORITY_DEFAULT, |node| node.priority)
     }
 
     /// INFO's section Raft.

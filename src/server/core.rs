@@ -9,6 +9,7 @@ use crate::engine::model::token::floor_at;
 use crate::engine::{Engine, Facts, Settings, Turn};
 use crate::journal::Disk;
 use crate::journal::recovery::Recovered;
+use crate::limits::REPLICA_PRIORITY_DEFAULT;
 use crate::observe::Counters;
 use crate::observe::cluster::ClusterView;
 use crate::pubsub::PubSub;
@@ -73,6 +74,8 @@ pub struct Options {
     pub limits: Limits,
     /// Whether a node answers reads that does not lead.
     pub serves_stale: bool,
+    /// How much this node is wanted as a leader.
+    pub priority: u64,
     /// How the log's level is changed.
     log_level: LogLevel,
 }
@@ -146,6 +149,7 @@ impl Core {
             options: Options {
                 limits: Limits::new(&config),
                 serves_stale: true,
+                priority: REPLICA_PRIORITY_DEFAULT,
                 config,
                 log_level,
             },
@@ -157,6 +161,7 @@ impl Core {
         };
         core.engine.collect_events(core.options.limits.notify.is_on());
         core.options.serves_stale = core.options.config.flag(Name::ReplicaServeStaleData);
+        core.options.priority = core.options.config.number(Name::ReplicaPriority);
         core.options.limits.fit_clients();
         core.users.reconfigure(&core.options.config);
         core.users.require_password(&core.options.config);
@@ -195,9 +200,10 @@ impl Core {
 
     /// Applies options that have changed.
     pub fn reconfigure(&mut self) {
-        let Options { config, limits, serves_stale, log_level } = &mut self.options;
+        let Options { config, limits, serves_stale, priority, log_level } = &mut self.options;
         *limits = Limits::new(config);
         *serves_stale = config.flag(Name::ReplicaServeStaleData);
+        *priority = config.number(Name::ReplicaPriority);
         let new = settings(config, self.clock.now);
         let settings = self.engine.settings_mut();
         settings.delay_ms_max = new.delay_ms_max;

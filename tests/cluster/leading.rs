@@ -4,6 +4,7 @@ use super::seeds::seeds_or;
 use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::{E, MS, SECOND};
 use bytes::Bytes;
+use delayd::cluster::clocks::ClockNote;
 use delayd::cluster::driver::{Proposed, Told};
 use delayd::cluster::entry::Payload;
 use delayd::cluster::output::Role;
@@ -63,6 +64,38 @@ fn leadership_is_handed_to_who_is_named_or_has_most() {
         site.wait_for("all have all", 2 * SECOND, Site::is_equal);
         assert_eq!(site.acked.len(), 4);
         assert_eq!(site.hosts.iter().map(|host| host.turn.reloads).sum::<u64>(), 0);
+    }
+}
+
+/// Who is preferred takes over if it has nearly all, one that is not to lead only if no other can.
+#[test]
+fn leadership_goes_to_who_is_preferred() {
+    for seed in 0..30 {
+        let (mut site, leader) = formed(seed, Weather::calm(3));
+        let (one, other) = ((leader + 1) % 3, (leader + 2) % 3);
+        let say = |site: &mut Site, from: usize, priority: u64| {
+            let (peer, clock) = (site.hosts[from].id, site.hosts[leader].clock(site.now));
+            let note = ClockNote { priority, ..ClockNote::default() };
+            site.hosts[leader].driver().clock_heard(clock, peer, &note);
+            site.hosts[from].driver().set_priority(priority);
+        };
+        let (wanted, others) = [(10, 100), (100, 0)][seed as usize % 2];
+        say(&mut site, one, wanted);
+        say(&mut site, other, others);
+        // Which one has more by an entry does not matter.
+        site.cut.insert((leader, one));
+        assert!(site.decide(leader, 1));
+        site.run_until(site.now + 10 * MS);
+        site.cut.clear();
+        assert!(hand_over(&mut site, leader, None));
+        site.wait_for("the one that is preferred decides", E, |site| site.hosts[one].leads());
+        // It is gone: the other one leads, sooner or later.
+        say(&mut site, leader, 0);
+        site.hosts[leader].driver().set_priority(0);
+        set_cut(&mut site, one, true);
+        site.wait_for("there is a leader all the same", 6 * SECOND, |site| {
+            [leader, other].iter().any(|at| site.hosts[*at].leads())
+        });
     }
 }
 

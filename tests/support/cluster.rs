@@ -101,5 +101,6 @@ fn node(id: u64, matched: Option<u64>) -> NodeView {
         matched,
         needs_base: false,
         is_heard: None,
+        priority: if id == 2 { 10 } else { 100 },
     }
 }

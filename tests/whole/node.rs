@@ -232,10 +232,10 @@ impl Live {
             self.driver.tick(clock);
             return Vec::new();
         }
-        self.driver.set_wall(clock, wall);
+        let is_set = self.driver.set_wall(clock, wall);
         self.driver.tick(clock);
         let each = if self.driver.knows_clocks() { ELECTION_TICKS } else { HEARTBEAT_TICKS };
-        let is_due = self.ticks.is_multiple_of(each);
+        let is_due = is_set || self.ticks.is_multiple_of(each);
         let note = |peer: &u64| Some((*peer, self.driver.clock_note(clock, *peer)?));
         peers.iter().filter(|_| is_due).filter_map(note).collect()
     }
@@ -273,6 +273,7 @@ impl Live {
             match ask {
                 Ask::MayLead(may) => self.driver.set_may_lead(may),
                 Ask::HasRoom(has) => self.driver.set_has_room(has),
+                Ask::Priority(priority) => self.driver.set_priority(priority),
                 Ask::Resign => self.driver.resign(),
                 Ask::HandOver(to) => {
                     self.driver.hand_over(clock, to);

@@ -1,13 +1,16 @@
 //! Whether this node asks for votes. It only ever waits longer than Raft would: nothing is safe because of it.
 
 use super::Driver;
-use crate::limits::{LEADERLESS_US, LEVEL_CLOCKS};
+use crate::limits::{HAND_OVER_BEHIND_MAX, LEADERLESS_US, LEVEL_CLOCKS, REPLICA_PRIORITY_DEFAULT};
 use crate::time::Micros;
+use std::cmp::Reverse;
 
 /// What speaks for it and against it.
 pub(super) struct Campaign {
     /// Its engine is there.
     pub may: bool,
+    /// `replica-priority`: the least is preferred, and 0 is not to lead.
+    pub priority: u64,
     /// Its disk has room.
     pub has_room: bool,
     /// Beyond this its wall clock is wrong.
@@ -18,7 +21,13 @@ pub(super) struct Campaign {
 
 impl Campaign {
     pub fn new(now: Micros) -> Campaign {
-        Campaign { may: true, has_room: true, max_skew_us: u64::MAX, led: now }
+        Campaign {
+            may: true,
+            priority: REPLICA_PRIORITY_DEFAULT,
+            has_room: true,
+            max_skew_us: u64::MAX,
+            led: now,
+        }
     }
 }
 
@@ -28,9 +37,34 @@ impl Driver {
         if self.roles.led.is_some() || self.node.hears_leader() {
             self.campaign.led = self.now;
         }
-        let Campaign { may, has_room, led, .. } = self.campaign;
+        let Campaign { may, priority, has_room, led, .. } = self.campaign;
         let is_waived = self.now.0 >= led.0 + LEADERLESS_US;
-        self.node.set_may_lead(may && (is_waived || has_room && self.has_right_clock()));
+        self.node
+            .set_may_lead(may && (is_waived || priority > 0 && has_room && self.has_right_clock()));
+    }
+
+    /// Who is to lead next: of those that are there and have nearly all there is the one that is preferred, or else who has
+    /// most.
+    pub(super) fn successor(&self) -> Option<u64> {
+        let own = self.identity.node;
+        let voters = self.node.members().voters.iter().copied().filter(|id| *id != own);
+        let (peers, last) = (self.node.peers(), self.node.last());
+        voters.max_by_key(|id| {
+            let peer = peers.iter().find(|peer| peer.id == *id);
+            let matched = peer.map_or(0, |peer| peer.matched);
+            let is_heard = self.roles.is_heard(*id, self.now, self.identity.election_us);
+            let is_near = matched + HAND_OVER_BEHIND_MAX >= last;
+            let priority = self.priority_of(*id).unwrap_or(REPLICA_PRIORITY_DEFAULT);
+            (is_heard, priority > 0, is_near, Reverse(priority), matched)
+        })
+    }
+
+    /// As the node has said, or this one is told.
+    pub(super) fn priority_of(&self, node: u64) -> Option<u64> {
+        match node == self.identity.node {
+            true => Some(self.campaign.priority),
+            false => self.priorities.get(&node).copied(),
+        }
     }
 
     /// Whether its wall clock is what most say. Before it knows their clocks it could be early; where nobody told it its own

@@ -44,7 +44,9 @@ impl Driver {
             if let Some(members) = members_of(&entry.payload) {
                 self.directory = read(&members.directory);
                 self.roles.keep_heard(members);
-                self.clocks.keep(&members.all());
+                let all = members.all();
+                self.clocks.keep(&all);
+                self.priorities.retain(|id, _| all.contains(id));
             }
             self.out.told.push(Told::Delivered(entry));
         }
@@ -105,17 +107,8 @@ impl Driver {
 
     pub(super) fn begin_to_hand_over(&mut self, to: Option<u64>) -> bool {
         let own = self.identity.node;
-        let mut voters = self.node.members().voters.iter().copied().filter(|id| *id != own);
-        let (peers, election_us) = (self.node.peers(), self.identity.election_us);
-        let reach = |id: &u64| {
-            let peer = peers.iter().find(|peer| peer.id == *id);
-            let is_heard = self.roles.is_heard(*id, self.now, election_us);
-            (is_heard, peer.map_or(0, |peer| peer.matched))
-        };
-        let to = match to {
-            Some(to) => voters.find(|id| *id == to),
-            None => voters.max_by_key(reach),
-        };
+        let is_one = |id: &u64| *id != own && self.node.members().voters.contains(id);
+        let to = to.map_or_else(|| self.successor(), |to| Some(to).filter(is_one));
         let is_free = self.node.role() == Role::Leader && !self.node.is_transferring();
         let Some(to) = to.filter(|_| is_free) else { return false };
         self.lease.end();

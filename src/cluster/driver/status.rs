@@ -8,6 +8,7 @@ use crate::cluster::names::{Address, Name};
 use crate::cluster::output::Role;
 use crate::limits::LEVEL_CLOCKS;
 use crate::time::Micros;
+use std::collections::BTreeMap;
 
 /// A node at a moment, for INFO, DELAY.CLUSTER and metrics.
 #[derive(Clone, Debug)]
@@ -52,6 +53,8 @@ pub struct Status {
     pub elections: u64,
     /// Whether leadership is being handed over.
     pub transferring: bool,
+    /// `replica-priority` of each member that has said it, this node's too.
+    pub priorities: BTreeMap<u64, u64>,
     /// Until when it has the lease.
     pub lease_until: Option<Micros>,
     /// The highest format of facts, members and frames that all members are known to read.
@@ -107,6 +110,7 @@ impl Driver {
             fresh: self.fresh(),
             elections: self.roles.elections,
             transferring: node.is_transferring(),
+            priorities: self.priorities(),
             lease_until: self.lease.until(),
             level: self.level(),
             clock: self.clocks.status(self.identity.node, &node.members().voters, self.now),
@@ -120,6 +124,11 @@ impl Driver {
             Some(_) => self.roles.leader_heard().map(|heard| (0, heard)).into_iter().collect(),
             None => self.freshness.told(),
         }
+    }
+
+    fn priorities(&self) -> BTreeMap<u64, u64> {
+        let all = self.node.members().all();
+        all.into_iter().filter_map(|id| Some((id, self.priority_of(id)?))).collect()
     }
 
     fn peers(&self, is_leader: bool) -> Vec<PeerStatus> {

@@ -84,7 +84,7 @@ const fn histogram(
 
 /// All metrics, in the order of the text and of the reference.
 #[rustfmt::skip]
-pub static FAMILIES: [Family; 105] = [
+pub static FAMILIES: [Family; 106] = [
     gauge(Part::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
         |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
     gauge(Part::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
@@ -207,6 +207,8 @@ pub static FAMILIES: [Family; 105] = [
         |s, page| s.cluster.iter().filter_map(|view| view.quorum_us).for_each(|us| page.value(Us(us)))),
     gauge(Part::Cluster, "delayd_raft_leader_heard_age_seconds", "", "How long ago this node heard of another one that leads. Absent before it ever has.",
         |s, page| s.cluster.iter().filter_map(|view| view.leader_heard_us).for_each(|us| page.value(Us(us)))),
+    gauge(Part::Cluster, "delayd_raft_read_age_seconds", "", "How old what a follower shows may be at most. Absent on the leader, and before it is known.",
+        |s, page| s.cluster.iter().filter_map(|view| view.read_age_us).for_each(|us| page.value(Us(us)))),
     gauge(Part::Cluster, "delayd_raft_peer_online", "peer", "On the leader, for each other node: 1 if it was heard of within the election timeout.",
         |s, page| peers(s, page, |_, peer| peer.is_heard.map(|is| Count(is.into())))),
     gauge(Part::Cluster, "delayd_raft_peer_lag_entries", "peer", "On the leader, for each other node: entries of the log that it is not known to have.",

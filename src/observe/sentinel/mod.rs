@@ -164,7 +164,7 @@ impl Sentinel<'_> {
             ("master-link-status", fixed(if is_linked { "ok" } else { "err" })),
             ("master-host", fixed(master.map_or("?", Address::host))),
             ("master-port", fixed(master.map_or(0, Address::port))),
-            ("slave-priority", fixed(100)),
+            ("slave-priority", fixed(node.priority)),
             ("slave-repl-offset", fixed(offset)),
             ("replica-announced", fixed(1)),
         ]);

@@ -21,6 +21,8 @@ pub enum Ask {
     MayLead(bool),
     /// Whether there is room on its disk.
     HasRoom(bool),
+    /// How much it is wanted as a leader.
+    Priority(u64),
     /// Another one should lead, whoever is furthest.
     Resign,
     /// The node of this id should lead, or whoever is furthest.

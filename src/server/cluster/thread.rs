@@ -91,6 +91,7 @@ impl<L: NodeLog> RaftThread<L> {
             stamped: 0,
             ticks: 0,
             has_heard: false,
+            is_clock_set: false,
             unsynced: VecDeque::new(),
             unsynced_bytes: 0,
             lost: Vec::new(),
@@ -157,6 +158,8 @@ struct Host<L> {
     not_sent: Vec<u64>,
     /// Something came since the status was written.
     has_heard: bool,
+    /// Somebody has set the wall clock, and the others were not told.
+    is_clock_set: bool,
     /// There is more to do at once.
     is_awake: bool,
 }
@@ -188,7 +191,7 @@ impl<L: NodeLog> Host<L> {
         let has_ticked = self.transport.wait(std::mem::take(&mut self.is_awake))?;
         let now = Micros(self.transport.now_us());
         if has_ticked {
-            self.driver.set_wall(now, wall_us());
+            self.is_clock_set = self.driver.set_wall(now, wall_us());
             self.driver.tick(now);
             let not_sent = std::mem::take(&mut self.not_sent);
             not_sent.into_iter().for_each(|node| self.driver.base_ended(node, false));
@@ -271,6 +274,7 @@ impl<L: NodeLog> Host<L> {
             match ask {
                 Ask::MayLead(may) => self.driver.set_may_lead(may),
                 Ask::HasRoom(has) => self.driver.set_has_room(has),
+                Ask::Priority(priority) => self.driver.set_priority(priority),
                 Ask::Resign => self.driver.resign(),
                 Ask::HandOver(to) => {
                     if !self.driver.hand_over(now, to) {
@@ -313,7 +317,8 @@ impl<L: NodeLog> Host<L> {
         }
         // At first more often: before it knows their clocks this node leads only if no other can.
         let each = if self.driver.knows_clocks() { ELECTION_TICKS } else { HEARTBEAT_TICKS };
-        if has_ticked && self.ticks.is_multiple_of(each) {
+        let is_clock_set = std::mem::take(&mut self.is_clock_set);
+        if is_clock_set || has_ticked && self.ticks.is_multiple_of(each) {
             let now = Micros(boot_us());
             self.transport.send_clocks(|peer| self.driver.clock_note(now, peer));
         }

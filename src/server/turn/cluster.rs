@@ -69,9 +69,10 @@ impl Turns {
         self.go_on_handing_over();
         let (turn, now) = (self.core.outputs.gate.turn, Micros(self.core.clock.timer.boot_us()));
         let has_room = self.core.durability.has_room();
+        let priority = self.core.options.priority;
         let node = self.node();
         node.begin_turn(turn, now);
-        node.tell_may_lead(has_room, now);
+        node.tell_may_lead(has_room, priority, now);
         Ok(())
     }
 

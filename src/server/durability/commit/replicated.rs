@@ -19,7 +19,7 @@ use crate::ids::Index;
 use crate::journal::batch;
 use crate::journal::record::span;
 use crate::journal::state::Members;
-use crate::limits::{MAKE_WAY_US, UNCONFIRMED_STEP_US};
+use crate::limits::{MAKE_WAY_US, REPLICA_PRIORITY_DEFAULT, UNCONFIRMED_STEP_US};
 use crate::observe;
 use crate::observe::cluster::ClusterView;
 use crate::server::cluster::desk::{Ask, Desk};
@@ -62,6 +62,7 @@ pub struct Replicated {
     /// What the thread of Raft was last told.
     may_lead: bool,
     has_room: bool,
+    priority: u64,
     resigned: bool,
     /// Before it no other node is asked to lead for want of room; boot clock, µs.
     makes_way_us: u64,
@@ -157,6 +158,7 @@ impl Replicated {
             settling: false,
             may_lead: false,
             has_room: true,
+            priority: REPLICA_PRIORITY_DEFAULT,
             resigned: false,
             makes_way_us: 0,
             is_clock_wrong: false,
@@ -446,7 +448,7 @@ impl Replicated {
 
     /// Tells the thread of Raft whether this node may lead: its engine is there, and the disk has `room`. One that leads
     /// without asks another one to: that may have some.
-    pub fn tell_may_lead(&mut self, room: bool, now: Micros) {
+    pub fn tell_may_lead(&mut self, room: bool, priority: u64, now: Micros) {
         let status = self.desk.status();
         let clock = status.as_ref().and_then(|status| status.clock);
         let ahead_us = clock.map_or(0, |clock| clock.ahead);
@@ -464,6 +466,10 @@ impl Replicated {
         if may_lead != self.may_lead {
             self.may_lead = may_lead;
             self.desk.ask(Ask::MayLead(may_lead));
+        }
+        if priority != self.priority {
+            self.priority = priority;
+            self.desk.ask(Ask::Priority(priority));
         }
         if room != self.has_room {
             self.has_room = room;
