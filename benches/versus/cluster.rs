@@ -182,7 +182,8 @@ fn delayd() -> Vec<Server> {
         command.args(["--loglevel", "warning", "--bind", "127.0.0.1", "--maxmemory", "0"]);
         command.args(["--port", &port.to_string(), "--cluster-port", &peer.to_string()]);
         command.args(["--cluster-node", &format!("n{}", at + 1), "--cluster-nodes", &list]);
-        command.arg("--dir").arg(&dir);
+        // The first that ends is missed by the others.
+        command.arg("--dir").arg(&dir).stderr(Stdio::null());
         Server::spawn(command, port, dir)
     };
     [0, 1, 2].map(start).into_iter().collect()
