@@ -55,6 +55,11 @@ pub enum JournalError {
 }
 
 impl JournalError {
+    /// Whether a file is not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, JournalError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// For `map_err`: the error of the system, with the file and what was to be done.
     pub fn io(file: &str, action: &'static str) -> impl FnOnce(io::Error) -> JournalError {
         move |source| JournalError::Io { file: file.to_owned(), action, source }

@@ -208,14 +208,7 @@ pub fn recover_beside<S: Storage>(
     settings: Settings,
     progress: &Progress,
 ) -> Result<(Engine, Replay, Option<ReadBase>), JournalError> {
-    let (mut engine, mut replay, base) = match newest_base(storage)? {
-        Some(name) => {
-            let (engine, replay, bytes, _) = load(storage, &name, settings, progress)?;
-            let Replay { index, first, .. } = replay;
-            (engine, replay, Some(ReadBase { index, first, bytes }))
-        }
-        None => (Engine::new(settings), Replay::new(), None),
-    };
+    let (mut engine, mut replay, base) = load_newest(storage, settings, progress)?;
     while replay.index < up_to {
         check(progress)?;
         let read = view.read(replay.index.next(), up_to, RELOAD_BYTES)?;
@@ -232,6 +225,35 @@ pub fn recover_beside<S: Storage>(
             .fetch_max(progress.loaded_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     Ok((engine, replay, base))
+}
+
+/// What the newest base has, or an empty engine where there is none. Whoever writes bases may put one in the place of another
+/// between the look and the opening: then it is the new one that is read.
+///
+/// # Errors
+/// As of [`recover`].
+pub fn load_newest<S: Storage>(
+    storage: &S,
+    settings: Settings,
+    progress: &Progress,
+) -> Result<(Engine, Replay, Option<ReadBase>), JournalError> {
+    let mut newest = newest_base(storage)?;
+    while let Some(name) = newest {
+        match load(storage, &name, settings.clone(), progress) {
+            Ok((engine, replay, bytes, _)) => {
+                let Replay { index, first, .. } = replay;
+                return Ok((engine, replay, Some(ReadBase { index, first, bytes })));
+            }
+            Err(error) => {
+                newest = newest_base(storage)?;
+                let is_replaced = newest.as_ref().is_some_and(|now| *now != name);
+                if !error.is_not_found() || !is_replaced {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok((Engine::new(settings), Replay::new(), None))
 }
 
 /// The name of the newest base.

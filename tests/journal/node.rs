@@ -15,9 +15,9 @@ use delayd::engine::model::fact::Fact;
 use delayd::engine::{Engine, Settings};
 use delayd::ids::{Db, Index};
 use delayd::journal::base::{BaseHead, BaseWriter};
-use delayd::journal::recovery::{Progress, recover};
+use delayd::journal::recovery::{Progress, load_newest, recover};
 use delayd::journal::state;
-use delayd::journal::{Arrived, File, Incoming, Log, Offer};
+use delayd::journal::{Arrived, File, Incoming, Log, Offer, Storage};
 use delayd::limits::APPEND_BYTES_MAX;
 use delayd::server::cluster::entry_log::{ArrivedBases, EntryLog, Op};
 use delayd::server::cluster::start::{WrongFolder, check_alone, identify, node_start};
@@ -26,8 +26,9 @@ use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const ID: u64 = 7;
 
@@ -424,4 +425,66 @@ fn a_base_takes_the_place_of_the_log_or_does_not_whatever_crash_comes() {
             }
         }
     }
+}
+
+/// As of a folder in which a newer base takes the place of the one that was found before that is opened.
+struct Replaced {
+    now: Arc<Lossy>,
+    then: Arc<Lossy>,
+    opened: AtomicBool,
+}
+
+impl Replaced {
+    fn current(&self) -> &Lossy {
+        if self.opened.load(Ordering::Relaxed) { &self.then } else { &self.now }
+    }
+}
+
+impl Storage for Replaced {
+    type File = <Lossy as Storage>::File;
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.current().list()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Self::File> {
+        self.current().create(name)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Self::File> {
+        self.opened.store(true, Ordering::Relaxed);
+        self.current().open(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.current().rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.current().remove(name)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.current().sync_dir()
+    }
+}
+
+/// A node reads its jobs again while the last of a base is written: the one that was the newest is gone then.
+#[test]
+fn a_base_that_is_replaced_while_it_is_looked_for_is_read_from_the_new_one() {
+    let with_base = |index: u64| {
+        let storage = Lossy::new();
+        base_of(&storage, index, 1, 1);
+        storage
+    };
+    let read = |now: Arc<Lossy>, then: Arc<Lossy>| {
+        let storage = Replaced { now, then, opened: AtomicBool::new(false) };
+        load_newest(&storage, Settings::default(), &Progress::default())
+            .map(|(_, _, base)| base.map(|base| base.index))
+    };
+    let found = read(with_base(5), with_base(9)).unwrap();
+    assert_eq!(found, Some(Index(9)));
+    // One that is gone without another in its place is missed.
+    let text = read(with_base(5), Lossy::new()).unwrap_err().to_string();
+    assert!(text.contains("base-0000-00000000000000000005.base: cannot open"), "{text}");
 }

@@ -311,8 +311,12 @@ fn what_clients_were_told_is_true_whatever_happens_to_the_nodes() {
     }
     let mut wrong = history.check(&seen);
     wrong.extend([not_linear, not_in_order, not_read, totals::check(&calls, &seen)].concat());
+    let mut claims = BTreeMap::<&str, u64>::new();
+    for text in &wrong {
+        *claims.entry(text.split([':', ' ']).next().unwrap_or_default()).or_default() += 1;
+    }
     let few = &wrong[..wrong.len().min(10)];
-    assert!(wrong.is_empty(), "{} wrong, in {}: {few:#?}", wrong.len(), leave(seed, &calls));
+    assert!(wrong.is_empty(), "{claims:?} wrong, in {}: {few:#?}", leave(seed, &calls));
 
     // Stopped and started, they show the same.
     (0..NODES).for_each(|node| drop(trio.stop(node)));

@@ -309,7 +309,8 @@ fn work(addresses: &[SocketAddr], told: &Told, mut random: SmallRng) {
         let tokens = told.tokens.lock().unwrap().get(&job).cloned().unwrap_or_default();
         let op = Op::draw(&mut random, number, &tokens);
         let (step, is_open) = ask(&mut open, &op, &queue(job));
-        wire = is_open.then_some(open);
+        // Who looks for the leader anew may find the next one while others still ask the one before.
+        wire = (is_open && random.random_ratio(9, 10)).then_some(open);
         if let Some(step) = step {
             let token = step.told.as_ref().filter(|_| op == Op::Reserve).and_then(token_of);
             told.tokens.lock().unwrap().entry(job).or_default().extend(token);

@@ -164,6 +164,60 @@ fn a_leader_whose_disk_is_full_makes_way() {
     });
 }
 
+/// Nodes hold the same, so their disks fill at the same time. Nothing more is added then, and who adds is told so; what ends
+/// jobs goes on.
+#[test]
+fn when_all_disks_are_full_nothing_is_added_and_jobs_still_end() {
+    let trio = Trio::start("all-full", &["--journal-segment-size", "1mb"]);
+    let mut wire = trio.wire(trio.leader());
+    for job in 0..50 {
+        assert!(matches!(wire.ask(&format!("DELAY.ADD work 0 x ID j{job}")), Reply::Bulk(_)));
+    }
+    let jobs = wire.ask("DELAY.RESERVE NOWAIT 1 work COUNT 50 LEASE 1h");
+    let jobs = jobs.array().expect("jobs");
+    assert_eq!(jobs.len(), 50);
+    for disk in &trio.disks {
+        let Some(disk) = disk else { return };
+        disk.set("full");
+    }
+    let add = format!("DELAY.ADD ballast 1h {}", "x".repeat(10_000));
+    let (mut added, began) = (0, Instant::now());
+    wait_until("it refuses to add", || {
+        let mut wire = trio.wire(trio.try_leader()?);
+        wire.set_patience(Duration::from_secs(5)).ok()?;
+        loop {
+            match wire.try_ask(&add) {
+                Ok(Reply::Bulk(_)) => added += 1,
+                Ok(reply) if reply.is_error("MISCONF") => return Some(()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    panic!(
+                        "{added} added, and one waits: {}",
+                        trio.wire(trio.leader()).info("raft")
+                    )
+                }
+                _ => return None,
+            }
+        }
+    });
+    println!("{added} added in {:?} before MISCONF", began.elapsed());
+    // Each by itself, whoever leads.
+    for job in jobs {
+        let parts = job.array().expect("a job");
+        let line = format!("DELAY.ACK work {} {}", parts[1].text(), parts[3].text());
+        wait_until("it ends", || {
+            let mut wire = trio.wire(trio.try_leader()?);
+            wire.set_patience(Duration::from_secs(5)).ok()?;
+            matches!(wire.try_ask(&line), Ok(Reply::Number(_))).then_some(())
+        });
+    }
+    trio.disks.iter().flatten().for_each(|disk| disk.clear("full"));
+    wait_until("it takes jobs again", || {
+        let reply = trio.wire(trio.try_leader()?).try_ask("DELAY.ADD q 1h x");
+        matches!(reply, Ok(Reply::Bulk(_))).then_some(())
+    });
+    assert_eq!(trio.wire(trio.leader()).ask("DELAY.LEN work"), Reply::Number(0));
+}
+
 /// A lease that ran out while nobody led is extended by the grace, and ends then; in a cluster that is as young as its
 /// first job, too.
 #[test]

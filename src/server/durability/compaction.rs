@@ -33,12 +33,23 @@ pub struct Compaction {
     /// The journal's proposed bytes as of that base.
     log_from_bytes: u64,
     running: Option<Running>,
-    /// The epoch of the batch with which it ends, and in a cluster who the members are as of that.
-    told: (u64, Option<Members>),
+    /// The newest one that was begun, until it is complete.
+    begun: Option<Begun>,
     retry_at_us: u64,
     backlog_bytes_max: u64,
     /// The keeper's backlog, and since when it has not become less; monotonic, µs.
     stuck: (u64, u64),
+}
+
+/// What there is to tell of a base when it is complete.
+#[derive(Clone, Debug)]
+struct Begun {
+    index: Index,
+    /// The epoch of the batch with which it ends, and in a cluster who the members are as of that.
+    epoch: u64,
+    members: Option<Members>,
+    /// The journal's proposed bytes as of then.
+    log_from_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +72,7 @@ impl Compaction {
             log_before_bytes: log_bytes,
             log_from_bytes: 0,
             running: None,
-            told: (0, None),
+            begun: None,
             retry_at_us: 0,
             backlog_bytes_max: BACKLOG_BYTES_MAX,
             stuck: (0, 0),
@@ -151,9 +162,10 @@ impl Compaction {
         let (head, members) = journal.base_head(now);
         let (index, images_bytes) = (head.index, engine.base_bytes());
         engine.begin_base();
-        self.told = (head.epoch, members.clone());
-        journal.keeper.begin_base(head, members);
         let log_from_bytes = journal.proposed_bytes();
+        let (epoch, of_members) = (head.epoch, members.clone());
+        self.begun = Some(Begun { index, epoch, members: of_members, log_from_bytes });
+        journal.keeper.begin_base(head, members);
         let (written_bytes, imaged) = (0, false);
         self.running = Some(Running { index, log_from_bytes, images_bytes, written_bytes, imaged });
         tracing::info!(index = index.0, "a base begins");
@@ -189,13 +201,18 @@ impl Compaction {
         true
     }
 
-    /// The keeper has put the running base in place: what it covers leaves the log.
+    /// The keeper has put a base in place, also one that was given up when all but its end was written: what it covers leaves
+    /// the log. Nothing, if another one was begun since: that makes good for it.
     pub fn complete(&mut self, index: Index, bytes: u64, journal: &Journal) {
-        let running = self.running.take().expect("a base that is complete was running");
+        if self.is_running_to(index) {
+            self.running = None;
+        }
+        let begun = self.begun.take_if(|begun| begun.index == index);
+        // One from another node may be in place that is newer.
+        let Some(begun) = begun.filter(|_| index >= self.base_index) else { return };
         (self.base_index, self.base_bytes) = (index, bytes);
-        (self.log_before_bytes, self.log_from_bytes) = (0, running.log_from_bytes);
-        let (epoch, members) = &self.told;
-        journal.base_made(index, *epoch, members.as_ref());
+        (self.log_before_bytes, self.log_from_bytes) = (0, begun.log_from_bytes);
+        journal.base_made(index, begun.epoch, begun.members.as_ref());
         tracing::info!(index = index.0, bytes, "a base is complete");
     }
 
@@ -209,6 +226,11 @@ impl Compaction {
             tracing::warn!(%error, "a base could not be written; the log is kept");
         }
         ran
+    }
+
+    /// What is begun is of another engine: it counts for nothing, even if it is put in place.
+    pub fn forget(&mut self) {
+        self.begun = None;
     }
 
     /// Gives up what is running; false if nothing is.

@@ -162,11 +162,15 @@ impl Durability {
         while let Some(done) = running.journal.keeper.done() {
             match done {
                 Done::Spare(made) => running.note_spare(made, clock.mono_us),
-                // It was given up while the last of it was written.
-                Done::Base(index, _) if !running.compaction.is_running_to(index) => {}
+                // It was given up while the last of it was written: it is in place all the same. As long as the engine is
+                // read again, maybe from the one before, the log stays as it is.
+                Done::Base(index, bytes) if running.reloading.is_some() => {
+                    running.late_base = Some((index, bytes));
+                }
                 Done::Base(index, bytes) => {
+                    let is_awaited = running.compaction.is_running_to(index);
                     running.compaction.complete(index, bytes, &running.journal);
-                    ended.push(Ok(()));
+                    ended.extend(is_awaited.then_some(Ok(())));
                 }
                 Done::BaseFailed(error) => {
                     if running.compaction.fail(&error, engine, clock.mono_us) {

@@ -218,6 +218,7 @@ impl Durability {
     /// Another engine takes the place of this one: a base that is being written of it is given up, and is wanted anew.
     pub fn engine_gives_way(&mut self, engine: &mut Engine, clock: &TurnClock) {
         let Journaling::Running(running) = &mut self.journaling else { return };
+        running.compaction.forget();
         if running.compaction.abandon(engine, &running.journal) {
             self.shown.base_ended(Some("it was one of no jobs".to_owned()), clock.now_s());
             self.shown.base_wanted = true;
@@ -269,6 +270,9 @@ impl Durability {
         {
             running.compaction.restored(index, bytes, &running.journal);
             running.base_first = first;
+        }
+        if let Some((index, bytes)) = running.late_base.take() {
+            running.compaction.complete(index, bytes, &running.journal);
         }
         Ok(Some(reloaded))
     }

@@ -49,6 +49,8 @@ pub struct Running {
     pub(super) failed: bool,
     /// Of a node that had facts that were lost: its engine is being read.
     pub(super) reloading: Option<Box<Loading<Reloaded>>>,
+    /// A base that was put in place meanwhile: its index and bytes.
+    pub(super) late_base: Option<(Index, u64)>,
 }
 
 impl Running {
@@ -106,6 +108,7 @@ impl Running {
             retry_at_us: 0,
             failed: false,
             reloading: None,
+            late_base: None,
         };
         running.reconfigure(config);
         running
