@@ -313,10 +313,13 @@ impl Driver {
     /// What to tell a peer of this node's clock, and of how far all is committed; nothing before the clock is known.
     pub fn clock_note(&self, now: Micros, peer: u64) -> Option<ClockNote> {
         let note = self.clocks.note_for(peer, now)?;
-        // Until its lease ends nobody else can have committed anything.
-        let is_sure = self.lease.until().is_some_and(|until| now < until);
-        let commit = if is_sure { self.node.commit() } else { 0 };
+        let commit = if self.is_sure(now) == Some(true) { self.node.commit() } else { 0 };
         Some(ClockNote { commit, priority: self.campaign.priority, ..note })
+    }
+
+    /// Whether it leads with its lease, so that nobody else can have committed anything; nothing of one that does not lead.
+    pub fn is_sure(&self, now: Micros) -> Option<bool> {
+        self.roles.led.map(|_| self.lease.until().is_some_and(|until| now < until))
     }
 
     /// Whether the clocks of all voters are known.

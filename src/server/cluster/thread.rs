@@ -92,6 +92,7 @@ impl<L: NodeLog> RaftThread<L> {
             ticks: 0,
             has_heard: false,
             is_clock_set: false,
+            owes_commit: false,
             unsynced: VecDeque::new(),
             unsynced_bytes: 0,
             lost: Vec::new(),
@@ -160,6 +161,8 @@ struct Host<L> {
     has_heard: bool,
     /// Somebody has set the wall clock, and the others were not told.
     is_clock_set: bool,
+    /// As it led, and its lease had run out, its last notes lacked what is committed.
+    owes_commit: bool,
     /// There is more to do at once.
     is_awake: bool,
 }
@@ -318,8 +321,12 @@ impl<L: NodeLog> Host<L> {
         // At first more often: before it knows their clocks this node leads only if no other can.
         let each = if self.driver.knows_clocks() { ELECTION_TICKS } else { HEARTBEAT_TICKS };
         let is_clock_set = std::mem::take(&mut self.is_clock_set);
-        if is_clock_set || has_ticked && self.ticks.is_multiple_of(each) {
-            let now = Micros(boot_us());
+        let (now, is_due) = (Micros(boot_us()), self.ticks.is_multiple_of(each));
+        // A leader that could not say how far all is committed says so as soon as it can: followers answer no reads without.
+        let is_sure = self.driver.is_sure(now);
+        let is_owed = self.owes_commit && is_sure == Some(true);
+        if is_clock_set || has_ticked && (is_due || is_owed) {
+            self.owes_commit = is_sure == Some(false);
             self.transport.send_clocks(|peer| self.driver.clock_note(now, peer));
         }
         self.lost = self.transport.flush();
