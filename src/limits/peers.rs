@@ -104,6 +104,9 @@ pub const PEER_ACKNOWLEDGED_ELECTIONS: u64 = 4;
 pub const PEER_DATA_QUEUE_BYTES_MAX: usize = 64 << 20;
 /// The same for control: some 10,000 messages.
 pub const PEER_CONTROL_QUEUE_BYTES_MAX: usize = 1 << 20;
+/// Behind more than so many bytes of control what a node's clock shows is not sent: it would be old when it comes. A few
+/// messages always wait there, since what a tick has to say is queued together.
+pub const PEER_CLOCK_QUEUE_BYTES_MAX: usize = 16 << 10;
 /// Bytes read from a connection at a time, ...
 pub const PEER_READ_BYTES: usize = 256 << 10;
 /// ... and before other connections have their turn; the same for what is written: less than a ms.

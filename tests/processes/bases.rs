@@ -19,7 +19,8 @@ fn add(trio: &Trio, count: usize) {
 fn shorten(trio: &Trio, nodes: &[usize]) {
     for node in nodes {
         let mut wire = trio.wire(*node);
-        wire.ask("BGSAVE");
+        let begun = wire.ask("BGSAVE");
+        assert_eq!(begun, Reply::Simple("Background saving started".to_string()), "{begun:?}");
         wire.wait_for("rdb_bgsave_in_progress", |running| running == "0");
         assert_eq!(wire.field("rdb_last_bgsave_status"), "ok");
         wait_until("its log is shorter", || {

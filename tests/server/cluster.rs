@@ -278,7 +278,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         fresh: vec![(117, Micros(950_000)), (118, Micros(990_000))],
         elections: 3,
         transferring: false,
-        priorities: [(1, 100), (2, 10)].into(),
+        priorities: [(1, 100), (3, 10)].into(),
         lease_until: None,
         level: 2,
         clock: Some(ClockStatus { base: 0, ahead: -1_500, known: 3 }),

@@ -8,8 +8,8 @@ use crate::cluster::frame::{Kind, Lane, encode};
 use crate::cluster::hello::{Called, Handshake, PROTOCOL_CLOCKS, Refusal};
 use crate::cluster::names::{Address, Name};
 use crate::limits::{
-    PEER_BACKOFF_US, PEER_CONTROL_QUEUE_BYTES_MAX, PEER_DATA_QUEUE_BYTES_MAX, PEER_HANDSHAKE_US,
-    PEER_STEADY_US,
+    PEER_BACKOFF_US, PEER_CLOCK_QUEUE_BYTES_MAX, PEER_CONTROL_QUEUE_BYTES_MAX,
+    PEER_DATA_QUEUE_BYTES_MAX, PEER_HANDSHAKE_US, PEER_STEADY_US,
 };
 use crate::server::cluster::connection::{Connection, Context, nonce};
 use crate::server::cluster::poll::Ready;
@@ -224,13 +224,13 @@ impl Dialer {
         open.connection.push(encode(Kind::Message, &message.head, &message.bodies));
     }
 
-    /// Queues what each peer is to be told of this node's clock, for those that understand it. What waits behind a full
-    /// queue would be of no use.
+    /// Queues what each peer is to be told of this node's clock, for those that understand it. See
+    /// [`PEER_CLOCK_QUEUE_BYTES_MAX`].
     pub fn send_clocks(&mut self, note: impl Fn(u64) -> Option<ClockNote>) {
         for peer in &mut self.peers {
             let State::Open(open) = &mut peer.control.state else { continue };
             if open.protocol >= PROTOCOL_CLOCKS
-                && open.connection.queued_bytes() == 0
+                && open.connection.queued_bytes() <= PEER_CLOCK_QUEUE_BYTES_MAX
                 && let Some(note) = note(open.node)
             {
                 open.connection.push(encode(Kind::Clock, &note.encode(), &[]));

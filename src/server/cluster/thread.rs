@@ -92,7 +92,6 @@ impl<L: NodeLog> RaftThread<L> {
             ticks: 0,
             has_heard: false,
             is_clock_set: false,
-            owes_commit: false,
             unsynced: VecDeque::new(),
             unsynced_bytes: 0,
             lost: Vec::new(),
@@ -161,8 +160,6 @@ struct Host<L> {
     has_heard: bool,
     /// Somebody has set the wall clock, and the others were not told.
     is_clock_set: bool,
-    /// As it led, and its lease had run out, its last notes lacked what is committed.
-    owes_commit: bool,
     /// There is more to do at once.
     is_awake: bool,
 }
@@ -318,15 +315,13 @@ impl<L: NodeLog> Host<L> {
                 self.not_sent.push(to);
             }
         }
-        // At first more often: before it knows their clocks this node leads only if no other can.
-        let each = if self.driver.knows_clocks() { ELECTION_TICKS } else { HEARTBEAT_TICKS };
+        // At first more often: before it knows their clocks this node leads only if no other can. And a leader with each heartbeat:
+        // before they know how far all is committed its followers answer no reads.
+        let now = Micros(boot_us());
+        let is_calm = self.driver.knows_clocks() && self.driver.is_sure(now).is_none();
+        let each = if is_calm { ELECTION_TICKS } else { HEARTBEAT_TICKS };
         let is_clock_set = std::mem::take(&mut self.is_clock_set);
-        let (now, is_due) = (Micros(boot_us()), self.ticks.is_multiple_of(each));
-        // A leader that could not say how far all is committed says so as soon as it can: followers answer no reads without.
-        let is_sure = self.driver.is_sure(now);
-        let is_owed = self.owes_commit && is_sure == Some(true);
-        if is_clock_set || has_ticked && (is_due || is_owed) {
-            self.owes_commit = is_sure == Some(false);
+        if is_clock_set || has_ticked && self.ticks.is_multiple_of(each) {
             self.transport.send_clocks(|peer| self.driver.clock_note(now, peer));
         }
         self.lost = self.transport.flush();

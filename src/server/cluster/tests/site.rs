@@ -1,6 +1,7 @@
 //! A transport on a thread of its own, driven and watched by a test.
 
 use crate::cluster::claims::{Claims, ClusterId, Holds, NodeId};
+use crate::cluster::clocks::ClockNote;
 use crate::cluster::codec::{Head, Outgoing};
 use crate::cluster::driver::{Dial, Status};
 use crate::cluster::formation::Conflict;
@@ -67,12 +68,14 @@ impl Like {
 pub enum Seen {
     Met(String),
     Heard { peer: u64, head: Head, bodies: Vec<Bytes> },
+    Clock(ClockNote),
     Lost(u64),
 }
 
 enum Command {
     Peers(Vec<Dial>),
     Send(Vec<Outgoing>),
+    Tell(Vec<Outgoing>, ClockNote),
     Full(bool),
     Stop,
 }
@@ -168,6 +171,11 @@ impl Site {
         self.tell(Command::Send(messages));
     }
 
+    /// Sends these, and in the same turn, behind them, what its clock shows.
+    pub fn tell_clock(&self, messages: Vec<Outgoing>, note: ClockNote) {
+        self.tell(Command::Tell(messages, note));
+    }
+
     pub fn set_full(&self, is_full: bool) {
         self.tell(Command::Full(is_full));
     }
@@ -255,10 +263,17 @@ fn run(mut transport: Transport, orders: &Receiver<Command>, seen: &Sender<Seen>
         for Incoming { peer, head, bodies, .. } in transport.work(&mut meet) {
             let _ = seen.send(Seen::Heard { peer, head, bodies });
         }
+        for (_, note) in transport.take_clocks() {
+            let _ = seen.send(Seen::Clock(note));
+        }
         for order in orders.try_iter() {
             match order {
                 Command::Peers(list) => transport.set_peers(list),
                 Command::Send(messages) => transport.send(messages),
+                Command::Tell(messages, note) => {
+                    transport.send(messages);
+                    transport.send_clocks(|_| Some(note));
+                }
                 Command::Full(is_full) => transport.set_full(is_full),
                 Command::Stop => return,
             }

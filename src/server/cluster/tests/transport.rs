@@ -3,6 +3,7 @@
 use super::authority::Authority;
 use super::relay::Relay;
 use super::site::{Hand, PATIENCE, Seen, Site, append, claims, heartbeat};
+use crate::cluster::clocks::ClockNote;
 use crate::cluster::frame::Lane;
 use crate::cluster::names::Address;
 use crate::limits::PEER_DATA_QUEUE_BYTES_MAX;
@@ -105,6 +106,23 @@ fn heartbeats_overtake_a_large_entry() {
             }
         }
         assert_eq!(heartbeats, 5);
+    }
+}
+
+/// A leader's ticks for the one are ticks for the other: once no follower ever heard of its clock.
+#[test]
+fn what_a_clock_shows_is_told_behind_messages_of_the_same_turn() {
+    for [n1, n2] in both() {
+        until_data_flows(&n1, &n2, 1);
+        for sent in 1..100 {
+            let heartbeats = (0..sent).map(|_| heartbeat(1, 2, sent)).collect();
+            n1.tell_clock(heartbeats, ClockNote { sent, ..ClockNote::default() });
+            let told = n2.expect("its clock", |seen| match seen {
+                Seen::Clock(note) => Some(note.sent),
+                _ => None,
+            });
+            assert_eq!(told, sent);
+        }
     }
 }
 
@@ -225,7 +243,7 @@ fn one_that_is_full_hears_heartbeats_and_no_entries() {
                     assert!(bodies.iter().all(|body| body.len() < large.len()));
                     bodies.is_empty().then_some(())
                 }
-                Seen::Met(_) | Seen::Lost(_) => None,
+                Seen::Met(_) | Seen::Lost(_) | Seen::Clock(_) => None,
             });
             if term == 2 {
                 n1.send(vec![append(1, 2, 2, large.clone())]);
@@ -234,7 +252,7 @@ fn one_that_is_full_hears_heartbeats_and_no_entries() {
         n2.set_full(false);
         n2.expect("the entry", |seen| match seen {
             Seen::Heard { bodies, .. } => (*bodies == [large.clone()]).then_some(()),
-            Seen::Met(_) | Seen::Lost(_) => None,
+            Seen::Met(_) | Seen::Lost(_) | Seen::Clock(_) => None,
         });
     }
 }
@@ -251,7 +269,7 @@ fn a_large_message_lets_others_follow() {
         for _ in 3..103 {
             n2.expect("what follows", |seen| match seen {
                 Seen::Heard { bodies, .. } => (bodies[0] == b"next"[..]).then_some(()),
-                Seen::Met(_) | Seen::Lost(_) => None,
+                Seen::Met(_) | Seen::Lost(_) | Seen::Clock(_) => None,
             });
         }
         assert!(!n1.rest().iter().any(|seen| matches!(seen, Seen::Lost(_))));
@@ -275,7 +293,7 @@ fn what_waits_to_be_sent_is_not_queued_again() {
             count += usize::from(bodies[0].len() == large.len());
             (bodies[0] == b"next"[..]).then_some(())
         }
-        Seen::Met(_) | Seen::Lost(_) => None,
+        Seen::Met(_) | Seen::Lost(_) | Seen::Clock(_) => None,
     });
     assert!((1..10).contains(&count), "sent {count} times");
     assert!(!n1.rest().iter().any(|seen| matches!(seen, Seen::Lost(_))));
