@@ -47,5 +47,7 @@ mod totals;
 mod trio;
 #[path = "processes/upgrade.rs"]
 mod upgrade;
+#[path = "processes/verify.rs"]
+mod verify;
 #[path = "processes/waits.rs"]
 mod waits;

@@ -28,7 +28,7 @@ use seeds::{Seen, Telltale, run_seeds, seeds_or};
 use world::World;
 
 /// What must have happened in a hundred seeds.
-const HAPPENS: [&str; 22] = [
+const HAPPENS: [&str; 23] = [
     "nodes killed",
     "leaders killed",
     "nodes paused",
@@ -51,6 +51,7 @@ const HAPPENS: [&str; 22] = [
     "bases received",
     "bases put in place",
     "bases broken off",
+    "nodes compared",
 ];
 
 #[test]

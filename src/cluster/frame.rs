@@ -50,6 +50,8 @@ pub enum Kind {
     Piece = 6,
     /// What the sender's clock shows: [`ClockNote`](super::clocks::ClockNote). From protocol 2 on.
     Clock = 7,
+    /// Whether all nodes hold the same: [`VerifyNote`](super::verify::VerifyNote). From protocol 3 on.
+    Verify = 8,
 }
 
 /// The connections between two nodes: what goes over one of them arrives in order, or not at all.
@@ -327,6 +329,7 @@ impl Inbox {
             5 => Kind::Message,
             6 => Kind::Piece,
             7 => Kind::Clock,
+            8 => Kind::Verify,
             other => return Err(FrameError::Kind(other)),
         };
         let more = bytes[13] == MORE;
@@ -339,7 +342,7 @@ impl Inbox {
                 (is_greeting && !more, HANDSHAKE_FRAME_BYTES_MAX - HEADER_BYTES, 0)
             }
             Stage::Open(Lane::Control) => {
-                let fits = matches!(kind, Kind::Message | Kind::Clock) && !more;
+                let fits = matches!(kind, Kind::Message | Kind::Clock | Kind::Verify) && !more;
                 (fits, PEER_HEAD_BYTES_MAX, 0)
             }
             // Both sides speak, and say why they end it.

@@ -27,9 +27,11 @@ use std::fmt;
 use thiserror::Error;
 
 /// The newest protocol this build speaks. Two nodes speak the lower one of theirs.
-pub const PROTOCOL: u16 = 2;
+pub const PROTOCOL: u16 = 3;
 /// From this one on nodes tell each other what their clocks show.
 pub const PROTOCOL_CLOCKS: u16 = 2;
+/// From this one on they tell each other whether they hold the same.
+pub const PROTOCOL_VERIFY: u16 = 3;
 /// The oldest.
 pub const PROTOCOL_MIN: u16 = 1;
 const _: () = assert!(PROTOCOL_MIN <= PROTOCOL);

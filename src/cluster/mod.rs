@@ -10,6 +10,7 @@
 //!  what Raft has committed ──> member    what becomes of the engine; who decides
 //!  confirmations of Raft   ──> lease     until when a leader may answer reads by itself
 //!  what others say of their clocks ──> clocks    what time it is to most, and how far this node is from it
+//!  verify    whether all nodes hold the same
 //!  directory    names and addresses of the members, kept in the log
 //!
 //!  messages of peers ─> codec ─> node ─> writes     to the log, in this order; `Node::persisted` when durable
@@ -42,4 +43,5 @@ pub mod options;
 pub mod output;
 pub mod start;
 mod storage;
+pub mod verify;
 mod wire;

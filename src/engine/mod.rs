@@ -464,6 +464,12 @@ impl Engine {
         self.store.base_output().len()
     }
 
+    /// The sum over the images of the newest base file, once all of them are made: that of every node that began one of the same
+    /// state, whatever its layout, and whatever has changed since.
+    pub fn base_sum(&self) -> Option<u64> {
+        self.store.base_sum()
+    }
+
     /// Whether a base file is being written.
     pub fn is_base_running(&self) -> bool {
         self.store.is_base_running()

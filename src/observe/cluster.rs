@@ -9,6 +9,7 @@ use crate::cluster::freshness::as_of;
 use crate::cluster::members::Members;
 use crate::cluster::names::{Address, Listed};
 use crate::cluster::output::Role;
+use crate::cluster::verify::{Found, Tally, Verification};
 use crate::limits::REPLICA_PRIORITY_DEFAULT;
 use crate::time::Micros;
 use crate::words::words;
@@ -64,6 +65,8 @@ pub struct ClusterView {
     pub clock: Option<ClockStatus>,
     /// Beyond this it is wrong, µs.
     pub max_skew_us: u64,
+    /// Of a leader: what it knows of what others hold, if it has asked.
+    pub verified: Option<Verification>,
     /// Leadership is being handed over.
     pub transferring: bool,
     /// The format that all members are known to read.
@@ -257,6 +260,7 @@ impl ClusterView {
             quorum_us: since_us(own.lease.1).filter(|_| is_elected),
             clock: status.clock,
             max_skew_us: own.max_skew_us,
+            verified: None,
             transferring: status.transferring,
             level: status.level,
             elections: status.elections,
@@ -291,6 +295,7 @@ impl ClusterView {
             quorum_us: None,
             clock: None,
             max_skew_us: 0,
+            verified: None,
             transferring: false,
             level: 1,
             elections: 0,
@@ -331,6 +336,26 @@ impl ClusterView {
     pub fn clock_capped_us(&self) -> u64 {
         let ahead_us = self.clock.map_or(0, |clock| clock.ahead.max(0).unsigned_abs());
         ahead_us.saturating_sub(self.max_skew_us)
+    }
+
+    /// Whether a member holds what the leader holds, if that was asked.
+    pub fn found(&self, node: &NodeView) -> Option<Found> {
+        self.verified.as_ref()?.found(node.id, self.node)
+    }
+
+    /// How it stands with all that were asked what they hold; nothing if nobody was.
+    pub fn verified(&self) -> Option<(u64, Tally)> {
+        self.verified.as_ref().map(|asked| (asked.index, asked.tally(self.node)))
+    }
+
+    fn verified_word(&self) -> &'static str {
+        match self.verified() {
+            None => "no",
+            Some((_, Tally { running: 1.., .. })) => "running",
+            Some((_, Tally { differ: 1.., .. })) => "differ",
+            Some((_, Tally { missed: 1.., .. })) => "incomplete",
+            Some(_) => "same",
+        }
     }
 
     /// Whether it leads, and may answer reads by itself.
@@ -506,6 +531,8 @@ impl ClusterView {
             ("raft_level", &self.level),
             ("raft_elections", &self.elections),
             ("raft_reloads", &self.reloads),
+            ("raft_verified_index", &self.verified().map_or(-1, |(index, _)| index as i64)),
+            ("raft_verified", &self.verified_word()),
             ("raft_forming", &self.forming.as_deref().unwrap_or_default()),
             ("raft_conflict", &self.conflict.as_deref().unwrap_or_default()),
         ]);

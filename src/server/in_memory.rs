@@ -4,6 +4,7 @@
 
 use crate::cluster::driver::Identity;
 use crate::cluster::member::Role;
+use crate::cluster::verify::Verification;
 use crate::config::Config;
 use crate::config::options::Name;
 use crate::engine::room::Flow;
@@ -390,6 +391,27 @@ impl InMemory {
     /// The state of the jobs, and how many facts were made that are in no batch yet.
     pub fn digest(&self) -> (u64, u64) {
         (self.turns.core.engine.digest(), self.turns.core.facts.count)
+    }
+
+    /// Of a node that leads: the others are asked whether they hold the same.
+    pub fn verify(&mut self) {
+        self.turns.core.durability.want_to_verify();
+    }
+
+    /// What came of that, as long as it leads.
+    pub fn verification(&self) -> Option<&Verification> {
+        self.turns.core.durability.verification()
+    }
+
+    /// Of a node without a keeper: a base of which all images were made is given up.
+    pub fn drop_base(&mut self) {
+        let core = &mut self.turns.core;
+        if let Journaling::Running(running) = &mut core.durability.journaling
+            && running.compaction.is_imaged()
+        {
+            running.compaction.abandon(&mut core.engine, &running.journal);
+            core.durability.shown.base_ended(None, 0);
+        }
     }
 
     /// From here on there is a journal, whose syncs and bases take so long, µs.

@@ -8,6 +8,8 @@
 //! | 4 | replies pass one gate, at committed | | `src/server/outbox/gate.rs`, `src/server/outbox/mod.rs` |
 //! | 5 | the digest is equal live, recovered and in a replica | `digests_depend_on_neither_way_nor_layout` | `tests/base`, `tests/crash` |
 
+use std::collections::BTreeMap;
+use std::mem::take;
 use std::sync::Arc;
 
 use delayd::engine::room::{Flow, Room};
@@ -113,6 +115,42 @@ fn apply_depends_on_state_and_fact_alone() {
             }
             for engine in [&stopped, &full, &imaged, &single] {
                 assert_eq!(engine.digest(), *digest, "after batch {}", entry.index);
+            }
+        }
+    });
+}
+
+/// A sum over images, which nodes compare, is of the state in which a base began: whatever happened while it was written, in
+/// which order its jobs were reached, and whether the engine itself was read from a base.
+#[test]
+fn sums_of_bases_tell_states_apart_and_nothing_else() {
+    for_each_seed(40, |seed, _| {
+        let history = History::new(seed, 80);
+        let mut rng = SmallRng::seed_from_u64(!seed);
+        let other = || Engine::new(other_settings(history.settings()));
+        let (mut whole, mut sliced) = (other(), other());
+        let (mut begun, mut digests) = (None, BTreeMap::new());
+        for (entry, digest) in history.batches.iter().zip(&history.digests) {
+            for engine in [&mut whole, &mut sliced] {
+                engine.apply(entry.now, &facts_of(entry)).expect("own facts");
+            }
+            whole.begin_base();
+            while !whole.base_slice(1_000, usize::MAX) {}
+            let (sum, images) = (whole.base_sum().unwrap(), take(whole.base_output()));
+            assert_eq!(*digests.entry(sum).or_insert(*digest), *digest, "other states, other sums");
+            if begun.is_some() && sliced.base_slice(rng.random_range(0..20), usize::MAX) {
+                assert_eq!(sliced.base_sum(), begun.take(), "after batch {}", entry.index);
+            }
+            sliced.base_output().clear();
+            if begun.is_none() && rng.random_ratio(1, 5) {
+                let mut loader = Loader::new(other_settings(history.settings()));
+                loader.images(&images).expect("own images");
+                sliced = Engine::loaded(loader).expect("own images");
+            }
+            if begun.is_none() && rng.random_ratio(1, 3) {
+                sliced.begin_base();
+                assert_eq!(sliced.base_sum(), None);
+                begun = Some(sum);
             }
         }
     });

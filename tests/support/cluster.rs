@@ -2,6 +2,7 @@
 
 use delayd::cluster::clocks::ClockStatus;
 use delayd::cluster::names::{Address, Listed, Name};
+use delayd::cluster::verify::{Verification, VerifyNote};
 use delayd::observe::cluster::{ClusterView, NodeView, RaftRole};
 
 /// By a word: `leader`, `invited` (a leader that waits for n4), `follower`, `lost` (it has not heard of the leader for
@@ -16,6 +17,7 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
         leads: true,
         lease_us: Some(225_000),
         quorum_us: Some(1_000),
+        verified: Some(compared()),
         ..view(RaftRole::Leader, Some(1))
     };
     Some(match word {
@@ -50,6 +52,15 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
     })
 }
 
+/// As of 100 n2 holds what n1 holds; n3 is away.
+fn compared() -> Verification {
+    let mut compared = Verification::new(100, [2, 3]);
+    compared.count(Ok(7));
+    compared.hear(2, VerifyNote::Sum { index: 100, sum: 7 });
+    compared.part(3);
+    compared
+}
+
 fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
     let leads = role == RaftRole::Leader;
     ClusterView {
@@ -82,6 +93,7 @@ fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
         read_age_us: None,
         lease_us: None,
         quorum_us: None,
+        verified: None,
         transferring: false,
         elections: 3,
         reloads: 1,

@@ -1,6 +1,5 @@
 //! What must hold whatever happens: what nodes decide is one history, and what clients were told of it stays true.
 
-use super::node::EPOCH;
 use super::seeds::Seen;
 use delayd::cluster::entry::Entry;
 use std::collections::BTreeMap;
@@ -200,7 +199,8 @@ impl Audit {
     }
 }
 
-/// An instant that a client was told in ms, in µs since virtual time began.
+/// An instant that a client was told in ms, in µs of the wall clock: it may be before virtual time began, by a leader's clock
+/// that is behind.
 pub fn told_us(ms: u64) -> u64 {
-    ms * 1_000 - EPOCH
+    ms * 1_000
 }

@@ -7,6 +7,7 @@ use delayd::cluster::directory::{self, Directory};
 use delayd::cluster::driver::{Driver, DriverOutput, Identity, Proposed, Status, Told};
 use delayd::cluster::entry::{Base, Payload};
 use delayd::cluster::names::{Address, Listed, Name};
+use delayd::cluster::verify::{Missed, VerifyNote};
 use delayd::config::Config;
 use delayd::engine::Settings;
 use delayd::ids::Index;
@@ -87,6 +88,10 @@ pub struct Live {
     pub reloads: u64,
     /// The index at which its engine was looked at last.
     pub digested: u64,
+    /// To nodes of these ids: whether they hold the same, asked and answered.
+    pub verify: Vec<(u64, VerifyNote)>,
+    /// As of where that was last done.
+    pub compared: u64,
 }
 
 /// An orderly end, as far as it has come.
@@ -189,6 +194,8 @@ impl Node {
             decides: false,
             reloads: 0,
             digested: 0,
+            verify: Vec::new(),
+            compared: 0,
         });
     }
 
@@ -248,6 +255,16 @@ impl Live {
         }
     }
 
+    /// What a peer asks or answers, whether all hold the same; older nodes answer nothing.
+    pub fn hear_verify(&mut self, peer: u64, note: VerifyNote) {
+        match note {
+            VerifyNote::Asked { index } if self.is_old() => {
+                self.verify.push((peer, VerifyNote::Missed { index, why: Missed::Old }));
+            }
+            note => self.desk.tell_verify(peer, note),
+        }
+    }
+
     fn is_old(&self) -> bool {
         self.driver.claims().level < LEVEL
     }
@@ -288,6 +305,7 @@ impl Live {
                     self.driver.base_made(base);
                     self.ops.push_back(Op::Drop(index + 1));
                 }
+                Ask::Verify(to, note) => self.verify.push((to, note)),
                 Ask::Stop => {}
             }
         }

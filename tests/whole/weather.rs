@@ -16,7 +16,7 @@ pub struct Weather {
     pub offsets: Vec<i64>,
     /// One fault after another, µs, and how often each is.
     pub each: u64,
-    pub faults: [(Fault, u32); 10],
+    pub faults: [(Fault, u32); 11],
     /// A node whose wall clock is set wrong by an hour, and right again.
     pub liar: Option<usize>,
     /// Nodes are of this version or of the one before, drawn anew at each start. The one before knows of no other's clock.
@@ -47,6 +47,8 @@ pub enum Fault {
     Replace,
     /// Somebody sets a wall clock.
     Clock,
+    /// No fault: whoever leads asks the others whether they hold the same.
+    Verify,
 }
 
 impl Weather {
@@ -54,8 +56,8 @@ impl Weather {
         let pick = |chance: &mut SmallRng, from: &[u64]| from[chance.random_range(0..from.len())];
         let far = pick(chance, &[150, 300, 1_000, 5_000, 20_000]);
         let sync = pick(chance, &[100, 500, 2_000, 10_000]);
-        use Fault::{Base, Clock, Cut, Isolate, Kill, Pause, Replace, Slow, Stop, Turn};
-        let kinds = [Kill, Pause, Cut, Isolate, Slow, Stop, Turn, Base, Replace, Clock];
+        use Fault::{Base, Clock, Cut, Isolate, Kill, Pause, Replace, Slow, Stop, Turn, Verify};
+        let kinds = [Kill, Pause, Cut, Isolate, Slow, Stop, Turn, Base, Replace, Clock, Verify];
         let loves = chance.random_range(0..kinds.len() * 2);
         let weight = |at: usize| match kinds[at] {
             _ if at == loves => 12,

@@ -11,6 +11,7 @@ use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::driver::{Dial, Told};
 use delayd::cluster::frame::{Inbox, Lane};
 use delayd::cluster::hello::{Called, Handshake, Secret};
+use delayd::cluster::verify::{Missed, Tally, VerifyNote};
 use delayd::limits::{
     HAND_OVER_MS_EACH, HAND_OVER_MS_MAX, LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, LEVEL,
     SHUTDOWN_MS_MAX,
@@ -58,6 +59,11 @@ enum What {
     Clock {
         from: u64,
         note: ClockNote,
+    },
+    /// What the node of this id asks or answers, whether all hold the same.
+    Verify {
+        from: u64,
+        note: VerifyNote,
     },
     /// A connection with that node.
     Lost {
@@ -141,6 +147,7 @@ impl World {
         // Jobs fell due meanwhile.
         self.settle_down();
         self.check_replays();
+        self.check_compared();
     }
 
     /// Waits until all nodes have all that is committed, and nothing else.
@@ -268,6 +275,11 @@ impl World {
             }
             What::Arrives { from, frame } => self.arrives(at, from, frame, clock),
             What::Clock { from, note } => live.hear_clock(clock, from, &note),
+            What::Verify { from, note } => {
+                live.hear_verify(from, note);
+                self.settle(at, false);
+                self.turn_by(at, now);
+            }
             What::Written => {
                 live.end_write();
                 self.settle(at, false);
@@ -363,10 +375,19 @@ impl World {
     }
 
     fn turn(&mut self, at: usize) {
-        let now = self.now;
+        let (now, id) = (self.now, self.nodes[at].id);
         let live = self.nodes[at].live();
         live.turn = None;
         live.server.run_at(live.clock(now));
+        live.server.drop_base();
+        if let Some(asked) = live.server.verification() {
+            let tally = asked.tally(id);
+            assert_eq!(tally.differ, 0, "nodes hold something else: {asked:?}");
+            if tally.running == 0 && live.compared != asked.index {
+                live.compared = asked.index;
+                self.audit.seen.count("nodes compared", tally.same as u64);
+            }
+        }
         let progress = live.server.progress();
         let next = live.time_of(live.server.wake_by_us());
         let is_promoted = progress.decides && !live.decides;
@@ -402,6 +423,9 @@ impl World {
         let Some(live) = &mut self.nodes[at].live else { return };
         let Step { messages, bases, told, wakes } = live.settle(now, has_ticked);
         let wants_base = told.iter().any(|told| matches!(told, Told::BaseWanted));
+        for (to, note) in take(&mut live.verify) {
+            self.send_verify(at, to, note);
+        }
         for told in &told {
             let led = &mut self.nodes[at].live().led;
             match told {
@@ -511,6 +535,54 @@ impl World {
         self.audit.seen.note("clocks set");
     }
 
+    /// Who cannot be asked is missed at once; an answer may be lost.
+    fn send_verify(&mut self, at: usize, id: u64, note: VerifyNote) {
+        let to = self.nodes.iter().position(|node| node.id == id);
+        let is_there = |to: &usize| {
+            self.connections.get(&(at, *to)) == Some(&self.lives(at, *to)) && !self.is_cut(at, *to)
+        };
+        if let Some(to) = to.filter(is_there) {
+            let (low, high) = self.weather.delay;
+            let us = self.chance.random_range(low..=high);
+            let from = self.nodes[at].id;
+            return self.node_after(us, to, What::Verify { from, note });
+        }
+        if let VerifyNote::Asked { index } = note {
+            let why = Missed::Gone;
+            self.nodes[at].live().hear_verify(id, VerifyNote::Missed { index, why });
+        }
+    }
+
+    /// Whoever decides asks the others what they hold.
+    fn compare(&mut self) {
+        if let Some(at) = (0..NODES).find(|at| self.nodes[*at].decides()) {
+            self.nodes[at].live().server.verify();
+            self.turn_by(at, self.now);
+        }
+    }
+
+    /// All hold the same, and say so.
+    fn check_compared(&mut self) {
+        self.compare();
+        let most = self.now + HEALED_WITHIN;
+        loop {
+            assert!(self.now < most, "nodes are not compared: {}", self.shown());
+            self.run_until(self.now + 10 * MS);
+            let Some(at) = (0..NODES).find(|at| self.nodes[*at].decides()) else { continue };
+            let own = self.nodes[at].id;
+            match self.nodes[at].live().server.verification().map(|asked| asked.tally(own)) {
+                Some(Tally { same: NODES, .. }) => return,
+                // Of an older version.
+                Some(Tally { running: 0, differ: 0, missed: 1.., .. }) if self.weather.mixes => {
+                    return;
+                }
+                Some(Tally { running: 1.., .. }) => {}
+                // Its leader has changed, or a node was slow to hear.
+                _ => self.compare(),
+            }
+        }
+    }
+
     fn lives(&self, from: usize, to: usize) -> (u64, u64) {
         (self.nodes[from].life, self.nodes[to].life)
     }
@@ -577,7 +649,7 @@ impl World {
 
     fn read_replies(&mut self, node: usize) {
         let Node { life, promoted, .. } = &self.nodes[node];
-        let promoted = promoted.map_or(0, |at| at.0.saturating_sub(super::node::EPOCH));
+        let promoted = promoted.map_or(0, |at| at.0);
         let (life, from) = (*life, From { now: self.now, promoted });
         for at in 0..self.clients.len() {
             let World { clients, audit, chance, hasher, .. } = self;
@@ -711,6 +783,7 @@ impl World {
             Fault::Stop if self.nodes[at].live.is_some() => self.stop(at),
             Fault::Turn => self.slow_turn(),
             Fault::Clock => self.set_clock(false),
+            Fault::Verify => self.compare(),
             Fault::Pause | Fault::Stop => {}
         }
     }

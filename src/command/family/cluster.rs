@@ -26,7 +26,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
     reply: "Array, for each node in the order of their names a map (in RESP2 a flat array): `name`, `id`, `role` \
             (`leader`, `follower`; `learner` for one without a vote, `invited` for one that is to be taken in, `removed` for one that has left), `state`, `client` and `peer` (where clients \
             and other nodes reach it), `index` (how much of the log it has) and `behind` (entries that the leader \
-            has beyond that). The states: `online`; `forming` and `loading` (this node, which does not answer for \
+            has beyond that), and `holds` (on the leader, once DELAY.CLUSTER VERIFY was said: `running`, `same at` an index, \
+            `DIFFERS at` an index, `not known:` and why). The states: `online`; `forming` and `loading` (this node, which does not answer for \
             jobs yet); `base` (it needs more than the leader's log has); `unreachable`. What only the leader knows of \
             another node is nil elsewhere, and so is what is not known of one that is invited, and `missing`. An error if the server is in no cluster.",
     example: &[("DELAY.CLUSTER", "(error) ERR this server runs alone: cluster-node is not set")],
@@ -63,6 +64,21 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
                 "(error) ERR this server runs alone: cluster-node is not set",
             )],
             parse: Some(parse_remove),
+            ..CHANGE
+        },
+        CommandSpec {
+            name: "delay.cluster|verify",
+            summary: "Compares what all nodes hold",
+            complexity: "O(N) where N is the number of jobs, beside the work of all nodes: each writes a base",
+            notes: "To be sent to the leader. Each node sums up all its jobs as of the same index, as it writes a base of them: \
+                    nobody waits for that. DELAY.CLUSTER shows what came of it as `holds`, and the log tells it. A node that \
+                    holds something else has a damaged memory or disk, or met a bug: take it out, and in again with an \
+                    empty folder.",
+            example: &[(
+                "DELAY.CLUSTER VERIFY",
+                "(error) ERR this server runs alone: cluster-node is not set",
+            )],
+            parse: Some(|args| args.end_or_arity().map(|()| Action::Server(Server::Verify))),
             ..CHANGE
         },
     ],

@@ -274,6 +274,8 @@ pub enum Server<'a> {
     Cluster,
     /// DELAY.CLUSTER ADD and REMOVE.
     Members(Membership<'a>),
+    /// DELAY.CLUSTER VERIFY.
+    Verify,
     Role,
     Sentinel(Sentinel<'a>),
     /// REPLICAOF and SLAVEOF.

@@ -84,7 +84,7 @@ const fn histogram(
 
 /// All metrics, in the order of the text and of the reference.
 #[rustfmt::skip]
-pub static FAMILIES: [Family; 106] = [
+pub static FAMILIES: [Family; 107] = [
     gauge(Part::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
         |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
     gauge(Part::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
@@ -219,6 +219,8 @@ pub static FAMILIES: [Family; 106] = [
         |s, page| s.cluster.iter().filter_map(|view| view.clock).for_each(|clock| page.value(Float(clock.ahead as f64 / 1e6)))),
     gauge(Part::Cluster, "delayd_raft_clock_wrong", "", "1 if that is more than cluster-max-clock-skew: the node leads only if no other can.",
         |s, page| node(s, page, |view| Count(u64::from(view.clock.is_some_and(|clock| clock.ahead.unsigned_abs() > view.max_skew_us))))),
+    gauge(Part::Cluster, "delayd_raft_nodes_differing", "", "On the leader, once DELAY.CLUSTER VERIFY was said: nodes that hold something else than it does. Absent before and elsewhere.",
+        |s, page| s.cluster.iter().filter_map(|view| view.verified()).for_each(|(_, tally)| page.value(Count(tally.differ as u64)))),
     counter(Part::Cluster, "delayd_raft_elections_total", "", "Leaders seen since the start of the process.", |s, page| node(s, page, |view| Count(view.elections))),
     counter(Part::Cluster, "delayd_raft_reloads_total", "", "Times at which this node read its jobs anew, since it had decided what was never committed.", |s, page| node(s, page, |view| Count(view.reloads))),
 

@@ -68,10 +68,7 @@ fn target(view: &ClusterView, host: &[u8], port: u16) -> Result<u64, String> {
 pub fn change_members(core: &mut Core, asked: Membership<'_>) -> Result<(), String> {
     let view = core.view.as_deref().ok_or(ALONE)?;
     let change = change_of(asked).map_err(|wrong| format!("ERR {wrong}"))?;
-    let leader = match view.master() {
-        ("?", _) => "nobody leads now".to_owned(),
-        (host, port) => format!("{host}:{port} leads"),
-    };
+    let leader = leader_of(view);
     let not_here = || format!("READONLY members are changed by whoever leads; {leader}");
     let node = core.durability.replicated().filter(|_| view.leads).ok_or_else(not_here)?;
     let status = node.status().ok_or_else(not_here)?;
@@ -81,6 +78,25 @@ pub fn change_members(core: &mut Core, asked: Membership<'_>) -> Result<(), Stri
     })?;
     node.change(change);
     Ok(())
+}
+
+/// DELAY.CLUSTER VERIFY; the text says why not. It is begun when this returns, and shown by DELAY.CLUSTER.
+pub fn verify(core: &mut Core) -> Result<(), String> {
+    let view = core.view.as_deref().ok_or(ALONE)?;
+    let leads = view.leads && core.durability.replicated().is_some_and(|node| node.decides());
+    if !leads {
+        let leader = leader_of(view);
+        return Err(format!("READONLY nodes are compared with whoever leads; {leader}"));
+    }
+    core.durability.want_to_verify();
+    Ok(())
+}
+
+fn leader_of(view: &ClusterView) -> String {
+    match view.master() {
+        ("?", _) => "nobody leads now".to_owned(),
+        (host, port) => format!("{host}:{port} leads"),
+    }
 }
 
 fn change_of(asked: Membership<'_>) -> Result<MemberChange, Misnamed> {
@@ -141,6 +157,7 @@ pub fn write_nodes(core: &mut Core, client: ClientId) -> Result<(), &'static str
             ("state", Some(view.state_of(node).word().to_owned())),
             ("client", Some(node.client.to_string())),
             ("peer", Some(node.peer.to_string())),
+            ("holds", view.found(node).map(|found| found.to_string())),
         ];
         write_row(&mut out, &texts, [view.index_of(node), view.behind(node)]);
     }
@@ -152,6 +169,7 @@ pub fn write_nodes(core: &mut Core, client: ClientId) -> Result<(), &'static str
             ("state", Some(NodeState::Missing.word().to_owned())),
             ("client", None),
             ("peer", Some(peer.to_string())),
+            ("holds", None),
         ];
         write_row(&mut out, &texts, [None, None]);
     }

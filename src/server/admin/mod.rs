@@ -431,6 +431,10 @@ impl World for ClientWorld<'_> {
                 cluster::change_members(core, asked)?;
                 core.outputs.encoder(client).ok();
             }
+            Server::Verify => {
+                cluster::verify(core)?;
+                core.outputs.encoder(client).ok();
+            }
             Server::Role => match self.running.face {
                 Face::Data => cluster::write_role(core, client),
                 Face::Sentinel => sentinel::write_role(core, client),

@@ -5,6 +5,7 @@ use crate::cluster::codec::Head;
 use crate::cluster::frame::{Body, FrameError, Kind, Lane};
 use crate::cluster::hello::{Handshake, Peer};
 use crate::cluster::names::Name;
+use crate::cluster::verify::VerifyNote;
 use crate::limits::{PEER_JOIN_BYTES, PEER_KEEPALIVE_PROBES, PEER_KEEPALIVE_S};
 use crate::server::cluster::connection::{Connection, Context, nonce};
 use crate::server::cluster::refusals::Trouble;
@@ -104,6 +105,12 @@ impl Caller {
                 let note = ClockNote::decode(&frame.head).ok_or(FrameError::Reserved)?;
                 let node = self.known.as_ref().map(|known| known.node);
                 cx.clocks.extend(node.map(|node| (node, note)));
+                continue;
+            }
+            if frame.kind == Kind::Verify {
+                let note = VerifyNote::decode(&frame.head).ok_or(FrameError::Reserved)?;
+                let node = self.known.as_ref().map(|known| known.node);
+                cx.verify.extend(node.map(|node| (node, note)));
                 continue;
             }
             if frame.kind != Kind::Message {

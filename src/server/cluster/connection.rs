@@ -4,6 +4,7 @@ use crate::cluster::claims::Claims;
 use crate::cluster::clocks::ClockNote;
 use crate::cluster::frame::{Inbox, Kind, encode};
 use crate::cluster::hello::{Handshake, Nonce, Peer, Refusal, Secret};
+use crate::cluster::verify::VerifyNote;
 use crate::limits::{
     PEER_ACKNOWLEDGED_ELECTIONS, PEER_BYTES_AT_ONCE, PEER_READ_BYTES, REFUSAL_BYTES_MAX,
 };
@@ -41,6 +42,8 @@ pub struct Context {
     pub parted: Vec<u64>,
     /// What peers' clocks show, as they have said.
     pub clocks: Vec<(u64, ClockNote)>,
+    /// Whether they hold the same as others, as they ask and answer.
+    pub verify: Vec<(u64, VerifyNote)>,
     /// What those that were called have said as they refused this node.
     pub refused: Vec<String>,
     /// Through which bases come and go; nothing where there is no journal.
@@ -76,6 +79,7 @@ impl Context {
             parted: Vec::new(),
             refused: Vec::new(),
             clocks: Vec::new(),
+            verify: Vec::new(),
             bases: None,
             wakeup,
             acknowledged_within: Duration::from_micros(PEER_ACKNOWLEDGED_ELECTIONS * election_us),

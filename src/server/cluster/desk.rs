@@ -3,6 +3,7 @@
 
 use crate::cluster::driver::{MemberChange, Proposed, Status, Told};
 use crate::cluster::entry::Base;
+use crate::cluster::verify::VerifyNote;
 use crate::limits::{APPEND_BYTES_MAX, TOLD_BYTES, TOLD_BYTES_MAX};
 use crate::server::cluster::wakeup::Wakeup;
 use crate::server::connection::wake::Notifier;
@@ -31,6 +32,8 @@ pub enum Ask {
     Change(MemberChange),
     /// A base of this node's own is in place: the log may give up what is in it.
     BaseMade(Base),
+    /// A question or an answer for the node of this id, whether all hold the same.
+    Verify(u64, VerifyNote),
     /// The thread ends.
     Stop,
 }
@@ -45,6 +48,7 @@ pub struct Desk {
     waiting_bytes: AtomicU64,
     asks: Mutex<Vec<Ask>>,
     told: Mutex<Waiting>,
+    verify: Mutex<Vec<(u64, VerifyNote)>>,
     /// CLOCK_BOOTTIME, µs; 0 none.
     lease_until_us: AtomicU64,
     heard_us: AtomicU64,
@@ -85,6 +89,7 @@ impl Desk {
             waiting_bytes: AtomicU64::new(0),
             asks: Mutex::default(),
             told: Mutex::default(),
+            verify: Mutex::default(),
             lease_until_us: AtomicU64::new(0),
             heard_us: AtomicU64::new(0),
             status: Mutex::default(),
@@ -123,6 +128,12 @@ impl Desk {
         if was_full {
             self.wakeup.wake();
         }
+    }
+
+    /// By the turn: whether all hold the same, as other nodes have asked and answered. What came before something that
+    /// [`Desk::take_told`] has given stands there already.
+    pub fn take_verify(&self) -> Vec<(u64, VerifyNote)> {
+        mem::take(&mut *lock(&self.verify))
     }
 
     /// By the turn, and by whoever stops the server.
@@ -203,6 +214,12 @@ impl Desk {
     /// By the raft thread.
     pub fn publish(&self, status: Status) {
         *lock(&self.status) = Some(Arc::new(status));
+    }
+
+    /// By the raft thread: what `node` has asked or answered.
+    pub fn tell_verify(&self, node: u64, note: VerifyNote) {
+        lock(&self.verify).push((node, note));
+        self.notifier.notify();
     }
 
     /// By the raft thread: it takes no part any more. The turn is woken.

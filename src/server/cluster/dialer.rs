@@ -5,8 +5,9 @@ use crate::cluster::clocks::ClockNote;
 use crate::cluster::codec::{Entries, Outgoing};
 use crate::cluster::driver::Dial;
 use crate::cluster::frame::{Kind, Lane, encode};
-use crate::cluster::hello::{Called, Handshake, PROTOCOL_CLOCKS, Refusal};
+use crate::cluster::hello::{Called, Handshake, PROTOCOL_CLOCKS, PROTOCOL_VERIFY, Refusal};
 use crate::cluster::names::{Address, Name};
+use crate::cluster::verify::{Missed, VerifyNote};
 use crate::limits::{
     PEER_BACKOFF_US, PEER_CLOCK_QUEUE_BYTES_MAX, PEER_CONTROL_QUEUE_BYTES_MAX,
     PEER_DATA_QUEUE_BYTES_MAX, PEER_HANDSHAKE_US, PEER_STEADY_US,
@@ -236,6 +237,20 @@ impl Dialer {
                 open.connection.push(encode(Kind::Clock, &note.encode(), &[]));
             }
         }
+    }
+
+    /// Queues a question or an answer for that node, whether all hold the same; why not, if it will not come.
+    pub fn send_verify(&mut self, to: u64, note: VerifyNote) -> Result<(), Missed> {
+        let open = self.peers.iter_mut().filter_map(|peer| match &mut peer.control.state {
+            State::Open(open) => Some(open),
+            _ => None,
+        });
+        let open = open.into_iter().find(|open| open.node == to).ok_or(Missed::Gone)?;
+        if open.protocol < PROTOCOL_VERIFY {
+            return Err(Missed::Old);
+        }
+        open.connection.push(encode(Kind::Verify, &note.encode(), &[]));
+        Ok(())
     }
 
     /// Where the node is that is connected under this id, and its name.

@@ -14,6 +14,7 @@ use crate::cluster::driver::{Driver, DriverOutput, Told};
 use crate::cluster::entry::{Entry, Payload, Write};
 use crate::cluster::hello::Secret;
 use crate::cluster::output::{Fetch, Refused};
+use crate::cluster::verify::VerifyNote;
 use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, UNSYNCED_BYTES_MAX};
 use crate::server::clock::timer::{boot_us, wall_us};
 use crate::server::cluster::bases::{BaseEvent, Bases};
@@ -215,7 +216,7 @@ impl<L: NodeLog> Host<L> {
 
     /// What peers say.
     fn hear(&mut self, now: Micros) {
-        let Host { transport, driver, has_heard, .. } = self;
+        let Host { transport, driver, desk, has_heard, .. } = self;
         for message in transport.work(&mut |claims| driver.met(now, claims)) {
             let heard = match message.head.is_base() {
                 true => Err(Refused::Base { peer: message.peer }),
@@ -226,7 +227,12 @@ impl<L: NodeLog> Host<L> {
                 transport.refuse(message.token, refused);
             }
         }
-        transport.take_parted().into_iter().for_each(|node| driver.parted(node));
+        for node in transport.take_parted() {
+            driver.parted(node);
+        }
+        for (node, note) in transport.take_verify() {
+            desk.tell_verify(node, note);
+        }
         transport
             .take_clocks()
             .iter()
@@ -290,6 +296,14 @@ impl<L: NodeLog> Host<L> {
                     let index = base.index;
                     self.driver.base_made(base);
                     self.log.drop_before(index + 1);
+                }
+                Ask::Verify(to, note) => {
+                    // An answer that does not arrive is missed there.
+                    if let (Err(why), VerifyNote::Asked { index }) =
+                        (self.transport.send_verify(to, note), note)
+                    {
+                        self.desk.tell_verify(to, VerifyNote::Missed { index, why });
+                    }
                 }
                 Ask::Stop => next = Next::Stop,
             }

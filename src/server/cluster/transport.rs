@@ -8,6 +8,7 @@ use crate::cluster::driver::Dial;
 use crate::cluster::formation::Conflict;
 use crate::cluster::hello::{Called, Secret};
 use crate::cluster::output::Refused;
+use crate::cluster::verify::{Missed, VerifyNote};
 use crate::limits::ELECTION_TICKS;
 use crate::server::clock::timer::boot_us;
 use crate::server::cluster::bases::{BaseEvent, Bases, Task};
@@ -136,6 +137,19 @@ impl Transport {
     /// What peers' clocks show, as they have said since the last call.
     pub fn take_clocks(&mut self) -> Vec<(u64, ClockNote)> {
         std::mem::take(&mut self.cx.clocks)
+    }
+
+    /// Whether they hold the same, as peers have asked and answered since the last call.
+    pub fn take_verify(&mut self) -> Vec<(u64, VerifyNote)> {
+        std::mem::take(&mut self.cx.verify)
+    }
+
+    /// Sends that node a question or an answer of that kind; why not, if it will not come.
+    ///
+    /// # Errors
+    /// It is not connected, or older than that.
+    pub fn send_verify(&mut self, to: u64, note: VerifyNote) -> Result<(), Missed> {
+        self.dialer.send_verify(to, note)
     }
 
     /// Tells each peer that understands it what `note` has for it.

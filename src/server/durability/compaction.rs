@@ -101,6 +101,11 @@ impl Compaction {
         self.running.is_some_and(|running| running.index == index)
     }
 
+    /// Whether all images of the one that is being written were made.
+    pub fn is_imaged(&self) -> bool {
+        self.running.is_some_and(|running| running.imaged)
+    }
+
     /// A base that has come from another node is in place, with nothing of the log before it.
     pub fn restored(&mut self, index: Index, bytes: u64, journal: &Journal) {
         if index > self.base_index {
@@ -156,9 +161,9 @@ impl Compaction {
         gives_back && kept * 10 >= live * KEPT_TENTHS_MAX
     }
 
-    /// Begins a base of the state as it is now. All facts applied must have been proposed, and no
-    /// base be running.
-    pub fn begin(&mut self, engine: &mut Engine, journal: &Journal, now: Micros) {
+    /// Begins a base of the state as it is now, which is that up to the index it returns. All facts applied must have been
+    /// proposed, and no base be running.
+    pub fn begin(&mut self, engine: &mut Engine, journal: &Journal, now: Micros) -> Index {
         let (head, members) = journal.base_head(now);
         let (index, images_bytes) = (head.index, engine.base_bytes());
         engine.begin_base();
@@ -169,6 +174,7 @@ impl Compaction {
         let (written_bytes, imaged) = (0, false);
         self.running = Some(Running { index, log_from_bytes, images_bytes, written_bytes, imaged });
         tracing::info!(index = index.0, "a base begins");
+        index
     }
 
     /// Writes the turn's share of the running base. False if it is to be given up: the disk does not

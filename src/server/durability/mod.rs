@@ -8,10 +8,14 @@ pub mod home;
 pub mod loading;
 pub mod node;
 pub mod running;
+pub mod verify;
 pub mod waits;
 
 mod room;
 
+use crate::cluster::driver::Status;
+use crate::cluster::output::Role;
+use crate::cluster::verify::Verification;
 use crate::command::spec::action::Wait;
 use crate::config::Config;
 use crate::engine::room::Flow;
@@ -212,6 +216,44 @@ impl Durability {
         true
     }
 
+    /// DELAY.CLUSTER VERIFY, of a node that leads.
+    pub fn want_to_verify(&mut self) {
+        if let Journaling::Running(running) = &mut self.journaling {
+            running.verify.want();
+        }
+    }
+
+    /// What nodes ask each other of what they hold: what came is taken up.
+    pub fn hear_of_verifying(&mut self) {
+        if let Journaling::Running(running) = &mut self.journaling {
+            running.hear_of_verifying();
+        }
+    }
+
+    /// Whether nothing more is to be applied in this turn, so that a base begins of what there is now.
+    pub fn holds_to_verify(&mut self) -> bool {
+        match &mut self.journaling {
+            Journaling::Running(running) => running.holds_to_verify(),
+            _ => false,
+        }
+    }
+
+    /// What a node that leads knows of what others hold; nothing if it has not asked.
+    pub fn verification(&self) -> Option<&Verification> {
+        let Journaling::Running(running) = &self.journaling else { return None };
+        running.verify.asked()
+    }
+
+    /// How the cluster stands: who does not lead has asked nothing, and who is gone does not answer.
+    pub fn follow_status(&mut self, status: &Status) {
+        let Journaling::Running(running) = &mut self.journaling else { return };
+        if status.role != Role::Leader {
+            return running.verify.depose();
+        }
+        let gone = status.peers.iter().filter(|peer| !peer.is_heard).map(|peer| peer.id);
+        running.verify.part(gone);
+    }
+
     /// Tells the engine what the journal allows in this turn, and whether clients are paused. With `stopped` the
     /// node does not decide, whatever the journal allows.
     pub fn set_flow(
@@ -305,21 +347,26 @@ impl Durability {
     ) {
         let Journaling::Running(running) = &mut self.journaling else { return };
         if running.failed || running.reloading.is_some() {
-            return;
+            return running.refuse_to_verify();
         }
         let mono_us = clock.mono_us;
         let live_bytes = engine.base_bytes();
         running.note_crowd(engine.base_bytes_later(), mono_us);
         // One that somebody asked for may fail, and say so.
-        let due = self.shown.base_wanted || running.is_base_due(live_bytes, mono_us);
+        let wanted = self.shown.base_wanted || running.wants_to_verify();
+        let due = wanted || running.is_base_due(live_bytes, mono_us);
         let Running { journal, compaction, .. } = &mut **running;
         let may_begin = due && compaction.is_clear(journal);
         // What has been applied and not proposed is in no batch that the base could name.
         let begins = journal.settle(may_begin) && facts.count == 0;
         if begins {
-            compaction.begin(engine, journal, clock.now);
+            let index = compaction.begin(engine, journal, clock.now);
+            running.begin_to_verify(index.0);
         }
+        running.refuse_to_verify();
+        let Running { journal, compaction, .. } = &mut **running;
         let keeps_up = compaction.slice(engine, journal, mono_us);
+        running.go_on_verifying(engine);
         running.make_room(live_bytes, due, mono_us);
         if begins {
             running.base_first = running.journal.position().first;

@@ -14,6 +14,7 @@ use crate::server::durability::commit::{Journal, Position};
 use crate::server::durability::compaction::Compaction;
 use crate::server::durability::loading::Loading;
 use crate::server::durability::node::Reloaded;
+use crate::server::durability::verify::Verify;
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub struct Running {
     pub(super) reloading: Option<Box<Loading<Reloaded>>>,
     /// A base that was put in place meanwhile: its index and bytes.
     pub(super) late_base: Option<(Index, u64)>,
+    /// Whether all nodes hold the same.
+    pub(super) verify: Verify,
 }
 
 impl Running {
@@ -109,6 +112,7 @@ impl Running {
             failed: false,
             reloading: None,
             late_base: None,
+            verify: Verify::default(),
         };
         running.reconfigure(config);
         running

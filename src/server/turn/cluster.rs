@@ -35,9 +35,14 @@ impl Turns {
         self.propose_leftovers();
         self.take_reloaded()?;
         self.node().listen();
+        // Behind what was told: what was asked before that stands there by now.
+        self.core.durability.hear_of_verifying();
         self.follows = false;
         let mut budget = APPLIED_STEPS_PER_TURN;
         while self.go_on_applying(&mut budget) {
+            if self.core.durability.holds_to_verify() {
+                break;
+            }
             match self.node().next() {
                 None => break,
                 Some(Heard::Apply(facts)) if self.core.engine.may_follow(facts.now) => {
@@ -219,11 +224,15 @@ impl Turns {
         let (role, is_committed) = (node.role(), node.is_committed());
         let Some(status) = node.status() else { return self.stand(Standing::Loading) };
         let base = self.core.durability.shown.base_index;
+        self.core.durability.follow_status(&status);
+        let verified = self.core.durability.verification();
         // It is kept, so that no other one is made at its address.
         if let Some((told, of_role, of_committed)) = &self.told
             && Arc::ptr_eq(told, &status)
             && (*of_role, *of_committed) == (role, is_committed)
-            && self.core.view.as_ref().is_some_and(|view| view.base == base)
+            && let Some(view) = &self.core.view
+            && view.base == base
+            && view.verified.as_ref() == verified
         {
             return;
         }
@@ -234,6 +243,7 @@ impl Turns {
         let mut view = self.node().view(&status, now);
         // Raft hears of bases at a start alone: no node is sent one.
         view.base = base;
+        view.verified = self.core.durability.verification().cloned();
         let serves_stale = self.core.options.serves_stale;
         let standing = standing_of(role, is_committed, &view, serves_stale);
         view.leads = standing.leads();
