@@ -28,7 +28,7 @@ use seeds::{Seen, Telltale, run_seeds, seeds_or};
 use world::World;
 
 /// What must have happened in a hundred seeds.
-const HAPPENS: [&str; 23] = [
+const HAPPENS: [&str; 24] = [
     "nodes killed",
     "leaders killed",
     "nodes paused",
@@ -52,6 +52,7 @@ const HAPPENS: [&str; 23] = [
     "bases put in place",
     "bases broken off",
     "nodes compared",
+    "jobs looked at",
 ];
 
 #[test]

@@ -33,6 +33,10 @@ pub struct Job {
     delay: u64,
     /// Its client was told that it is there.
     pub is_added: bool,
+    /// When it was told so.
+    added: Option<u64>,
+    /// Somebody asked after that and was told that it is not there.
+    was_missing: bool,
     /// When a client was told that it is gone for good.
     pub gone: Option<u64>,
     acked: Option<u64>,
@@ -97,10 +101,37 @@ impl Audit {
     }
 
     pub fn adds(&mut self, queue: usize, sent: u64, delay: u64) -> usize {
-        let (is_added, gone, acked, may_be_gone) = (false, None, None, false);
-        let deliveries = Vec::new();
-        self.jobs.push(Job { queue, sent, delay, is_added, gone, acked, may_be_gone, deliveries });
+        self.jobs.push(Job {
+            queue,
+            sent,
+            delay,
+            is_added: false,
+            added: None,
+            was_missing: false,
+            gone: None,
+            acked: None,
+            may_be_gone: false,
+            deliveries: Vec::new(),
+        });
         self.jobs.len() - 1
+    }
+
+    /// Its client is told that a job is there.
+    pub fn added(&mut self, job: usize, now: u64) {
+        let it = &mut self.jobs[job];
+        (it.is_added, it.added) = (true, it.added.or(Some(now)));
+    }
+
+    /// Whoever leads was asked at `asked` for a job, and said whether it is there: what somebody had read before that holds.
+    pub fn looked(&mut self, job: usize, asked: u64, is_there: bool) {
+        self.seen.note("jobs looked at");
+        let it = &mut self.jobs[job];
+        if let Some(gone) = it.gone.filter(|_| is_there) {
+            assert!(asked < gone, "job {job} was gone at {gone}, and is shown as of {asked}");
+        }
+        // One that is popped for a client that is gone by then comes back.
+        let is_popped = it.queue == 1;
+        it.was_missing |= !is_there && !is_popped && it.added.is_some_and(|added| added <= asked);
     }
 
     /// A client reads that it was handed a job, for which it had asked at `asked`.
@@ -187,6 +218,10 @@ impl Audit {
         let mut missing = [0; QUEUES];
         for ((job, it), is_there) in self.jobs.iter().enumerate().zip(is_there) {
             assert!(!(it.gone.is_some() && *is_there), "job {job} was gone and is there");
+            assert!(
+                !(it.was_missing && *is_there),
+                "job {job} was added, was not shown, and is there"
+            );
             if it.is_added && it.gone.is_none() && !it.may_be_gone && !is_there {
                 missing[it.queue] += 1;
                 let (lost, may) = (missing[it.queue], self.unread_pops[it.queue]);

@@ -196,7 +196,7 @@ impl Client {
             }
             Ask::Add { job } => {
                 assert_eq!(reply.text(), format!("j{job}"));
-                audit.jobs[job].is_added = true;
+                audit.added(job, now);
                 audit.seen.note("jobs added");
             }
             Ask::Cancel { job } => match reply {

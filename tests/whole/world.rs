@@ -16,6 +16,7 @@ use delayd::limits::{
     HAND_OVER_MS_EACH, HAND_OVER_MS_MAX, LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, LEVEL,
     SHUTDOWN_MS_MAX,
 };
+use delayd::server::in_memory::FarEnd;
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -42,6 +43,7 @@ enum Event {
     Client { at: usize, number: u64 },
     Fault,
     Overthrow,
+    Look,
     Resumes { at: usize },
     Healed { from: usize, to: usize },
 }
@@ -101,6 +103,16 @@ pub struct World {
     pub trace: Vec<u64>,
     hasher: DefaultHasher,
     is_healing: bool,
+    looks: Vec<Look>,
+}
+
+/// Somebody asks a node for a job, and was not answered yet.
+struct Look {
+    at: usize,
+    life: u64,
+    far: FarEnd,
+    job: usize,
+    asked: u64,
 }
 
 impl World {
@@ -123,6 +135,7 @@ impl World {
             trace: Vec::new(),
             hasher: DefaultHasher::new(),
             is_healing: false,
+            looks: Vec::new(),
             weather,
             chance,
         }
@@ -138,10 +151,11 @@ impl World {
             self.act_after(at, 100 * MS);
         }
         self.after(self.weather.begin, Event::Fault);
+        self.after(self.weather.begin, Event::Look);
         self.run_until(self.weather.end);
         self.heal();
         self.settle_down();
-        let is_there = self.look();
+        let is_there = self.count();
         self.audit.check_kept(&is_there);
         self.audit.check_leases();
         // Jobs fell due meanwhile.
@@ -222,6 +236,7 @@ impl World {
             Event::Start { at } => self.start(at),
             Event::Fault => self.fault(),
             Event::Overthrow => self.overthrow(),
+            Event::Look => self.look(),
             Event::Resumes { at } if self.nodes[at].is_still(self.now) => {}
             Event::Resumes { at } => self.resume(at),
             Event::Client { at, number } if self.clients[at].number == number => self.act(at),
@@ -413,6 +428,7 @@ impl World {
             self.audit.seen.note("turns slowed");
         }
         self.read_replies(at);
+        self.read_looks(at);
         self.settle(at, false);
         self.turn_by(at, next.max(now + 1));
     }
@@ -551,6 +567,51 @@ impl World {
             let why = Missed::Gone;
             self.nodes[at].live().hear_verify(id, VerifyNote::Missed { index, why });
         }
+    }
+
+    /// Whoever takes itself for the leader is asked for a job, also one that is cut off and does not know it yet: it may say
+    /// nothing, and nothing that is not true any more.
+    fn look(&mut self) {
+        if self.is_healing {
+            return;
+        }
+        let us = self.chance.random_range(5 * MS..30 * MS);
+        self.after(us, Event::Look);
+        let (now, jobs) = (self.now, self.audit.jobs.len());
+        for at in (0..NODES).filter(|_| jobs > 0) {
+            let node = &mut self.nodes[at];
+            if !node.decides() || node.is_still(now) || node.live().is_in_turn(now) {
+                continue;
+            }
+            // Of the newest, at which others are at work.
+            let job = self.chance.random_range(jobs.saturating_sub(30)..jobs);
+            let (life, live) = (node.life, node.live());
+            live.server.run_at(live.clock(now));
+            let far = live.server.connect();
+            let queue = queue_name(self.audit.jobs[job].queue);
+            far.send(format!("DELAY.GET {queue} j{job}\r\n").as_bytes());
+            self.looks.push(Look { at, life, far, job, asked: now });
+            self.turn_by(at, now);
+        }
+    }
+
+    fn read_looks(&mut self, at: usize) {
+        let life = self.nodes[at].life;
+        let audit = &mut self.audit;
+        self.looks.retain(|look| {
+            if look.at != at {
+                return true;
+            }
+            match reply::take(&mut look.far.receive()) {
+                None => look.life == life && !look.far.is_closed(),
+                Some(Reply::Error(_)) => false,
+                Some(reply) => {
+                    audit.looked(look.job, look.asked, reply != Reply::Nil);
+                    look.far.close();
+                    false
+                }
+            }
+        });
     }
 
     /// Whoever decides asks the others what they hold.
@@ -981,7 +1042,7 @@ impl World {
     }
 
     /// Asks whoever decides for each job: whether it is there.
-    fn look(&mut self) -> Vec<bool> {
+    fn count(&mut self) -> Vec<bool> {
         let digest = |node: &mut Node| node.live().server.digest().0;
         let digests: Vec<u64> = self.nodes.iter_mut().map(digest).collect();
         assert!(digests.iter().all(|digest| *digest == digests[0]), "engines differ: {digests:?}");
