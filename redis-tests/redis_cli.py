@@ -130,7 +130,7 @@ with check("DELAY.HELP names every command, and the options of one"):
     containers = {name.split("|")[0] for name in names if "|" in name}
     for name in set(names) - containers:
         if not name.endswith("|help"):
-            equal(len([line for line in told if line.startswith(name.upper().replace("|", " ") + " ")]), 1)
+            equal(len([line for line in told if (line + " ").startswith(name.upper().replace("|", " ") + " ")]), 1)
     holds(cli("-3", "DELAY.HELP", "add"), "DELAY.ADD queue when body", "    ID id: 1 to 512 bytes", "    NX: ")
 
 with check("help for the group lists every command"), Terminal() as terminal:
