@@ -191,7 +191,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     same.peer = listed(2)[1].peer.clone();
     let text = "127.0.0.1:19249 is the address of n2";
     assert_eq!(refused(&mut site, MemberChange::Add(same)), text);
-    let text = "n4 is not a member; these are: n3, n2, n1";
+    let text = "n4 is not a member; these are: n1, n2, n3";
     assert_eq!(refused(&mut site, remove(3)), text);
     let text = format!("n{} leads; FAILOVER first lets another node lead", leader + 1);
     assert_eq!(refused(&mut site, remove(leader)), text);

@@ -100,7 +100,9 @@ impl Status {
         let ids: Vec<u64> = directory.named(name).map(|(id, _)| id).collect();
         if ids.is_empty() {
             let names = directory.nodes.values().map(|node| node.name.to_string());
-            let members = names.collect::<Vec<_>>().join(", ");
+            let mut names: Vec<String> = names.collect();
+            names.sort_unstable();
+            let members = names.join(", ");
             return Err(WrongChange::Unknown { name: name.clone(), members });
         }
         if ids.contains(&self.node) {
