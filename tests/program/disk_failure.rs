@@ -42,6 +42,8 @@ fn a_failure_stops_the_journal(what: &str, tries: &str) {
     waiter.push_line("DELAY.POP other 0");
     waiter.flush().unwrap();
     wire.wait_for("blocked_clients", |count| count == "1");
+    // While a spare is made beside the writer, its file is written and synced too.
+    wire.wait_for("journal_spares", |count| count == "1");
 
     shim.set(what);
     let mut others: Vec<Wire> = (0..4).map(|_| program.connect()).collect();
