@@ -13,8 +13,13 @@ addresses = [address.split(":") for address in sys.argv[1].split(",")]
 # By itself redis-py 8 tries a Sentinel that is gone again for seconds before it asks the next one, and a leader that is gone at
 # the address that it had.
 at_once = {"retry": Retry(NoBackoff(), 0), "socket_timeout": 1}
-sentinel = Sentinel([(host, int(port)) for host, port in addresses], sentinel_kwargs=at_once)
-queue = sentinel.master_for("delayd", retry=Retry(NoBackoff(), 0), socket_timeout=5)
+
+
+def connect():
+    """For one thread: whoever finds a leader moves the Sentinel that knew it to the front of the list, and two that do so at once
+    leave one there twice and another not at all, until only one is left."""
+    sentinel = Sentinel([(host, int(port)) for host, port in addresses], sentinel_kwargs=at_once)
+    return sentinel.master_for("delayd", retry=Retry(NoBackoff(), 0), socket_timeout=5)
 
 
 def say(text):
@@ -22,7 +27,7 @@ def say(text):
     sys.stdout.flush()
 
 
-def call(*words):
+def call(queue, *words):
     while True:
         try:
             return queue.execute_command(*words)
@@ -32,19 +37,20 @@ def call(*words):
 
 
 def produce():
-    number = 0
+    queue, number = connect(), 0
     while True:
         number += 1
-        call("DELAY.ADD", "q", "0", "x", "ID", f"job:{number}", "NX")
+        call(queue, "DELAY.ADD", "q", "0", "x", "ID", f"job:{number}", "NX")
         say(f"added {number}")
 
 
 def work():
+    queue = connect()
     while True:
-        for _, job, _, token, *_ in call("DELAY.RESERVE", 1, 1, "q", "LEASE", "5s") or []:
+        for _, job, _, token, *_ in call(queue, "DELAY.RESERVE", 1, 1, "q", "LEASE", "5s") or []:
             number = job.decode().split(":")[1]
             say(f"taken {number}")
-            call("DELAY.ACK", "q", job, token)
+            call(queue, "DELAY.ACK", "q", job, token)
             say(f"done {number}")
 
 

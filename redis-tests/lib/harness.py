@@ -301,9 +301,13 @@ class Cluster:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failed, *_):
         for node in range(3):
             self.stop(node, signal.SIGKILL)
+        if failed and failed is not Skip:
+            for node in range(3):
+                with open(os.path.join(self.home.name, f"n{node + 1}.log"), errors="replace") as log:
+                    print(f"--- the end of n{node + 1}'s log:", *log.read().splitlines()[-30:], sep="\n", flush=True)
         self.home.cleanup()
 
     def port(self, node):
