@@ -8,6 +8,7 @@ library only.
 import contextlib
 import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -214,10 +215,24 @@ def resident_bytes(pid):
     return None
 
 
+# One for each port that this process was given: its name is taken for as long as the process lives.
+taken = []
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One that nobody else is given while this process lives, also while nothing listens there: below those that connections are
+    given."""
+    while True:
+        port, name = random.randrange(10000, 32000), socket.socket(socket.AF_UNIX)
+        try:
+            name.bind(f"\0delayd-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            name.close()
+            continue
+        taken.append(name)
+        return port
 
 
 class Server:
