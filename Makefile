@@ -82,7 +82,7 @@ compose-check: deps
 	docker-compose --file deploy/cluster.yml config --quiet
 
 bench: ## the benchmarks of delayd alone
-	cargo bench --locked --bench wheel --bench framer --bench engine --bench lateness --bench throughput \
+	cargo bench --locked --bench wheel --bench calendar --bench framer --bench engine --bench lateness --bench throughput \
 		--bench durability
 
 versus: ## delayd beside Redis and beanstalkd, half an hour; writes docs/benchmarks.md

