@@ -83,7 +83,7 @@ compose-check: deps
 
 bench: ## the benchmarks of delayd alone
 	cargo bench --locked --bench wheel --bench calendar --bench framer --bench engine --bench lateness --bench throughput \
-		--bench durability
+		--bench schedules --bench durability
 
 versus: ## delayd beside Redis and beanstalkd, half an hour; writes docs/benchmarks.md
 	@redis-tests/install --servers

@@ -1,4 +1,4 @@
-//! Patterns and the search for their next instant.
+//! Patterns and the search for their instants.
 //!
 //! Criterion measures single patterns; before that the worst that was found over all zones is printed: each
 //! pattern in each zone from some hundred instants around the changes of its clocks, the longest of three
@@ -7,15 +7,15 @@
 #![allow(missing_docs, reason = "criterion_group! makes a public function without any")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use delayd::calendar::{Pattern, Zone, Zones, next};
+use delayd::calendar::{Pattern, Zone, Zones, count, latest, next};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// 2026-06-15T12:00:00Z.
 const NOW: i64 = 1_781_524_800;
 
-/// What costs the search most: what never comes, comes in 40 years, or at each second of a fold.
-const HARD: [&str; 9] = [
+/// What costs the search most: what never comes, comes in 40 years, at each second of a fold, or always in a gap.
+const HARD: [&str; 10] = [
     "0 0 30 2 *",
     "* * * 30 2 +*",
     "0 0 29 2 +SUN",
@@ -25,6 +25,7 @@ const HARD: [&str; 9] = [
     "59 59 23 31 12 *",
     "* * * 31W 2 +0#5,6#5",
     "0 0 LW 2 +SAT",
+    "* 2 * 3 0L",
 ];
 
 fn longest() -> Pattern {
@@ -93,5 +94,31 @@ fn searches(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, searches);
+/// The last instant before another, and how many there are in ten years.
+fn between(c: &mut Criterion) {
+    let berlin = Zones::bundled().get("Europe/Berlin").unwrap();
+    let patterns =
+        ["* * * * * *", "0-59 0-59 0-23 * * *", "0 8 * * 1-5", "0 0 29 2 +SUN", "0 0 30 2 *"];
+    for text in patterns {
+        let pattern = Pattern::parse(text.as_bytes()).unwrap();
+        c.bench_function(&format!("latest: {text}"), |b| {
+            b.iter(|| latest(&pattern, &berlin, black_box(NOW)));
+        });
+        c.bench_function(&format!("count: {text}"), |b| {
+            b.iter(|| count(&pattern, &berlin, black_box(NOW), NOW + 10 * 365 * 86_400));
+        });
+    }
+}
+
+/// A zone is asked for at each occurrence.
+fn zones(c: &mut Criterion) {
+    let zones = Zones::bundled();
+    let mut group = c.benchmark_group("zone");
+    for name in ["Europe/Berlin", "america/argentina/buenos_aires", "UTC", "+05:30"] {
+        group.bench_function(name, |b| b.iter(|| zones.get(black_box(name))));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, searches, between, zones);
 criterion_main!(benches);

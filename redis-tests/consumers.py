@@ -16,7 +16,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "lib"))
 from harness import HOST, PORT, Raw, Skip, check, equal, finish, pairs, queue, until  # noqa: E402
-from pages import consumer  # noqa: E402
+from pages import blocks, consumer  # noqa: E402
 
 CACHE = os.environ.get("DELAYD_CACHE", os.path.join(HERE, "..", ".cache"))
 RUST = os.environ.get("DELAYD_RUST_TESTS", os.path.join(CACHE, "redis-tests-rust", "debug"))
@@ -161,9 +161,20 @@ def rust():
         does_three_jobs([os.path.join(RUST, "consumer"), f"redis://{HOST}:{PORT}/"], "emails", 0, {})
 
 
+def schedules():
+    with check("python: docs/clients.md shows the function that cases/recurring.py runs"):
+        shown = next(text for _, text, _ in blocks("docs/clients.md") if "\ndef sync(" in text)
+        with open(os.path.join(HERE, "cases", "recurring.py")) as file:
+            run_here = file.read()
+        function = lambda text: text[text.index("\ndef sync("):].split("\n\n\n")[0]
+        equal(function(shown), function(run_here))
+
+
 def main(name):
     if name == "rust":
         return rust()
+    if name == "python":
+        schedules()
     language = LANGUAGES[name]
     if name != "shell":
         with check(f"{name}: README.md"):

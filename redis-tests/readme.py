@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.join(HERE, "lib"))
 from harness import BINARY, Raw, Server, Skip, check, equal, finish, free_port, info, until  # noqa: E402
 from pages import blocks, is_consumer  # noqa: E402
 
-PAGES = ("README.md", "docs/clients.md", "docs/durability.md", "docs/operating.md")
+PAGES = ("README.md", "docs/clients.md", "docs/durability.md", "docs/operating.md", "docs/schedules.md")
 # What a block calls and the page's reader has: this build, a machine that is not changed.
 TOOLS = {
     "cargo": '[ "$*" = "run --release" ] && exec {binary} --port {port}',

@@ -32,6 +32,10 @@ number! {
     PolicyNo(u32)
 }
 number! {
+    /// A schedule's number inside its queue: those that were set first have the lower ones.
+    ScheduleNo(u64)
+}
+number! {
     /// A database, 0 to 15.
     Db(u8)
 }

@@ -1,5 +1,9 @@
 //! Cron patterns and the search for their instants.
 
+#[path = "calendar/between.rs"]
+mod between;
+#[path = "calendar/croner.rs"]
+mod croner_oracle;
 #[path = "calendar/instants.rs"]
 mod instants;
 #[path = "calendar/patterns.rs"]

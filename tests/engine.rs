@@ -22,6 +22,10 @@ mod redrive;
 mod regressions;
 #[path = "engine/room.rs"]
 mod room;
+#[path = "engine/schedules.rs"]
+mod schedules;
+#[path = "engine/schedules_life.rs"]
+mod schedules_life;
 #[path = "support/seeds.rs"]
 mod seeds;
 #[path = "engine/standstill.rs"]

@@ -1,4 +1,4 @@
-//! The real program as a child process: its disk fails or is full, it is stopped, watched, given secrets.
+//! The real program as a child process: its disk fails or is full, it is stopped, killed, watched, given secrets.
 
 #[path = "support/disk.rs"]
 mod disk;
@@ -14,7 +14,13 @@ mod http;
 mod metrics;
 #[path = "support/program.rs"]
 mod program;
+#[path = "program/recurring.rs"]
+mod recurring;
 #[path = "program/secrets.rs"]
 mod secrets;
+#[path = "support/seeds.rs"]
+mod seeds;
 #[path = "program/standstill.rs"]
 mod standstill;
+#[path = "program/zones.rs"]
+mod zones;

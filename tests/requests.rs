@@ -8,3 +8,5 @@ mod commands;
 mod framer;
 #[path = "requests/reply.rs"]
 mod reply;
+#[path = "requests/schedules.rs"]
+mod schedules;

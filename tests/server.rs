@@ -27,3 +27,5 @@ mod support;
 mod tls;
 #[path = "server/unix.rs"]
 mod unix;
+#[path = "server/zones.rs"]
+mod zones;

@@ -4,6 +4,8 @@
 
 #![allow(clippy::single_range_in_vec_init, reason = "a part of a file is one range")]
 
+#[path = "simulation/agenda.rs"]
+mod agenda;
 #[path = "simulation/auditor.rs"]
 mod auditor;
 #[path = "base/mod.rs"]
@@ -31,10 +33,20 @@ mod lossy;
 mod model;
 #[path = "simulation/moves.rs"]
 mod moves;
+#[path = "simulation/occurring.rs"]
+mod occurring;
+#[path = "simulation/overdue.rs"]
+mod overdue;
 #[path = "simulation/policies.rs"]
 mod policies;
+#[path = "simulation/schedules.rs"]
+mod schedules;
+#[path = "simulation/scheduling.rs"]
+mod scheduling;
 #[path = "support/seeds.rs"]
 mod seeds;
+#[path = "simulation/timetable.rs"]
+mod timetable;
 #[path = "simulation/trace.rs"]
 mod trace;
 #[path = "simulation/workload.rs"]
@@ -111,6 +123,26 @@ fn random_runs_are_as_specified() {
         "paused",
         "refused: paused",
         "purged",
+        "occurred",
+        "made up for",
+        "missed",
+        "missed by request",
+        "skipped: open",
+        "skipped: id taken",
+        "gave way",
+        "moved by tables",
+        "other tables",
+        "run",
+        "run refused",
+        "a schedule's pause was over",
+        "schedule: created",
+        "schedule: changed",
+        "schedule: same",
+        "schedule: paused",
+        "schedule: resumed",
+        "schedule: removed",
+        "schedule: shown",
+        "schedules listed",
         "rescheduled",
         "redriven",
         "renamed",

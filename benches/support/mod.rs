@@ -111,6 +111,11 @@ impl Server {
         server
     }
 
+    /// A connection, if it listens.
+    pub fn try_client(&self) -> Option<Client> {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok().map(|_| self.client())
+    }
+
     pub fn client(&self) -> Client {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).expect("connect");
         stream.set_nodelay(true).expect("an option of every socket");

@@ -4,19 +4,22 @@
 //! local time once: one that the clocks step over at the end of the gap, one that they show twice the first
 //! time. Nothing walks second by second, and no instant found is in the past.
 
+use super::civil::{self, YEAR};
 use super::pattern::Pattern;
 use super::zone::{Local, Zone};
 use crate::limits::SEARCH_YEARS;
-use jiff::Timestamp;
-use jiff::civil::Date;
-use jiff::tz::Offset;
 
-const DAY: i64 = 86_400;
+/// Instants lie behind this one and not behind [`LAST`]: what clocks show there are dates that can be computed
+/// with. -9999-01-04T00:00:00Z.
+pub(super) const FIRST: i64 = -377_704_857_600;
+/// 9999-12-29T00:00:00Z.
+pub(super) const LAST: i64 = 253_402_041_600;
 
 /// The first instant after `after`, both in unix seconds; None if there is none within
-/// [`SEARCH_YEARS`](crate::limits::SEARCH_YEARS) years or before the year 10,000.
+/// [`SEARCH_YEARS`] years or before the end of the year 9999.
 ///
-/// 0.2 µs typically, 20 µs for a pattern that never matches.
+/// 0.2 µs typically, 20 µs for a pattern that never matches, 0.1 ms for one whose only times the clocks always
+/// step over.
 ///
 /// ```
 /// use delayd::calendar::{Pattern, Zones, next};
@@ -60,20 +63,24 @@ impl Iterator for Instants<'_> {
 }
 
 fn next_elapsed(pattern: &Pattern, zone: &Zone, after: i64) -> Option<i64> {
-    let from = after + 1;
+    let from = after.max(FIRST).checked_add(1)?;
     let mut offset = zone.offset(from)?;
-    let mut local = civil(pattern, from + offset, i64::MAX)?;
+    let mut local = civil::first(pattern, from + offset, i64::MAX)?;
     for (change, then) in zone.changes(from) {
         if local - offset < change {
             break;
+        }
+        // Each time that is found may be stepped over: `* 2 * 3 0L` where summer begins then.
+        if change - from > i64::from(SEARCH_YEARS) * YEAR {
+            return None;
         }
         // What the clocks show from here on: a fold shows times again, which may match; behind a gap is
         // only what was not stepped over.
         let (shown, before) = (change + then, change + offset);
         if shown < before {
-            local = civil(pattern, shown, before).unwrap_or(local);
+            local = civil::first(pattern, shown, before).unwrap_or(local);
         } else if local < shown {
-            local = civil(pattern, shown, i64::MAX)?;
+            local = civil::first(pattern, shown, i64::MAX)?;
         }
         offset = then;
     }
@@ -81,17 +88,10 @@ fn next_elapsed(pattern: &Pattern, zone: &Zone, after: i64) -> Option<i64> {
 }
 
 fn next_local(pattern: &Pattern, zone: &Zone, after: i64) -> Option<i64> {
-    let mut local = after + zone.offset(after)?;
-    if let Local::At(first) = zone.local(local)?
-        && first < after
-    {
-        // The second pass of a fold: all that it shows came in the first. On behind it, where a pattern of
-        // every second would else look at each of 3,600.
-        let (change, _) = zone.changes(first).next()?;
-        local = change + zone.offset(first)?;
-    }
+    let after = after.max(FIRST);
+    let mut local = first_unseen(zone, after)?;
     loop {
-        local = civil(pattern, local, i64::MAX)?;
+        local = civil::first(pattern, local, i64::MAX)?;
         let at = match zone.local(local)? {
             Local::At(at) | Local::Gap(at) => at,
         };
@@ -102,71 +102,20 @@ fn next_local(pattern: &Pattern, zone: &Zone, after: i64) -> Option<i64> {
     }
 }
 
+/// The first local second that the clocks show, or step over, only after `at`.
+pub(super) fn first_unseen(zone: &Zone, at: i64) -> Option<i64> {
+    let shown = at + zone.offset(at)?;
+    match zone.local(shown)? {
+        // The second pass of a fold: all that it shows came in the first. On behind it, where a pattern of
+        // every second would else look at each of 3,600.
+        Local::At(first) if first < at => {
+            let (change, _) = zone.changes(first).next()?;
+            Some(change + zone.offset(first)?)
+        }
+        _ => Some(shown + 1),
+    }
+}
+
 fn within_calendar(at: i64) -> Option<i64> {
-    Timestamp::from_second(at).is_ok().then_some(at)
-}
-
-/// The first local second that matches, at `from` or later and before `end`. Local seconds are counted as if
-/// no clock were ever set.
-fn civil(pattern: &Pattern, from: i64, end: i64) -> Option<i64> {
-    let today = from.div_euclid(DAY);
-    let start = Offset::UTC.to_datetime(Timestamp::from_second(from).ok()?).date();
-    let mut month = Month::of(start, today);
-    let mut left = !0 << start.day();
-    let first = pattern.second_of_day(0)?;
-    for _ in 0..=i32::from(SEARCH_YEARS) * 12 {
-        if month.start * DAY >= end {
-            return None;
-        }
-        let mut days = month.matching(pattern) & left;
-        while days != 0 {
-            let day = month.start + i64::from(days.trailing_zeros()) - 1;
-            let second = match day == today {
-                true => pattern.second_of_day(from.rem_euclid(DAY) as u32),
-                false => Some(first),
-            };
-            if let Some(second) = second {
-                let found = day * DAY + i64::from(second);
-                return (found < end).then_some(found);
-            }
-            days &= days - 1;
-        }
-        month = month.next()?;
-        left = !0;
-    }
-    None
-}
-
-/// A month of the calendar.
-struct Month {
-    year: i16,
-    month: i8,
-    length: u32,
-    /// Its first day, counted from 1970-01-01, and that day of the week; 0 is Sunday.
-    start: i64,
-    weekday: u32,
-}
-
-impl Month {
-    /// That of a day, which is `days` after 1970-01-01.
-    fn of(date: Date, days: i64) -> Month {
-        let start = days - i64::from(date.day()) + 1;
-        // 1970 began on a Thursday.
-        let weekday = (start + 4).rem_euclid(7) as u32;
-        let length = u32::from(date.days_in_month().unsigned_abs());
-        Month { year: date.year(), month: date.month(), length, start, weekday }
-    }
-
-    fn next(self) -> Option<Month> {
-        let (year, month) = match self.month {
-            12 => (self.year + 1, 1),
-            month => (self.year, month + 1),
-        };
-        let date = Date::new(year, month, 1).ok()?;
-        Some(Month::of(date, self.start + i64::from(self.length)))
-    }
-
-    fn matching(&self, pattern: &Pattern) -> u32 {
-        pattern.days(self.month, self.length, self.weekday)
-    }
+    (at <= LAST).then_some(at)
 }

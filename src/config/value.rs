@@ -55,6 +55,9 @@ pub enum Kind {
     Secret,
     /// Permissions of a file in octal digits; 0 leaves them to the system.
     Mode,
+    /// One of these words, or a folder's path that begins with /, so that no word that is written wrong is taken
+    /// for one.
+    WordOrFolder(&'static [&'static str]),
     /// The name of a folder, without where it lies.
     FolderName,
     /// Any number of arguments.
@@ -125,6 +128,14 @@ impl Kind {
                 Err(format!("argument must have at most {PASSWORD_BYTES_MAX} bytes"))
             }
             Kind::Text | Kind::Secret => Ok(Value::Text(arg.clone())),
+            Kind::WordOrFolder(_) if arg.starts_with('/') => Ok(Value::Text(arg.clone())),
+            Kind::WordOrFolder(words) => match words.iter().find(|w| **w == word()) {
+                Some(word) => Ok(Value::Text((*word).to_owned())),
+                None => Err(format!(
+                    "argument must be one of the following: {}, or the path of a folder, which begins with /",
+                    words.join(", ")
+                )),
+            },
             Kind::FolderName if matches!(arg.as_str(), "" | "." | "..") || arg.contains('/') => {
                 Err("can't be a path, just the name of a folder".to_owned())
             }
@@ -168,7 +179,12 @@ impl Kind {
         match (self, value) {
             (_, Value::Percent(share)) => format!("{share}%"),
             (
-                Kind::Text | Kind::Secret | Kind::FolderName | Kind::Only(..) | Kind::EventClasses,
+                Kind::Text
+                | Kind::Secret
+                | Kind::FolderName
+                | Kind::WordOrFolder(_)
+                | Kind::Only(..)
+                | Kind::EventClasses,
                 Value::Text(text),
             ) => quoted(text),
             (Kind::Words, Value::Text(text)) if text.is_empty() => "\"\"".to_owned(),
@@ -201,6 +217,7 @@ impl Kind {
             Kind::Word(words) => words.join(", "),
             Kind::Text | Kind::Secret => "text".to_owned(),
             Kind::Mode => "octal digits, 0 to 777".to_owned(),
+            Kind::WordOrFolder(words) => format!("{}, or a folder's path", words.join(", ")),
             Kind::FolderName => "a folder's name".to_owned(),
             Kind::Words => "words".to_owned(),
             Kind::Only(values, _) => {
@@ -370,6 +387,19 @@ mod tests {
         for text in ["", "h", "1h30", "1x", "-1s", "1.5s", "é"] {
             assert!(read(span, text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_word_that_is_written_wrong_is_no_folder() {
+        let kind = Kind::WordOrFolder(&["auto", "system"]);
+        for (text, taken) in [("AUTO", "auto"), ("/a b/Auto", "/a b/Auto"), ("/", "/")] {
+            assert_eq!(read(kind, text), Ok(Value::Text(taken.to_owned())), "{text}");
+        }
+        for text in ["atuo", "", "zones/new", "./zones"] {
+            let why = read(kind, text).unwrap_err();
+            assert!(why.contains("auto, system, or the path of a folder"), "{text}: {why}");
+        }
+        assert_eq!(kind.write(&Value::Text("/a b".to_owned())), "\"/a b\"");
     }
 
     #[test]

@@ -78,7 +78,9 @@ fn pass_queues(store: &mut Store, live: &mut Live, at: Millis, steps: &mut u32) 
 }
 
 fn pass_queue(store: &mut Store, number: QueueNo, at: Millis, steps: &mut u32) -> Passed {
-    let mut due = store.queue(number).pauses.next_end().is_some_and(|end| end <= at);
+    let queue = store.queue(number);
+    let mut due = queue.pauses.next_end().is_some_and(|end| end <= at);
+    due |= queue.first_schedule_wake() <= at;
     for stage in [Stage::Delayed, Stage::Leased, Stage::Window] {
         match store.peek_due(number, stage, at, steps) {
             Peek::Due(_) => due = true,

@@ -24,6 +24,7 @@ mod step;
 mod store;
 pub mod watch;
 
+use crate::calendar::Zones;
 use crate::error::Error;
 use crate::ids::{ClientId, Db};
 use crate::time::{Micros, Millis};
@@ -36,10 +37,13 @@ use model::fact::{Fact, Malformed};
 pub use model::leading::{Lead, Leading, Stall};
 use model::reply::Reply;
 use model::request::{QueueName, Request};
+use model::schedule::{ScheduleCounts, ZonesChange};
 pub use model::settings::Settings;
 pub use model::turn::{Outcome, Turn};
 use room::{Bound, Flow};
-use step::{Live, Step};
+use std::sync::Arc;
+pub use step::schedule::{Missed, MissedNotes};
+use step::{Live, Step, ZonesWalk};
 use store::Store;
 pub use store::snapshot::load::Loader;
 pub(crate) use store::snapshot::record;
@@ -438,6 +442,7 @@ impl Engine {
     /// fact was applied, and is `to` from here on. Looks at every queue and lease.
     pub fn lower_clock(&mut self, was: Micros, to: Micros) {
         self.store.lower_clock(was, to);
+        advance::lower_schedules(&mut self.store, &self.live.zones, was, to);
     }
 
     /// Begins a base file: the state as it is now, between two turns. O(1). One that is being
@@ -502,6 +507,38 @@ impl Engine {
     /// one job and takes as many as fit; every other request begins with room for all of this.
     pub fn facts_bytes_max(request: &Request<'_>) -> u64 {
         Bound::of(request).map_or(0, |bound| bound.bytes())
+    }
+}
+
+/// Schedules.
+impl Engine {
+    /// From here on zones are those of these tables. Schedules whose next occurrence comes at another time by them
+    /// are moved as time passes, in slices; [`Engine::take_zones_change`] tells what came of it. To be called before
+    /// the first turn, after recovery, and when the tables have changed. A node that follows looks when it leads for
+    /// the first time with them.
+    pub fn set_zones(&mut self, zones: Arc<Zones>) {
+        self.live.zones = zones;
+        self.live.zones_walk = Some(ZonesWalk::default());
+    }
+
+    /// The tables that are used.
+    pub fn zones(&self) -> &Arc<Zones> {
+        &self.live.zones
+    }
+
+    /// What the newest tables came to, once all schedules have been looked through; told once.
+    pub fn take_zones_change(&mut self) -> Option<ZonesChange> {
+        self.live.zones_change.take()
+    }
+
+    /// Which occurrences were missed since this was last asked: of the first few it is told which.
+    pub fn take_missed(&mut self) -> MissedNotes {
+        std::mem::take(&mut self.live.missed)
+    }
+
+    /// How many schedules there are, by state. O(log n).
+    pub fn schedule_counts(&self) -> ScheduleCounts {
+        self.store.schedule_counts()
     }
 }
 

@@ -2,11 +2,12 @@
 //! `docs/journal.md` has the table of fields.
 
 mod fields;
+mod scheduling;
 mod value;
 
 use crate::engine::model::fact::{Fact, Malformed, Reader};
 use crate::engine::record::Image;
-use crate::ids::{Db, Index, QueueNo};
+use crate::ids::{Db, Index, QueueNo, ScheduleNo};
 use crate::journal::entry::Entry;
 use crate::journal::reader::Found;
 use crate::journal::record::Kind;
@@ -29,14 +30,26 @@ pub enum DumpError {
     Malformed(#[from] Malformed),
 }
 
-/// Which number stands for which queue.
+/// Which number stands for which queue, and for which of its schedules.
 #[derive(Clone, Debug, Default)]
-pub struct Names(HashMap<QueueNo, (Db, Box<[u8]>)>);
+pub struct Names(HashMap<QueueNo, Named>);
+
+#[derive(Clone, Debug)]
+struct Named {
+    db: Db,
+    name: Box<[u8]>,
+    schedules: HashMap<ScheduleNo, Box<[u8]>>,
+}
 
 impl Names {
     /// The queue's database and name, if they are known.
     pub fn get(&self, queue: QueueNo) -> Option<(Db, &[u8])> {
-        self.0.get(&queue).map(|(db, name)| (*db, &**name))
+        self.0.get(&queue).map(|named| (named.db, &*named.name))
+    }
+
+    /// The schedule's name, if it is known.
+    pub fn schedule(&self, queue: QueueNo, schedule: ScheduleNo) -> Option<&[u8]> {
+        self.0.get(&queue)?.schedules.get(&schedule).map(|name| &**name)
     }
 
     /// Learns the names of queues in the images of a base.
@@ -66,8 +79,12 @@ impl Names {
 
     /// Learns from a fact.
     pub fn learn(&mut self, fact: &Fact<'_>) {
-        if let Fact::QueueBound { queue, db, name } = *fact {
-            self.0.insert(queue, (db, name.into()));
+        match *fact {
+            Fact::QueueBound { queue, db, name } => self.bind(queue, db, name),
+            Fact::Scheduled { queue, schedule, name, .. } => {
+                self.learn_schedule(queue, schedule, name);
+            }
+            _ => {}
         }
     }
 
@@ -77,20 +94,37 @@ impl Names {
             Fact::Renamed { queue, name, over } => {
                 over.map(|over| self.0.remove(&over));
                 if let Some(known) = self.0.get_mut(&queue) {
-                    known.1 = name.into();
+                    known.name = name.into();
                 }
+            }
+            Fact::Unscheduled { queue, schedule } => {
+                self.0.get_mut(&queue).map(|known| known.schedules.remove(&schedule));
             }
             Fact::QueueRemoved { queue } | Fact::QueueForgotten { queue } => {
                 self.0.remove(&queue);
             }
-            Fact::Flushed { db } => self.0.retain(|_, (of, _)| db.is_some_and(|db| db != *of)),
+            Fact::Flushed { db } => self.0.retain(|_, of| db.is_some_and(|db| db != of.db)),
             _ => {}
         }
     }
 
     fn learn_image(&mut self, image: &Image<'_>) {
-        if let Image::Queue(queue) = image {
-            self.0.insert(queue.number, (queue.db, queue.name.into()));
+        match image {
+            Image::Queue(queue) => self.bind(queue.number, queue.db, queue.name),
+            Image::Schedule { queue, schedule } => {
+                self.learn_schedule(*queue, schedule.number, &schedule.name);
+            }
+            _ => {}
+        }
+    }
+
+    fn bind(&mut self, queue: QueueNo, db: Db, name: &[u8]) {
+        self.0.insert(queue, Named { db, name: name.into(), schedules: HashMap::new() });
+    }
+
+    fn learn_schedule(&mut self, queue: QueueNo, schedule: ScheduleNo, name: &[u8]) {
+        if let Some(known) = self.0.get_mut(&queue) {
+            known.schedules.insert(schedule, name.into());
         }
     }
 }

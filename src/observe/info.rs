@@ -1,6 +1,7 @@
 //! INFO: sections of `name:value` lines, the names Redis's where they mean the same.
 
 use super::snapshot::Snapshot;
+use crate::engine::model::schedule::ScheduleCounts;
 use std::fmt::Write;
 
 /// What INFO tells of the process beside the counts.
@@ -324,6 +325,8 @@ fn delay(facts: &Facts<'_>, text: &mut Text) {
     let [ever_p50, ever_p99, ever_p999, ever_max] = facts.all.lateness_ever_us;
     let [p50, p99, p999, max] = facts.all.lateness_minute_us;
     let (tally, rates) = (&facts.all.tally, &facts.all.rates);
+    let ScheduleCounts { active, paused, held, done, next_due } = facts.all.schedules;
+    let schedules = active + paused + held + done;
     text.lines(&[
         ("queues", &facts.all.queues.iter().sum::<u64>()),
         ("jobs_delayed", &delayed),
@@ -359,6 +362,15 @@ fn delay(facts: &Facts<'_>, text: &mut Text) {
         ("total_died", &tally.totals.died),
         ("total_dropped", &tally.totals.dropped),
         ("total_redriven", &tally.redriven),
+        ("schedules", &schedules),
+        ("schedules_paused", &paused),
+        ("schedules_held", &held),
+        ("schedules_next_due", &next_due.map_or(0, |due| due.0)),
+        ("schedule_made_total", &tally.outcomes.made),
+        ("schedule_missed_total", &tally.outcomes.missed),
+        ("schedule_skipped_total", &tally.outcomes.skipped),
+        ("tzdata_version", &facts.all.zones.version),
+        ("tzdata_source", &facts.all.zones.source),
         ("next_wakeup_ms", &next),
         ("clock_steps", &facts.all.clock_steps),
         ("clock_ahead_us", &facts.all.clock_ahead_us),

@@ -7,7 +7,19 @@ use super::commands::CommandTotals;
 use super::errors::ErrorCounts;
 use super::persistence::Persistence;
 use super::rates;
+use crate::engine::model::schedule::ScheduleCounts;
 use crate::engine::watch::tally::Tally;
+
+/// Which tables of time zones are used.
+#[derive(Clone, Debug, Default)]
+pub struct ZonesFrom {
+    /// Such as `2026e`; `unknown` for a folder that does not say.
+    pub version: String,
+    /// `bundled`, `system`, or a folder.
+    pub source: String,
+    /// That of the version.
+    pub year: Option<u16>,
+}
 
 /// See the module. Plain data: it may be sent to another thread.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +78,8 @@ pub struct Snapshot {
     pub processor_s: (f64, f64),
     pub journal: Persistence,
     pub turns: u64,
+    pub schedules: ScheduleCounts,
+    pub zones: ZonesFrom,
     pub clock_steps: u64,
     pub clock_ahead_us: u64,
     pub clock_doubted_us: u64,

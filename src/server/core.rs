@@ -30,6 +30,7 @@ use crate::server::watch::counts::{Slow, Watch};
 use crate::server::watch::logs::LogLevel;
 use crate::server::watch::machine;
 use crate::server::watch::resident::Sample;
+use crate::server::watch::zones::ZoneTables;
 use crate::session::Standing;
 use crate::session::acl::Acl;
 use crate::time::{Micros, Millis};
@@ -59,6 +60,8 @@ pub struct Core {
     pub users: Users,
     /// What is counted and kept for those who look.
     pub watch: Watch,
+    /// What the engine knows of time zones.
+    pub zones: ZoneTables,
     pub process: Process,
     /// What it is to its clients; alone it always serves.
     pub standing: Standing,
@@ -155,6 +158,7 @@ impl Core {
             },
             users: Users::default(),
             watch: Watch::default(),
+            zones: ZoneTables::default(),
             process: Process::new(port),
             standing: Standing::default(),
             view: None,
@@ -186,7 +190,8 @@ impl Core {
             tracing::warn!("{notice}");
         }
         let (index, facts, last) = (recovered.index, recovered.facts, recovered.now);
-        self.engine = self.durability.start(recovered, &self.options.config)?;
+        let engine = self.durability.start(recovered, &self.options.config)?;
+        self.replace_engine(engine);
         self.reconfigure();
         self.clock.restart(last, self.options.limits.clock_jump_us_max);
         // From the journal's last instant on even if the wall clock was set back since.
@@ -196,6 +201,19 @@ impl Core {
         tracing::info!(jobs, facts, index = index.0, took_us, "the journal is loaded");
         self.durability.show(&mut self.outputs, &self.clock);
         Ok(())
+    }
+
+    /// Goes on with another engine, which looks at its schedules by the tables of zones that are used.
+    pub fn replace_engine(&mut self, engine: Engine) -> Engine {
+        let gone = std::mem::replace(&mut self.engine, engine);
+        self.engine.set_zones(Arc::clone(&self.zones.used.zones));
+        gone
+    }
+
+    /// The tables of zones that are used from here on.
+    pub fn set_zones(&mut self, zones: ZoneTables) {
+        self.zones = zones;
+        self.engine.set_zones(Arc::clone(&self.zones.used.zones));
     }
 
     /// Applies options that have changed.
@@ -291,6 +309,14 @@ impl Core {
             self.durability.forget_buffers();
         }
         settings.memory_bytes_over = resident.over_bytes();
+    }
+
+    /// Looks whether there are newer tables of zones, now and then, and gives the engine those that have come.
+    pub fn look_at_zones(&mut self) {
+        self.zones.look(&self.options.config, self.clock.mono_us);
+        if self.zones.take() {
+            self.engine.set_zones(Arc::clone(&self.zones.used.zones));
+        }
     }
 
     /// Whether requests are to wait until the journal or the allocator has caught up.

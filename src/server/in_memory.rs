@@ -34,6 +34,7 @@ use crate::server::durability::running::Running;
 use crate::server::turn::Turns;
 use crate::server::turn::demotion::standing_of;
 use crate::server::watch::logs::LogLevel;
+use crate::server::watch::zones::ZoneTables;
 use crate::session::Standing;
 use crate::time::{Micros, Millis};
 use std::io;
@@ -107,7 +108,11 @@ pub struct NodeProgress {
 const TURNS_MAX: u32 = 1_000_000;
 
 impl InMemory {
-    /// A server whose clock stands at `start`, without a journal.
+    /// A server whose clock stands at `start`, without a journal. Tables of zones are those in the program, unless the
+    /// options name a folder.
+    ///
+    /// # Panics
+    /// If there are no tables in it.
     pub fn new(config: Config, start: Millis) -> InMemory {
         let notifier = Arc::<Notifier>::default();
         let timer = Timer::by_hand(start.start().0);
@@ -115,7 +120,9 @@ impl InMemory {
         let mut core = Core::new(config, port, LogLevel::default(), Arc::clone(&notifier), timer);
         // What a server draws, so that it is the same each time.
         let settings = Settings { hash_seed: 7, ..core.engine.settings().clone() };
-        core.engine = Engine::new(settings);
+        let zones = ZoneTables::read(&core.options.config, None);
+        core.set_zones(zones.unwrap_or_else(|why| panic!("{why}")));
+        core.replace_engine(Engine::new(settings));
         core.engine.collect_events(core.options.limits.notify.is_on());
         core.process.run_id = "0123456789abcdef".repeat(3)[..40].to_owned();
         core.process.chance = 7;
@@ -152,7 +159,7 @@ impl InMemory {
         };
         let (last, notifier) = (recovered.now, Arc::clone(&server.notifier));
         let (engine, running, log) = by_hand(recovered, own, desk, config, notifier);
-        core.engine = engine;
+        core.replace_engine(engine);
         core.durability.journaling = Journaling::Running(Box::new(running));
         core.reconfigure();
         core.clock.restart(last, core.options.limits.clock_jump_us_max);

@@ -40,6 +40,7 @@ use watch::logs::LogLevel;
 use watch::resident::Resident;
 use watch::status::StatusBoard;
 use watch::supervisor::Supervisor;
+use watch::zones::{SYSTEM, ZoneTables};
 
 /// A server that listens and does not serve yet.
 ///
@@ -62,6 +63,7 @@ pub struct Server {
     acl: Acl,
     home: Option<Home>,
     tls: Option<Arc<rustls::ServerConfig>>,
+    zones: ZoneTables,
     listeners: Vec<Listener>,
     /// Of the port that answers as a Sentinel.
     sentinel: Vec<Listener>,
@@ -102,6 +104,7 @@ impl Server {
         let acl = admin::users::read(&config).map_err(io::Error::other)?;
         let home = Home::open(&config)?;
         let tls = connection::tls::server_config(&config).map_err(io::Error::other)?;
+        let zones = ZoneTables::read(&config, Some(SYSTEM)).map_err(io::Error::other)?;
         let listeners = connection::listen::listen(&config)?;
         let addresses = listeners.iter().filter_map(Listener::address).collect();
         let sentinel = connection::listen::listen_as_sentinel(&config)?;
@@ -121,6 +124,7 @@ impl Server {
             acl,
             home,
             tls,
+            zones,
             listeners,
             sentinel,
             addresses,
@@ -224,6 +228,11 @@ impl Server {
         let peer_tls = peer_tls.unwrap_or_default();
         core.users = Users { acl: self.acl, tls: self.tls, peer_tls };
         core.outputs.reply_clock = Some(mono_ns);
+        tracing::info!("zones are those of {}", self.zones.used);
+        let mut zones = self.zones;
+        zones.tell(Arc::clone(&notifier));
+        // Before the journal is loaded, whose schedules are looked at by them.
+        core.set_zones(zones);
         // Before the journal is loaded: whoever asks is told that it is.
         let http = match self.http.is_empty() {
             true => None,

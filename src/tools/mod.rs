@@ -38,7 +38,9 @@ impl From<Exit> for ExitCode {
 /// Asks on a terminal; without one nobody has agreed.
 fn confirmed(question: &str) -> bool {
     if !io::stdin().is_terminal() {
-        eprintln!("delayd: {question} There is no terminal to ask on: --yes agrees to it beforehand.");
+        eprintln!(
+            "delayd: {question} There is no terminal to ask on: --yes agrees to it beforehand."
+        );
         return false;
     }
     check::say(&format!("{question} [yes/no] "));

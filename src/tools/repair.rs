@@ -85,7 +85,7 @@ impl Losses {
             let facts = &mut Reader::new(entry.body);
             while let (false, Ok(fact)) = (facts.is_done(), Fact::decode(facts)) {
                 names.learn(&fact);
-                let Some((queue, id)) = job_of(&fact) else { continue };
+                let Some((queue, id)) = job_of(&fact, &names) else { continue };
                 if seen.insert((queue, id.to_vec())) && losses.jobs.len() < JOBS_SHOWN {
                     let queue = match names.get(queue) {
                         Some((_, name)) => name.escape_ascii().to_string(),

@@ -324,6 +324,11 @@ fn note_facts(facts: &Facts, seen: &mut Seen) {
             Fact::Renamed { .. } => "renamed over another while writing",
             Fact::Unleased { .. } => "unleased while writing",
             Fact::Unpopped { .. } => "unpopped while writing",
+            Fact::Scheduled { .. } => "schedules set while writing",
+            Fact::Unscheduled { .. } => "schedules removed while writing",
+            Fact::SchedulePaused { .. } => "schedules paused while writing",
+            Fact::Occurred { .. } => "occurrences made while writing",
+            Fact::Passed { .. } => "occurrences missed while writing",
             _ => continue,
         };
         seen.note(what);

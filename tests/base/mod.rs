@@ -31,6 +31,11 @@ fn a_base_file_of_any_moment_is_that_moment() {
         "renamed over another while writing",
         "unleased while writing",
         "unpopped while writing",
+        "schedules set while writing",
+        "schedules removed while writing",
+        "schedules paused while writing",
+        "occurrences made while writing",
+        "occurrences missed while writing",
         "calm",
         "of a replica",
     ]);

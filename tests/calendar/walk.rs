@@ -75,7 +75,7 @@ fn draw_days(rng: &mut SmallRng, is_month: bool) -> Field {
 }
 
 /// A pattern of five fields.
-struct Drawn {
+pub struct Drawn {
     minute: Field,
     hour: Field,
     day: Field,
@@ -85,7 +85,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(rng: &mut SmallRng) -> Drawn {
+    pub fn new(rng: &mut SmallRng) -> Drawn {
         // Hours at which clocks are set, mostly.
         let high = if rng.random_bool(0.6) { 3 } else { 23 };
         Drawn {
@@ -98,7 +98,7 @@ impl Drawn {
         }
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let plus = if self.both { "+" } else { "" };
         let Drawn { minute, hour, day, month, weekday, .. } = self;
         format!("{} {} {} {} {plus}{}", minute.text, hour.text, day.text, month.text, weekday.text)
@@ -209,7 +209,7 @@ impl Window {
 }
 
 /// An instant near one at which the clocks of this zone are set, or any.
-fn draw_now(rng: &mut SmallRng, clock: &TimeZone) -> i64 {
+pub fn draw_now(rng: &mut SmallRng, clock: &TimeZone) -> i64 {
     let any = rng.random_range(200_000_000..2_300_000_000);
     let change = clock.following(Timestamp::from_second(any).unwrap()).next();
     let Some(change) = change.filter(|_| rng.random_bool(0.9)) else { return any };

@@ -47,6 +47,7 @@ fn lives_that_end_in_crashes() {
         "numbers above the floor",
         "numbers above what was recovered",
         "clocks set back",
+        "schedules recovered",
     ];
     seen.check(&happens);
 }

@@ -1,6 +1,7 @@
 //! All that an engine shows of its queues and jobs, as text.
 
 use delayd::engine::model::request::{QueueName, Request, State};
+use delayd::engine::model::schedule::{ScheduleState, Scheduling};
 use delayd::engine::{Engine, Facts, Outcome, Turn};
 use delayd::ids::{ClientId, DATABASES, Db};
 use delayd::time::Micros;
@@ -91,6 +92,7 @@ impl Look<'_> {
             }
             lines.push(format!("{request:?}: {said:?}"));
         }
+        lines.extend(self.schedules(queue));
         let (mut cursor, mut jobs) = (0, Vec::new());
         loop {
             let scan = Request::Scan { queue, cursor, state: None, pattern: None, count: 100 };
@@ -111,5 +113,24 @@ impl Look<'_> {
         jobs.sort_by_key(|job| job.seen.id);
         jobs.dedup();
         Shown { name: (queue.db.0, keep(queue.name)), waited_for, lines, jobs }
+    }
+
+    /// A line for each schedule, in the order of their names. What keeps one from coming is a matter of the process.
+    fn schedules(&mut self, queue: QueueName<'static>) -> Vec<String> {
+        let list = Scheduling::List { queue, after: None, pattern: None, count: 1_000 };
+        let Said::Schedules(rows) = self.ask(&Request::Schedule(list)) else {
+            panic!("LIST answers with rows")
+        };
+        let shown = rows.into_iter().map(|row| {
+            let get = Scheduling::Get { queue, name: row.name };
+            let Said::Schedule(mut seen) = self.ask(&Request::Schedule(get)) else {
+                panic!("LIST shows {row:?}, GET nothing")
+            };
+            if seen.state == ScheduleState::Held {
+                seen.state = ScheduleState::Active;
+            }
+            format!("{seen:?}")
+        });
+        shown.collect()
     }
 }

@@ -154,7 +154,9 @@ impl Run {
         let (engine, now) = (&mut self.world.engine, self.world.now);
         // Queues that were removed are kept until a running base has their jobs.
         let memory_bytes = (!engine.is_base_running()).then(|| engine.memory_bytes());
-        let few = engine.job_counts().iter().sum::<u64>() <= PICTURE_JOBS_MAX;
+        // What is held waits for its next try, which a start does at once.
+        let held = engine.schedule_counts().held > 0;
+        let few = !held && engine.job_counts().iter().sum::<u64>() <= PICTURE_JOBS_MAX;
         let picture = few.then(|| picture::of(engine, now));
         self.propose(Some(Calm { memory_bytes, picture }));
     }

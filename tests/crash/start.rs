@@ -3,6 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
+use delayd::engine::model::schedule::ScheduleCounts;
 use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Settings};
 use delayd::ids::Index;
@@ -135,6 +136,8 @@ impl Run {
             seen.count("the base was ahead of the log", ahead.into());
         }
         seen.count("torn tails", opened.cut.is_some().into());
+        let ScheduleCounts { active, paused, held, done, .. } = engine.schedule_counts();
+        seen.count("schedules recovered", active + paused + held + done);
         point
     }
 
@@ -222,6 +225,7 @@ impl World {
     /// The process died: connections are gone, and with them who waited and what was in hand.
     pub fn restart(&mut self, engine: Engine, replica: Engine) {
         (self.engine, self.replica) = (engine, replica);
+        self.give_tables();
         let gone = mem::take(&mut self.clients);
         let count = gone.len();
         self.workload.old.extend(gone.into_iter().flat_map(|client| client.held));

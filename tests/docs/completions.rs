@@ -21,7 +21,7 @@ enum Values {
 fn values(spec: &Spec) -> Values {
     match spec.kind {
         Kind::YesNo => Values::Words("yes no".to_owned()),
-        Kind::Word(words) => Values::Words(words.join(" ")),
+        Kind::Word(words) | Kind::WordOrFolder(words) => Values::Words(words.join(" ")),
         Kind::Text if spec.word().ends_with("dir") => Values::Folders,
         Kind::Text if spec.word().starts_with("cluster-") => Values::Unknown,
         Kind::Text => Values::Files,

@@ -21,11 +21,12 @@ refused with the reason.";
 /// What differs from the defaults in a file that a service reads.
 const SET: [(&str, &str); 2] = [("dir", "/var/lib/delayd"), ("metrics-port", "9249")];
 
-const NOTES: [(&str, &str); 2] = [
+const NOTES: [(&str, &str); 3] = [
     (
         "dir",
         "If it is another one, say so to systemd too: systemctl edit delayd, [Service], ReadWritePaths=THE-DIR.",
     ),
+    ("tzdata", "The service sees no folder below /home, /root or /tmp."),
     (
         "requirepass",
         "Users with rights of their own are lines such as: user worker on >a-long-secret ~orders:* +@delay -@admin +ping",

@@ -1,6 +1,7 @@
 //! The engine at a virtual clock, driven by hand. All named scenarios go through it, so that they
 //! say what is asked and what comes back and survive a rewrite.
 
+use delayd::command::{self, Action, table};
 pub use delayd::engine::decide::whole::{Begun, Needs, Whole};
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::reply::{Outbox, Reply};
@@ -9,11 +10,12 @@ use delayd::engine::model::request::{
     Add, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve, Shape, Side, State,
     Wait, When, Which,
 };
+use delayd::engine::model::schedule::{Outcomes, ScheduleRow, ScheduleView};
 use delayd::engine::model::stats::StatsView;
 use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Facts, Lead, Outcome, Settings, Turn};
 use delayd::ids::{ClientId, Db, Token};
-use delayd::time::Micros;
+use delayd::time::{Micros, Millis};
 use std::borrow::Cow;
 
 /// 2025-01-01 in ms.
@@ -47,6 +49,20 @@ fn text(bytes: &[u8]) -> String {
 
 fn word(state: State) -> &'static str {
     state.word()
+}
+
+/// ms since [`BEGIN_MS`], or nil.
+fn since(at: Option<Millis>) -> String {
+    at.map_or("nil".into(), |at| (at.0 as i64 - BEGIN_MS as i64).to_string())
+}
+
+/// What a test may ask of a schedule.
+fn shown(view: &ScheduleView<'_>) -> String {
+    let Outcomes { made, missed, skipped, replaced } = view.outcomes;
+    let held = view.obstacle.map_or(String::new(), |obstacle| format!(" {}", obstacle.word()));
+    let next = since(view.next.map(|next| next.nominal));
+    let counts = format!("made {made} missed {missed} skipped {skipped} replaced {replaced}");
+    format!("{}{held} next {next} {counts} open {}", view.state.word(), view.open.len())
 }
 
 impl Outbox for Log {
@@ -98,6 +114,16 @@ impl Outbox for Log {
             }
             Reply::Names(names) | Reply::ScannedNames(_, names) => {
                 names.iter().map(|name| text(name)).collect::<Vec<_>>().join(" ")
+            }
+            Reply::ScheduleSet(change, next) => format!("{} {}", change.word(), since(next)),
+            Reply::Schedule(view) => shown(view),
+            Reply::Schedules(rows) => {
+                let row =
+                    |row: &ScheduleRow<'_>| format!("{} {}", text(row.name), row.state.word());
+                rows.iter().map(row).collect::<Vec<_>>().join(" ")
+            }
+            Reply::Explained(rows) => {
+                rows.iter().map(|(_, shown)| shown.clone()).collect::<Vec<_>>().join(" ")
             }
             Reply::Error(error) => {
                 let error = error.to_string();
@@ -186,7 +212,7 @@ pub fn peek(name: &'static str, count: u32) -> Request<'static> {
 }
 
 pub fn forecast(name: &'static str, span_ms: u64, count: u32) -> Request<'static> {
-    Request::Forecast { queue: queue(name), span_ms, count }
+    Request::Forecast { queue: queue(name), span_ms, count, schedules: false }
 }
 
 pub fn redrive(name: &'static str, which: Which<'static>) -> Redrive<'static> {
@@ -385,6 +411,37 @@ impl Bench {
         let mut done = false;
         self.call(|engine, now, turn| done = engine.end_bound(now, 100, turn));
         done
+    }
+
+    /// Asks what a line of DELAY.SCHEDULE says, as client 1: what is answered. `"..."` holds blanks.
+    #[track_caller]
+    pub fn say(&mut self, line: &str) -> String {
+        let mut parts = line.split('"');
+        let mut words = vec![&b"DELAY.SCHEDULE"[..]];
+        while let Some(bare) = parts.next() {
+            words.extend(bare.split_ascii_whitespace().map(str::as_bytes));
+            words.extend(parts.next().map(str::as_bytes));
+        }
+        let spec = table::resolve(&words).expect("a subcommand with as many words as it takes");
+        let request = match command::parse(spec, &words, Db(0)) {
+            Ok(Action::Engine(request)) => request,
+            other => panic!("{line}: {other:?}"),
+        };
+        self.log.lines.clear();
+        self.ask(1, request);
+        let said = self.log.lines.pop().expect("an answer");
+        said.strip_prefix("1:").expect("to client 1").to_owned()
+    }
+
+    /// The ids of the ready jobs of queue `q`, in order, as ms since [`BEGIN_MS`] behind the `@`.
+    pub fn ready(&mut self) -> Vec<i64> {
+        let state = Some(State::Ready);
+        self.log.lines.clear();
+        self.ask(97, Request::Peek { queue: queue("q"), state, count: 10_000 });
+        let said = self.log.lines.pop().expect("an answer");
+        let ids = said.strip_prefix("97:").expect("to client 97").split_ascii_whitespace();
+        let at = |id: &str| id.rsplit('@').next().and_then(|at| at.parse::<i64>().ok());
+        ids.filter_map(at).map(|at| at - BEGIN_MS as i64).collect()
     }
 
     /// Everything said since the last time, in order.

@@ -149,7 +149,7 @@ fn lead(bench: &Bench, term: u64, from_ms: u64, to_ms: u64) -> Lead {
 }
 
 /// The follower goes on for the engine that decided, whose clients are gone.
-fn changed(bench: &mut Bench, term: u64, from_ms: u64, to_ms: u64) {
+pub fn changed(bench: &mut Bench, term: u64, from_ms: u64, to_ms: u64) {
     let engine = told(bench);
     bench.engine = engine;
     let lead = lead(bench, term, from_ms, to_ms);

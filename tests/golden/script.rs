@@ -11,6 +11,7 @@
 //! a vanishes                         the same, and the server is not told
 //! a stops reading                    what the server writes to client a does not leave
 //! @ +30s                             the clock moves
+//! % begins 2027-01-15T08:00:00Z      what time it is as the section begins, in front of its first client
 //! % head 3                           of the next answer only three lines are shown
 //! % fields state attempt             of the maps in the next answer, or of its lines, only these fields
 //! % length                           of the next answer, which is drawn, only its length is shown
@@ -50,7 +51,7 @@ use crate::shown::{self, Value};
 /// Transcripts of the protocol itself: replies are shown as they are on the wire.
 const ON_THE_WIRE: [&str; 2] = ["framing.txt", "hello.txt"];
 
-/// 2030-01-01T00:00:00Z: when every transcript begins.
+/// 2030-01-01T00:00:00Z: when a section begins that does not say when.
 const START: Millis = Millis(1_893_456_000_000);
 
 /// Something that happens to a connection.
@@ -207,7 +208,7 @@ impl<'f> Play<'f> {
         Play {
             file,
             number: 0,
-            server: server(),
+            server: server(START),
             resp3,
             clients: Vec::new(),
             head: None,
@@ -233,6 +234,13 @@ impl<'f> Play<'f> {
         }
         if let Some(names) = line.strip_prefix("% fields ") {
             self.fields = Some(names.split(' ').map(str::to_owned).collect());
+            return Vec::new();
+        }
+        if let Some(start) = line.strip_prefix("% begins ") {
+            let start = instant(start).filter(|_| self.clients.is_empty());
+            let start =
+                start.unwrap_or_else(|| self.fail("begins needs a time, before any client"));
+            self.server = server(start);
             return Vec::new();
         }
         if line == "% length" {
@@ -413,14 +421,14 @@ impl<'f> Play<'f> {
     }
 }
 
-fn server() -> InMemory {
+fn server(start: Millis) -> InMemory {
     let mut config = Config::default();
     config.machine_bytes = 8 << 30;
     // There is no journal until the script opens one.
     for (name, value) in [("maxclients", "100"), ("appendonly", "no")] {
         config.set(name, &[value.to_owned()]).expect("a fitting value");
     }
-    InMemory::new(config, START)
+    InMemory::new(config, start)
 }
 
 /// What the journal allows; `reserve`: only what ends jobs; `crowded`: nothing that adds.
@@ -463,6 +471,11 @@ fn span_us(text: &str) -> Option<u64> {
         delayd::command::read::number::Whole::Fits(ms) => Some(ms * 1_000),
         delayd::command::read::number::Whole::TooLarge => None,
     }
+}
+
+/// `2027-01-15T08:00:00Z`.
+fn instant(text: &str) -> Option<Millis> {
+    delayd::command::read::moment::parse_rfc3339(text.as_bytes())?.ok().map(Millis)
 }
 
 fn written(us: u64) -> String {

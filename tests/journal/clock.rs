@@ -96,7 +96,10 @@ fn the_clock_of_a_journal_is_shown_and_lowered() {
     );
     // Nobody has agreed.
     let (code, text) = check(&folder, &["--lower-clock"]);
-    assert!(code == 0 && text.contains("set the clock? There is no terminal to ask on: --yes"), "{text}");
+    assert!(
+        code == 0 && text.contains("set the clock? There is no terminal to ask on: --yes"),
+        "{text}"
+    );
     assert_eq!(recovered(&folder).now.0 / 1_000, wrote_ms);
     let (code, text) = check(&folder, &["--lower-clock", "--yes"]);
     assert!(code == 0 && text.contains("the clock is set from "), "{text}");

@@ -127,11 +127,16 @@ fn sample(argument: &Argument) -> Vec<&'static str> {
         Kind::Integer if argument.name == "protover" => vec!["3"],
         Kind::Integer if argument.name == "index" => vec!["0"],
         Kind::Integer => vec!["1"],
+        // More than the spread that is sampled.
+        Kind::Duration if argument.name == "every" => vec!["1h"],
         Kind::Duration | Kind::When => vec!["30s"],
         Kind::Timeout => vec!["0.5"],
         Kind::Side => vec!["LEFT"],
         Kind::Token => vec!["42"],
         Kind::Backoff => vec!["1s,5s~"],
+        Kind::Instant => vec!["@1893456000000"],
+        Kind::Cron => vec!["0 8 * * MON-FRI"],
+        Kind::Zone => vec!["Europe/Berlin"],
         Kind::Pattern => vec!["*"],
         Kind::Key | Kind::Id => vec!["x"],
         Kind::Bytes if argument.name == "username" => vec!["default"],
@@ -236,11 +241,13 @@ fn options_are_those_of_the_tree() {
         let free = spec.arguments.iter().any(|argument| {
             argument.token.is_none() && argument.arguments.is_empty() && argument.optional
         });
-        let alternatives = spec.arguments.iter().any(|argument| {
-            !argument.optional && !options(std::slice::from_ref(argument)).is_empty()
-        });
         for option in options(spec.arguments) {
             let mut words = required(spec);
+            // One of these must be there: the option takes the place of the one that is sampled.
+            let alternatives = spec.arguments.iter().any(|argument| {
+                let inside = options(std::slice::from_ref(argument));
+                !argument.optional && inside.iter().any(|one| std::ptr::eq(*one, option))
+            });
             if alternatives {
                 words.truncate(spec.name.split('|').count());
                 let positional =
@@ -258,6 +265,9 @@ fn options_are_those_of_the_tree() {
             }
             if spec.name == "hello" {
                 words.push("3");
+            }
+            if token == "TZ" {
+                words.extend(["CRON", "@daily"]);
             }
             let lower: &'static str = token.to_lowercase().leak();
             for token in [token, lower] {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use delayd::engine::model::fact::{Fact, Facts, Image};
-use delayd::engine::model::queue_settings::{Pauses, QueueSettings};
+use delayd::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use delayd::engine::model::request::{Add, Request, State};
 use delayd::engine::{Engine, Outcome, Settings};
 use delayd::ids::{ClientId, Db, QueueNo};
@@ -19,6 +19,7 @@ use crate::journal::Journal;
 use crate::lists::Entering;
 use crate::model::{Kind, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking, Unsent};
 use crate::moves::RedriveRun;
+use crate::schedules::ModelSchedule;
 use crate::trace::{Job, Kept, Said};
 
 /// What the engine was asked.
@@ -78,6 +79,13 @@ pub struct Auditor {
     gave_up: bool,
     pub journal: Journal,
     pub led: Led,
+    /// The tables of zones, and whether schedules are being looked through for them.
+    pub tables: usize,
+    pub looks_through: bool,
+    /// When time passed last, ms.
+    pub advanced: u64,
+    /// When memory was short last, ms.
+    pub crowded: u64,
     /// What was seen, so that a run that tests nothing is noticed.
     pub seen: BTreeMap<&'static str, u64>,
 }
@@ -96,6 +104,10 @@ pub struct Check<'c> {
     /// What must be set, and which pauses there must be.
     pub to_set: Option<(QueueKey, QueueSettings)>,
     pub to_pause: Option<(QueueKey, Pauses)>,
+    /// The schedule that must be set, paused or run.
+    pub to_schedule: Option<(QueueKey, ModelSchedule)>,
+    pub to_suspend: Option<(QueueKey, u64, Pause)>,
+    pub to_run: Option<(QueueKey, Kept)>,
     /// Jobs that are to enter a list.
     pub entering: Option<Entering>,
     /// Jobs that moves brought in this step.
@@ -145,6 +157,7 @@ impl Auditor {
         assert_eq!(again.bytes, step.facts.bytes, "facts survive decoding and encoding");
         assert_eq!(again.count, step.facts.count, "facts are counted");
 
+        self.note_crowded(step, engine);
         let mut check = Check {
             auditor: self,
             step,
@@ -155,6 +168,9 @@ impl Auditor {
             to_add: None,
             to_set: None,
             to_pause: None,
+            to_schedule: None,
+            to_suspend: None,
+            to_run: None,
             entering: None,
             moved_in: BTreeSet::new(),
             reply: None,
@@ -169,11 +185,13 @@ impl Auditor {
             room_before: (0, 0),
         };
         check.spend(&facts);
+        check.note_standstill();
         check.begin();
         for fact in &facts {
             check.fact(fact);
         }
         check.finish();
+        self.note_advance(step);
         if !matches!(step.input, Input::Request { alone: false, .. }) {
             self.steps += 1;
         }
@@ -304,6 +322,8 @@ impl<'c> Check<'c> {
         assert!(self.expected.is_empty(), "missing facts: {:?}", self.expected);
         assert!(self.to_add.is_none() && self.entering.is_none(), "the job was not added");
         assert!(self.to_set.is_none() && self.to_pause.is_none(), "nothing was set");
+        let undone = self.to_schedule.is_some() || self.to_suspend.is_some();
+        assert!(!undone && self.to_run.is_none(), "no schedule was set, paused or run");
         self.end_group();
         self.time_out_before(self.step.replies.len());
         if let Input::Request { client, request, alone } = self.step.input {
@@ -322,7 +342,7 @@ impl<'c> Check<'c> {
             Some(Outcome::Again) => {
                 assert!(alone, "a prepared request is not interrupted in a transaction");
                 self.auditor.note("again");
-                if let Request::Forecast { queue, span_ms, count } = *request {
+                if let Request::Forecast { queue, span_ms, count, .. } = *request {
                     let key = (queue.db.0, queue.name);
                     self.forecast_again(key, span_ms, count, client);
                 }
@@ -392,8 +412,14 @@ impl<'c> Check<'c> {
     /// it began.
     fn check_whole(&self) {
         for fact in self.step.facts.iter().map(|fact| fact.expect("readable")) {
-            let passes =
-                matches!(fact, Fact::Due { .. } | Fact::LeaseOver { .. } | Fact::WindowOver { .. });
+            let passes = matches!(
+                fact,
+                Fact::Due { .. }
+                    | Fact::LeaseOver { .. }
+                    | Fact::WindowOver { .. }
+                    | Fact::Occurred { .. }
+                    | Fact::ScheduleMoved { .. }
+            );
             assert!(!passes, "time passed in a transaction: {fact:?}");
         }
         for (_, said) in self.step.replies {
@@ -463,6 +489,7 @@ impl<'c> Check<'c> {
         let served = !self.auditor.gave_up;
         let lines = model.lines.keys().filter(|_| served).filter_map(|key| model.queues.get(key));
         let happens = happens.chain(lines.filter_map(|queue| queue.rate_wakes(now)));
+        let happens = happens.chain(self.agenda_wakes().filter(|_| !short));
         let next = happens.chain(deadlines).min();
         if let Some(next) = next {
             let wakeup = self.engine.next_wakeup().expect("something is to happen");
@@ -473,6 +500,11 @@ impl<'c> Check<'c> {
         }
         if !more {
             assert!(next.is_none_or(|next| next > now.0), "late: {next:?} at {now:?}");
+            // What a hand-off made room for comes at once, in the next turn.
+            if self.engine.next_wakeup().is_none_or(|wakeup| wakeup > now) {
+                self.check_agenda();
+            }
+            let model = &self.auditor.model;
             let leased = model.queues.values().flat_map(|queue| {
                 queue.leased.iter().filter_map(|entry| queue.jobs[entry.2].bound_to)
             });

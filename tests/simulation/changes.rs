@@ -3,11 +3,13 @@
 
 use delayd::engine::{Applying, Engine, Facts, Lead, Settings, Turn};
 use delayd::ids::ClientId;
+use delayd::limits::LEVEL_SCHEDULES;
 use delayd::time::{Micros, Millis};
 use rand::Rng;
 
 use crate::auditor::{Auditor, Check};
 use crate::seeds::{Seen, Telltale, run_seeds, seeds_or};
+use crate::timetable::tables;
 use crate::trace::Recorder;
 use crate::world::World;
 
@@ -72,9 +74,11 @@ impl World {
         let to = Micros(self.now.0 + grace_us);
         self.lose_connections();
         std::mem::swap(&mut self.engine, &mut self.replica);
+        self.tables.reverse();
         let changes = self.changes.as_mut().expect("leaders change");
         changes.term += 1;
-        let lead = Lead { term: changes.term, node: changes.term % 3 + 1, level: 1, from, to };
+        let level = LEVEL_SCHEDULES;
+        let lead = Lead { term: changes.term, node: changes.term % 3 + 1, level, from, to };
         let (mut facts, mut outbox) = (Facts::default(), Recorder::default());
         self.engine.lead(self.now, &lead, &mut Turn { facts: &mut facts, outbox: &mut outbox });
         assert_eq!((facts.count, outbox.0.len()), (1, 0), "it says that it leads, no more");
@@ -88,7 +92,7 @@ impl World {
             seen.note("the former leader was thrown away");
         }
         if let Some(auditor) = &mut self.auditor {
-            auditor.lead(&lead);
+            auditor.lead(&lead, self.tables[0]);
         }
         seen.note("changes of the leader");
     }
@@ -108,6 +112,7 @@ impl World {
     fn reloaded(&self) -> Engine {
         let settings = self.engine.settings().clone();
         let mut engine = Engine::new(Settings { hash_seed: !settings.hash_seed, ..settings });
+        engine.set_zones(tables(self.tables[1]));
         let changes = self.changes.as_ref().expect("leaders change");
         if let Some((first, facts)) = &changes.history {
             let read = engine.apply_encoded(*first, &facts.bytes, facts.count);
@@ -155,7 +160,12 @@ impl Auditor {
         self.redrives.remove(&client);
     }
 
-    fn lead(&mut self, lead: &Lead) {
+    fn lead(&mut self, lead: &Lead, tables: usize) {
+        self.set_tables(tables);
+        let queues = self.model.queues.values_mut();
+        let schedules = queues.flat_map(|queue| queue.schedules.values_mut());
+        schedules.for_each(|schedule| schedule.making_up = None);
+        self.advanced = 0;
         let closed = std::mem::take(&mut self.model.closed);
         self.model.former.extend(closed);
         self.model.going_back.clear();
@@ -226,6 +236,9 @@ fn an_engine_that_applied_goes_on_for_the_one_that_decided() {
         "held back",
         "unleased",
         "unpopped",
+        "occurred",
+        "made up for",
+        "moved by tables",
         "expired",
         "forgotten",
     ]);

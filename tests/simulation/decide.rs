@@ -11,6 +11,7 @@ use delayd::time::Millis;
 use crate::auditor::{Check, Input};
 use crate::look::peeked;
 use crate::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
+use crate::schedules::ModelSchedule;
 use crate::trace::{Kept, Said};
 
 fn key(name: QueueName<'static>) -> QueueKey {
@@ -171,7 +172,7 @@ impl<'c> Check<'c> {
             | Request::Pause { .. }
             | Request::Resume { .. } => self.decide_policy(request),
             Request::Stats { queue } => self.stats(key(queue), client),
-            Request::Forecast { queue, span_ms, count } => {
+            Request::Forecast { queue, span_ms, count, schedules: _ } => {
                 self.forecast(key(queue), span_ms, count, client);
             }
             Request::Len { queue, state } => {
@@ -253,6 +254,7 @@ impl<'c> Check<'c> {
                 }
                 self.replied_in_full();
             }
+            Request::Schedule(ref of) => self.decide_schedule(of),
             Request::Push(ref push) => self.push(push),
             Request::ListPop(ListPop { db, queues, count: 0, .. }) => {
                 let queue = self.model().queues.get(&(db.0, queues[0]));
@@ -354,6 +356,8 @@ impl<'c> Check<'c> {
         assert_eq!(absolute, matches!(when, When::At(_)));
         let queue = self.model().queue(key);
         let pending = queue.next().is_some_and(|next| next <= now.0);
+        let of_schedules = queue.schedules.values().filter_map(ModelSchedule::wake).min();
+        let pending = pending || of_schedules.is_some_and(|wake| wake <= now.0);
         // It may be woken for its rate.
         let rated = queue.policies.rate() > 0;
         if ready {

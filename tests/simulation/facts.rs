@@ -26,6 +26,9 @@ impl Check<'_> {
         if self.extended_by_stall(fact) {
             return;
         }
+        if fact.schedule().is_some() {
+            return self.schedule_fact(fact);
+        }
         match *fact {
             Fact::Due { queue, place, count, left } => {
                 let key = self.key(queue);
@@ -164,7 +167,9 @@ impl Check<'_> {
                 let key = (db.0, keep(name));
                 let to_add = self.to_add.map(|add| (add.queue.db.0, add.queue.name));
                 let to_set = self.to_set.as_ref().map(|(key, _)| *key);
-                let wanted = to_add.or(to_set).or(self.to_pause.map(|(key, _)| key));
+                let to_schedule = self.to_schedule.as_ref().map(|(key, _)| *key);
+                let to_pause = self.to_pause.map(|(key, _)| key);
+                let wanted = to_add.or(to_set).or(to_pause).or(to_schedule);
                 assert_eq!(wanted, Some(key), "only what is to be there binds its queue");
                 self.model().bind(queue.0, key);
                 let now = self.now().0;

@@ -3,6 +3,7 @@
 
 use delayd::engine::model::fact::{Fact, Facts};
 use delayd::engine::model::request::{Redrive, Request, Which};
+use delayd::engine::model::schedule::Scheduling;
 use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
@@ -70,6 +71,11 @@ impl Journal {
     /// Whether something may have been left for lack of room.
     pub fn is_short(&self) -> bool {
         self.bytes < AMPLE_BYTES
+    }
+
+    /// Whether a base may have no room.
+    pub fn bounds_bases(&self) -> bool {
+        self.base_bytes_max != u64::MAX
     }
 
     /// Whether anybody may have waited longer than the jobs would have made it.
@@ -141,6 +147,15 @@ fn is_own(request: &Request<'static>, fact: &Fact<'_>) -> bool {
         }
         Request::Remove { .. } => matches!(fact, Fact::QueueRemoved { .. }),
         Request::Flush { .. } => matches!(fact, Fact::Flushed { .. }),
+        Request::Schedule(of) => match of {
+            Scheduling::Set(_) => {
+                matches!(fact, Fact::QueueBound { .. } | Fact::Scheduled { .. })
+            }
+            Scheduling::Delete { .. } => matches!(fact, Fact::Unscheduled { .. }),
+            Scheduling::Run { .. } => matches!(fact, Fact::Ran { .. }),
+            // What passing time does beside looks alike.
+            _ => false,
+        },
         // What it takes itself and what waiters were handed look alike.
         _ => false,
     }
@@ -156,6 +171,7 @@ fn ends_jobs(request: &Request<'static>) -> bool {
             | Request::DeleteEqual { .. }
             | Request::Remove { .. }
             | Request::Flush { .. }
+            | Request::Schedule(Scheduling::Delete { .. })
     )
 }
 
@@ -174,12 +190,15 @@ impl Check<'_> {
         let journal = &mut self.auditor.journal;
         self.room_before = (journal.bytes, journal.reserve_bytes);
         assert!(facts.is_empty() || !journal.is_stopped(), "facts though stopped: {facts:?}");
+        // An occurrence binds policies, too, and falls due before the request is looked at.
+        let is_occurrence = |fact: &Fact<'_>| matches!(fact, Fact::Occurred { .. });
+        let own_from = facts.iter().rposition(is_occurrence).map_or(0, |at| at + 1);
         let mut own_bytes = 0;
-        for fact in facts {
+        for (at, fact) in facts.iter().enumerate() {
             let handed = matches!(fact, Fact::Leased { .. } | Fact::Popped { .. });
             assert!(!handed || !journal.stalls_hand_offs(), "{fact:?} though held");
             let bytes = bytes_of(fact);
-            let own = request.is_some_and(|request| is_own(request, fact));
+            let own = at >= own_from && request.is_some_and(|request| is_own(request, fact));
             own_bytes += if own { bytes } else { 0 };
             let beyond = bytes.saturating_sub(journal.bytes);
             // Those of a transaction draw on all of it, in any order.
@@ -208,7 +227,8 @@ impl Check<'_> {
         let allowed = if ends { bytes.saturating_add(reserve) } else { bytes };
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
         let refused = matches!(said, Some(Said::Error(text)) if text.starts_with("MISCONF "));
-        let crowded = self.would_crowd(Engine::growth_bytes_max(request), refused);
+        let growth = Engine::growth_bytes_max(request) + self.run_bytes(request);
+        let crowded = self.would_crowd(growth, refused);
         let journal = &self.auditor.journal;
         let (short, fits) = (journal.is_short(), allowed >= max);
         // Whoever was held back is served before the request is looked at.
@@ -240,6 +260,14 @@ impl Check<'_> {
         let why = if crowded { "no room for a base" } else { "no room" };
         self.auditor.note(if stopped { "stopped" } else { why });
         true
+    }
+
+    /// The body of a schedule that is run.
+    fn run_bytes(&self, request: &Request<'static>) -> u64 {
+        let Request::Schedule(Scheduling::Run { queue, name, .. }) = request else { return 0 };
+        let queue = self.auditor.model.queues.get(&(queue.db.0, queue.name));
+        let schedule = queue.and_then(|queue| queue.schedules.get(name));
+        schedule.map_or(0, |schedule| schedule.body.len() as u64)
     }
 
     /// Whether something that makes the next base larger by so many bytes may be refused. If it was

@@ -46,6 +46,8 @@ impl Check<'_> {
         let counts = [stats.delayed, stats.ready, stats.leased, stats.dead];
         assert_eq!(counts, queue.counts(), "STATS counts");
         assert_eq!(stats.totals, queue.totals, "STATS totals");
+        let schedules = [queue.schedules.len() as u64, queue.made, queue.missed];
+        assert_eq!([stats.schedules, stats.made, stats.missed], schedules, "STATS of schedules");
         assert_eq!(stats.paused, queue.policies.pauses.word(self.step.now), "STATS paused");
         let empty = queue.jobs.is_empty() && queue.windows.is_empty();
         assert_eq!(stats.bytes == 0, empty, "STATS bytes {}", stats.bytes);

@@ -14,6 +14,7 @@ use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 
 use crate::policies::Policies;
+use crate::schedules::ModelSchedule;
 use crate::trace::{Job, Kept, Said, Seen, View};
 
 pub type QueueKey = (u8, Kept);
@@ -153,6 +154,10 @@ pub struct ModelQueue {
     /// Ends of windows, expiries of ready jobs, retentions of dead ones.
     pub ends: BTreeSet<(u64, Kept)>,
     pub policies: Policies,
+    pub schedules: BTreeMap<Kept, ModelSchedule>,
+    /// Of schedules, those that were removed included.
+    pub made: u64,
+    pub missed: u64,
     pub totals: Totals,
     pub late_us_max: u64,
     pub used: u64,
@@ -254,7 +259,7 @@ impl ModelQueue {
 
     /// Whether it is a key.
     pub fn exists(&self) -> bool {
-        !self.jobs.is_empty() || self.policies.any()
+        !self.jobs.is_empty() || self.policies.any() || !self.schedules.is_empty()
     }
 }
 

@@ -232,7 +232,7 @@ impl Check<'_> {
     }
 
     /// Whether a request that makes a queue, or sets more for it, was refused for lack of memory.
-    fn refused_for_memory(&mut self) -> bool {
+    pub fn refused_for_memory(&mut self) -> bool {
         let Input::Request { client, .. } = self.step.input else { unreachable!() };
         let (max, used) = (self.step.settings.memory_bytes_max, self.memory_wanted());
         let said = self.step.replies.iter().find(|(to, _)| *to == client).map(|(_, said)| said);
@@ -253,6 +253,14 @@ impl Check<'_> {
         let (max, counts) = (queue.policies.settings.max_jobs.unwrap_or(0), queue.counts());
         let jobs: u64 = counts[..State::Dead as usize].iter().sum();
         (max > 0 && growth > 0 && jobs + growth > max).then_some("FULL")
+    }
+
+    /// Whether the queue would be full with one more job once so many have left.
+    pub fn full_behind(&self, key: QueueKey, leaving: u64) -> bool {
+        let queue = &self.auditor.model.queues[&key];
+        let (max, counts) = (queue.policies.settings.max_jobs.unwrap_or(0), queue.counts());
+        let jobs: u64 = counts[..State::Dead as usize].iter().sum();
+        max > 0 && jobs + 1 > max + leaving
     }
 
     /// Something was set.

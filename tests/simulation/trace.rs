@@ -3,9 +3,13 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 
+use delayd::engine::model::queue_settings::Pause;
 use delayd::engine::model::queue_settings::Setting;
 use delayd::engine::model::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
 use delayd::engine::model::request::{Shape, State};
+use delayd::engine::model::schedule::{
+    self, Change, Coming, Definition, Outcomes, Rule, ScheduleState, ScheduleView,
+};
 use delayd::engine::model::stats::StatsView;
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
@@ -67,6 +71,33 @@ pub struct View {
     pub error: Option<Kept>,
 }
 
+/// A schedule's view, kept, but for what holds it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScheduleSeen {
+    pub name: Kept,
+    pub body: Kept,
+    pub state: ScheduleState,
+    pub definition: Definition,
+    pub runs_left: Option<u64>,
+    pub changed: Millis,
+    pub next: Option<Coming>,
+    pub last: Option<(Millis, Millis)>,
+    pub last_id: Option<Kept>,
+    pub open: Vec<Kept>,
+    pub pause: Pause,
+    pub outcomes: Outcomes,
+}
+
+/// A row of schedules, kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScheduleRow {
+    pub name: Kept,
+    pub state: ScheduleState,
+    pub rule: Rule,
+    pub next: Option<Millis>,
+    pub last: Option<Millis>,
+}
+
 /// A reply, kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
@@ -91,6 +122,10 @@ pub enum Said {
     Scanned(u64, Vec<Seen>),
     Names(Vec<Kept>),
     ScannedNames(u64, Vec<Kept>),
+    ScheduleSet(Change, Option<Millis>),
+    Schedule(Box<ScheduleSeen>),
+    Schedules(Vec<ScheduleRow>),
+    Explained(Vec<Millis>),
     Error(String),
 }
 
@@ -125,6 +160,32 @@ impl From<&Glimpse<'_>> for Seen {
     }
 }
 
+impl From<&ScheduleView<'_>> for ScheduleSeen {
+    fn from(view: &ScheduleView<'_>) -> ScheduleSeen {
+        ScheduleSeen {
+            name: keep(view.name),
+            body: keep(view.body),
+            state: view.state,
+            definition: view.definition.clone(),
+            runs_left: view.runs_left,
+            changed: view.changed,
+            next: view.next,
+            last: view.last,
+            last_id: view.last_id.as_deref().map(keep),
+            open: view.open.iter().map(|id| keep(id)).collect(),
+            pause: view.pause,
+            outcomes: view.outcomes,
+        }
+    }
+}
+
+impl From<&schedule::ScheduleRow<'_>> for ScheduleRow {
+    fn from(row: &schedule::ScheduleRow<'_>) -> ScheduleRow {
+        let &schedule::ScheduleRow { name, state, rule, next, last } = row;
+        ScheduleRow { name: keep(name), state, rule: rule.clone(), next, last }
+    }
+}
+
 impl From<Reply<'_>> for Said {
     fn from(reply: Reply<'_>) -> Said {
         let seen = |jobs: &[Glimpse<'_>]| jobs.iter().map(Seen::from).collect();
@@ -149,6 +210,10 @@ impl From<Reply<'_>> for Said {
             Reply::Scanned(cursor, jobs) => Said::Scanned(cursor, seen(jobs)),
             Reply::Names(found) => Said::Names(names(found)),
             Reply::ScannedNames(cursor, found) => Said::ScannedNames(cursor, names(found)),
+            Reply::ScheduleSet(change, next) => Said::ScheduleSet(change, next),
+            Reply::Schedule(view) => Said::Schedule(Box::new(view.into())),
+            Reply::Schedules(rows) => Said::Schedules(rows.iter().map(ScheduleRow::from).collect()),
+            Reply::Explained(rows) => Said::Explained(rows.iter().map(|row| row.0).collect()),
             Reply::Error(error) => Said::Error(error.to_string()),
             Reply::Job(view) => Said::Job(Box::new(View {
                 seen: Seen {

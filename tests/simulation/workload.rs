@@ -8,6 +8,7 @@ use delayd::engine::model::request::{
     Add, Direction, Find, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve,
     Shape, Side, State, Taken, Wait, When, Which,
 };
+use delayd::engine::model::schedule::SetSchedule;
 use delayd::ids::{Db, Token};
 use delayd::limits::{DAY_MS, DELAY_MS_MAX};
 use rand::Rng;
@@ -46,9 +47,10 @@ pub enum Op {
     Unblock,
     Settings,
     Policies,
+    Schedule,
 }
 
-pub const OPS: [Op; 28] = [
+pub const OPS: [Op; 29] = [
     Op::Add,
     Op::AddHerd,
     Op::Pop,
@@ -77,6 +79,7 @@ pub const OPS: [Op; 28] = [
     Op::Unblock,
     Op::Settings,
     Op::Policies,
+    Op::Schedule,
 ];
 
 /// What is drawn once for a run.
@@ -107,6 +110,10 @@ pub struct Options {
     pub crowd: u32,
     /// Of 100 turns, in how many the journal allows something else from there on.
     pub flows: u32,
+    /// How many names of schedules there are in a queue.
+    pub schedules: usize,
+    /// Of 100 turns, before how many other tables of zones come.
+    pub swaps: u32,
 }
 
 impl Options {
@@ -146,6 +153,8 @@ impl Options {
             leaps: pick(rng, &[0, 1, 10]) as u32,
             crowd: pick(rng, &[1, 3, 20]) as u32,
             flows: pick(rng, &[0, 0, 2, 20]) as u32,
+            schedules: pick(rng, &[1, 3, 10]) as usize,
+            swaps: pick(rng, &[0, 1, 10]) as u32,
         }
     }
 }
@@ -160,11 +169,20 @@ pub struct Workload {
     pub old: Vec<Held>,
     /// The lease whose job was last asked for by other means.
     pub meddled: Option<Held>,
+    /// The schedule set last, and occurrences that replies told of.
+    pub set_last: Option<SetSchedule<'static>>,
+    pub occurrences: Vec<(QueueName<'static>, Kept)>,
     /// Without what depends on the hash seed.
     pub ordered_only: bool,
 }
 
 impl Workload {
+    pub fn new(rng: SmallRng, options: Options) -> Workload {
+        let (old, occurrences) = (Vec::new(), Vec::new());
+        let (meddled, set_last, ordered_only) = (None, None, false);
+        Workload { rng, options, old, meddled, set_last, occurrences, ordered_only }
+    }
+
     pub fn op(&mut self) -> Op {
         let sum: u32 = self.options.weights.iter().sum();
         let mut drawn = self.rng.random_range(0..sum);
@@ -181,7 +199,7 @@ impl Workload {
         self.rng.random_ratio(1, n)
     }
 
-    fn percent(&mut self, share: u32) -> bool {
+    pub fn percent(&mut self, share: u32) -> bool {
         self.rng.random_range(0..100) < share
     }
 
@@ -201,7 +219,7 @@ impl Workload {
         }
     }
 
-    fn short_ms(&mut self) -> u64 {
+    pub fn short_ms(&mut self) -> u64 {
         let bits = self.rng.random_range(0..16);
         self.rng.random_range(1..=1 << bits)
     }
@@ -217,7 +235,7 @@ impl Workload {
         }
     }
 
-    fn queue(&mut self) -> QueueName<'static> {
+    pub fn queue(&mut self) -> QueueName<'static> {
         let db = Db(self.rng.random_range(0..self.options.databases));
         let number = self.rng.random_range(0..self.options.queues);
         QueueName { db, name: keep(format!("q{number}").as_bytes()) }
@@ -246,10 +264,11 @@ impl Workload {
             let (queue, id, _) = self.old[self.rng.random_range(0..self.old.len())];
             return (queue, id);
         }
-        (self.queue(), self.id())
+        let occurrence = self.occurrence_id().filter(|_| self.percent(20));
+        occurrence.unwrap_or_else(|| (self.queue(), self.id()))
     }
 
-    fn backoff(&mut self) -> Backoff {
+    pub fn backoff(&mut self) -> Backoff {
         let steps = match self.rng.random_range(0..3) {
             0 => Steps::Ladder([1, 20, 3_000].into()),
             1 => Steps::Ladder([0].into()),
@@ -267,8 +286,13 @@ impl Workload {
         };
         let body = self.body();
         let rare = self.rng.random_range(0..4) == 0;
+        let occurrence = self.occurrence_id().filter(|_| id.is_some() && self.percent(10));
+        let (queue, id) = match occurrence {
+            Some((queue, id)) => (queue, Some(id)),
+            None => (self.queue(), id),
+        };
         Add {
-            queue: self.queue(),
+            queue,
             when: self.when(now_ms),
             body,
             id,
@@ -287,7 +311,7 @@ impl Workload {
         }
     }
 
-    fn body(&mut self) -> Kept {
+    pub fn body(&mut self) -> Kept {
         let sizes = [0, 5, 5, 60, 2_000];
         let body = [b'x'; 2_000];
         keep(&body[..sizes[self.rng.random_range(0..sizes.len())]])
@@ -337,11 +361,11 @@ impl Workload {
         }
     }
 
-    fn pick(&mut self, count: usize) -> usize {
+    pub fn pick(&mut self, count: usize) -> usize {
         self.rng.random_range(0..count)
     }
 
-    fn lease_ms(&mut self) -> u64 {
+    pub fn lease_ms(&mut self) -> u64 {
         [1, 2, 100, 7_000, DAY_MS, DAY_MS + 1][self.pick(6)]
     }
 
@@ -500,6 +524,7 @@ impl Workload {
             }
             Op::Keys => self.keys(),
             Op::Policies => self.policies(),
+            Op::Schedule => self.scheduling(now_ms),
             _ => Request::Add(self.add(now_ms)),
         }
     }
@@ -550,7 +575,8 @@ impl Workload {
             0 => Request::Stats { queue },
             6 => {
                 let span_ms = [1, 20, 1_000, DAY_MS, DELAY_MS_MAX][self.pick(5)];
-                Request::Forecast { queue, span_ms, count: [1, 7, 300][self.pick(3)] }
+                let (count, schedules) = ([1, 7, 300][self.pick(3)], false);
+                Request::Forecast { queue, span_ms, count, schedules }
             }
             1 => Request::Len { queue, state },
             2..4 => Request::Peek { queue, state, count: [1, 3, 10_000][self.pick(3)] },

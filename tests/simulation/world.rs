@@ -7,6 +7,7 @@ use delayd::engine::decide::whole::{Begun, Needs, Whole};
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::{QueueName, Request};
+use delayd::engine::model::schedule::Scheduling;
 use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
 use delayd::error::Error;
@@ -21,6 +22,7 @@ use std::borrow::Cow;
 use crate::auditor::{Auditor, Input, Step};
 use crate::changes::Changes;
 use crate::journal;
+use crate::timetable::{TABLES, tables};
 use crate::trace::{Recorder, Said, keep};
 use crate::workload::{Held, Op, Options, Workload};
 
@@ -61,6 +63,8 @@ pub struct World {
     pub turn_facts: Facts,
     /// The leader changes, and the replica follows as a node does.
     pub changes: Option<Changes>,
+    /// The tables of zones of the engine and of its replica.
+    pub tables: [usize; 2],
     pub clients: Vec<Client>,
     last_client: u64,
     pub more: Option<bool>,
@@ -90,8 +94,7 @@ impl World {
         let replica = Settings { hash_seed: !seed, ..settings.clone() };
         let now = Micros(BEGIN_US + rng.random_range(0..2_000));
         let count = options.clients;
-        let workload =
-            Workload { rng, options, old: Vec::new(), meddled: None, ordered_only: false };
+        let workload = Workload::new(rng, options);
         let mut world = World {
             engine: Engine::new(settings),
             replica: Engine::new(replica),
@@ -101,6 +104,7 @@ impl World {
             now,
             turn_facts: Facts::default(),
             changes: None,
+            tables: [0, 1],
             clients: Vec::new(),
             last_client: 0,
             more: None,
@@ -110,7 +114,25 @@ impl World {
             made_bytes: 0,
         };
         (0..count).for_each(|_| world.connect());
+        world.give_tables();
         world
+    }
+
+    /// What is replayed has other tables than what decides.
+    pub fn give_tables(&mut self) {
+        let [own, other] = self.tables;
+        self.engine.set_zones(tables(own));
+        self.replica.set_zones(tables(other));
+        if let Some(auditor) = &mut self.auditor {
+            auditor.set_tables(own);
+        }
+    }
+
+    fn swap_tables(&mut self) {
+        let Some(next) = self.workload.next_tables() else { return };
+        let other = self.workload.pick(TABLES);
+        self.tables = [next, other];
+        self.give_tables();
     }
 
     pub fn connect(&mut self) {
@@ -205,6 +227,7 @@ impl World {
     /// One turn of a server: time passes, clients ask, what is due is done, replies leave.
     pub fn turn(&mut self) {
         self.now = self.next_instant();
+        self.swap_tables();
         let flows = self.workload.options.flows;
         if flows > 0 {
             if self.workload.rng.random_range(0..100) < flows {
@@ -324,6 +347,7 @@ impl World {
         let client = self.clients[at].id;
         let (outcome, _) = self.call(Input::Request { client, request: &request, alone: true });
         self.follow_rename(client, &request);
+        self.note_schedule(client, &request);
         match outcome {
             Some(Outcome::Waiting) => self.clients[at].waits = true,
             Some(Outcome::Again) => self.clients[at].again = Some(request),
@@ -341,6 +365,16 @@ impl World {
             for (name, ..) in held.filter(|(name, ..)| (name.db, name.name) == (db, queue)) {
                 name.name = to;
             }
+        }
+    }
+
+    /// Somebody learns which id comes next.
+    fn note_schedule(&mut self, client: ClientId, request: &Request<'static>) {
+        let Request::Schedule(Scheduling::Set(set)) = request else { return };
+        let said = self.record.replies.last().filter(|(to, _)| *to == client);
+        if let Some((_, Said::ScheduleSet(_, Some(next)))) = said {
+            let id = keep(&[set.name, format!("@{}", next.0).as_bytes()].concat());
+            self.workload.occurrences.push((set.queue, id));
         }
     }
 
@@ -362,6 +396,7 @@ impl World {
             Op::ListPop,
             Op::Move,
             Op::DeleteEqual,
+            Op::Schedule,
         ];
         let requests: Vec<Request<'static>> = (0..self.workload.rng.random_range(1..8))
             .map(|_| {
@@ -396,7 +431,8 @@ impl World {
 
     fn note_refused(&mut self, requests: &[Request<'static>], error: &Error) {
         let adds = requests.iter().any(|request| {
-            matches!(request, Request::Add(_) | Request::Push(_) | Request::Move(_))
+            let runs = matches!(request, Request::Schedule(Scheduling::Run { .. }));
+            runs || matches!(request, Request::Add(_) | Request::Push(_) | Request::Move(_))
         });
         let flow = &self.flow;
         let (note, right) = match error {
@@ -490,6 +526,8 @@ impl World {
 
     /// Everybody leaves, all that is due is done, and the replica goes on beside the engine.
     pub fn settle(&mut self) {
+        // What was held for want of room is tried again a second later.
+        self.now = Micros(self.now.0 + 1_000_000);
         self.set_flow(Flow::default());
         (0..self.clients.len()).rev().for_each(|at| self.close(at));
         self.catch_up();
@@ -505,7 +543,16 @@ impl World {
         // When an unused queue is forgotten depends on who waited for it, which is in no fact.
         self.engine.settings_mut().stats_retention_ms = u64::MAX;
         self.replica.settings_mut().stats_retention_ms = u64::MAX;
+        self.tables = [self.tables[0]; 2];
+        self.give_tables();
+        if self.workload.options.weights[Op::Schedule as usize] > 0 {
+            // When an occurrence is tried again for which there was no memory is in no fact.
+            self.engine.settings_mut().memory_bytes_max = 0;
+            self.replica.settings_mut().memory_bytes_max = 0;
+            self.now = Micros(self.now.0 + 1_000_000);
+        }
         self.forget_rates();
+        self.catch_up();
         self.catch_up_replica();
         for _ in 0..turns {
             self.now = self.next_instant();

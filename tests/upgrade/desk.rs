@@ -1,5 +1,6 @@
 //! An engine with a journal, without a server: the same calls give the same facts.
 
+use delayd::command::{self, Action, table};
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::{Add, QueueName, Request, Reserve, Wait, When};
@@ -175,6 +176,21 @@ impl Desk {
 
     pub fn add(&mut self, add: Add<'_>) {
         self.ask(1, &Request::Add(add));
+    }
+
+    /// Says a line of DELAY.SCHEDULE; `"..."` holds blanks.
+    pub fn schedule(&mut self, line: &str) {
+        let mut parts = line.split('"');
+        let mut words = vec![&b"DELAY.SCHEDULE"[..]];
+        while let Some(bare) = parts.next() {
+            words.extend(bare.split_ascii_whitespace().map(str::as_bytes));
+            words.extend(parts.next().map(str::as_bytes));
+        }
+        let spec = table::resolve(&words).expect("a subcommand");
+        match command::parse(spec, &words, Db(0)) {
+            Ok(Action::Engine(request)) => self.ask(1, &request),
+            other => panic!("{line}: {other:?}"),
+        }
     }
 
     /// The token of the newest lease of a job.

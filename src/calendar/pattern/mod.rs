@@ -87,10 +87,31 @@ impl Pattern {
         }
         at_least(hours, hour + 1).map(|hour| hour * 3600 + first)
     }
+
+    /// How many seconds of a day it matches before this one, which is at most 86,400: the end of the day.
+    pub(super) fn seconds_before(&self, second: u32) -> u32 {
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let in_minute = self.seconds.count_ones();
+        let in_hour = self.minutes.count_ones() * in_minute;
+        let hours = u64::from(self.hours);
+        let mut before = below(hours, hour) * in_hour;
+        if hours & (1 << hour) != 0 {
+            before += below(self.minutes, minute) * in_minute;
+            if self.minutes & (1 << minute) != 0 {
+                before += below(self.seconds, second);
+            }
+        }
+        before
+    }
 }
 
 /// The least number of the set `bits` that is `from` or more.
 pub(super) fn at_least(bits: u64, from: u32) -> Option<u32> {
     let left = bits.checked_shr(from).unwrap_or(0);
     (left != 0).then(|| from + left.trailing_zeros())
+}
+
+/// How many numbers of the set `bits` are less than `end`; `end` is below 64.
+fn below(bits: u64, end: u32) -> u32 {
+    (bits & ((1 << end) - 1)).count_ones()
 }

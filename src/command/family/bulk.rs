@@ -22,6 +22,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         QUEUE,
         Argument::new("duration", Kind::Duration).about("The length of a span, at least 1ms."),
         Argument::new("n", Kind::Integer).about("How many spans, 1 to 10000."),
+        Argument::word("schedules", "SCHEDULES")
+            .optional()
+            .about("The occurrences to come of the queue's schedules are counted, too."),
     ],
     flags: &[Flag::ReadOnly],
     keys: KEY,
@@ -29,7 +32,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             and so on.",
     notes: "The counts are exact for the instant at which the command was received, also when counting \
             takes several turns. A job that is due at the end of a span belongs to it; what is due \
-            already is ready and counted nowhere.",
+            already is ready and counted nowhere. With SCHEDULES each occurrence counts that comes by what is \
+            set now, as if every one of them was made; what counting them takes is the number of spans \
+            that have any, of each schedule.",
     example: &[
         ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
         ("DELAY.ADD orders 90m x ID order:8", "\"order:8\""),
@@ -116,7 +121,12 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
 
 fn parse_forecast<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (queue, span_ms) = (args.queue()?, args.duration("duration", 1)?);
-    Ok(Action::Engine(Request::Forecast { queue, span_ms, count: args.count("n")? }))
+    let count = args.count("n")?;
+    let mut schedules = false;
+    while args.option()?.is_some() {
+        schedules = true;
+    }
+    Ok(Action::Engine(Request::Forecast { queue, span_ms, count, schedules }))
 }
 
 fn parse_redrive<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {

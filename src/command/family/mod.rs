@@ -19,6 +19,7 @@ pub(super) mod produce;
 pub(super) mod pubsub;
 pub(super) mod queue;
 pub(super) mod replication;
+pub(super) mod schedule;
 pub(super) mod scripting;
 pub(super) mod sentinel;
 pub(super) mod server;

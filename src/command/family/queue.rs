@@ -34,7 +34,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
                 (from its due time, or nil), `lateness-p50-us`, `lateness-p99-us`, `lateness-p999-us`, \
                 `lateness-max-us`, and totals `added`, `delivered`, `acked`, `nacked`, `timeouts`, `lost`, \
                 `expired`, `deleted`, `died`, `dropped`, `popped`: what was added is there, or was acked, popped, expired, \
-                deleted or dropped. Nil if nothing is known of the queue.",
+                deleted or dropped. Then `schedules`, and of their occurrences, those of removed schedules included, \
+                the totals `made` and `missed`. Nil if nothing is known of the queue.",
         notes: "Lateness is measured from the due time to the release of the reply, for jobs for which a \
                 consumer was waiting when they fell due. What a pause or a limit of the queue held back does \
                 not count.",

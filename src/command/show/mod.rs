@@ -4,3 +4,4 @@ pub mod describe;
 pub mod help;
 pub mod reference;
 pub mod render;
+mod schedule;

@@ -1,5 +1,6 @@
 //! How the engine's replies look on the wire, in both protocols.
 
+use crate::command::show::schedule;
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::reply::{Delivered, Glimpse, JobView, Reply};
 use crate::engine::model::request::Shape;
@@ -63,6 +64,10 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
             out.bulk_unsigned(*cursor);
             write_names(names, out);
         }
+        Reply::ScheduleSet(change, next) => schedule::write_set(*change, *next, out),
+        Reply::Schedule(view) => schedule::write_schedule(view, out),
+        Reply::Schedules(rows) => schedule::write_schedules(rows, out),
+        Reply::Explained(instants) => schedule::write_explained(instants, out),
         Reply::Error(error) => out.error(&error.to_string()),
     }
 }
@@ -156,7 +161,7 @@ fn write_settings(values: &[(Setting, String, bool)], all: bool, out: &mut Encod
 }
 
 fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
-    out.map(24);
+    out.map(27);
     number("delayed", stats.delayed, out);
     number("ready", stats.ready, out);
     number("leased", stats.leased, out);
@@ -182,19 +187,22 @@ fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
     number("died", totals.died, out);
     number("dropped", totals.dropped, out);
     number("popped", stats.popped(), out);
+    number("schedules", stats.schedules, out);
+    number("made", stats.made, out);
+    number("missed", stats.missed, out);
 }
 
-fn text(field: &str, value: &[u8], out: &mut Encoder<'_>) {
+pub(super) fn text(field: &str, value: &[u8], out: &mut Encoder<'_>) {
     out.bulk(field.as_bytes());
     out.bulk(value);
 }
 
-fn number(field: &str, value: u64, out: &mut Encoder<'_>) {
+pub(super) fn number(field: &str, value: u64, out: &mut Encoder<'_>) {
     out.bulk(field.as_bytes());
     out.integer(integer(value));
 }
 
-fn maybe(field: &str, value: Option<u64>, out: &mut Encoder<'_>) {
+pub(super) fn maybe(field: &str, value: Option<u64>, out: &mut Encoder<'_>) {
     out.bulk(field.as_bytes());
     match value {
         Some(value) => out.integer(integer(value)),
@@ -203,6 +211,6 @@ fn maybe(field: &str, value: Option<u64>, out: &mut Encoder<'_>) {
 }
 
 /// No number that is shown leaves 63 bits; if one did, the largest integer is nearest to it.
-fn integer(value: u64) -> i64 {
+pub(super) fn integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -2,6 +2,7 @@
 //! read by the command's argument tree, so that no parser can accept a word that the tree does not
 //! name.
 
+use crate::calendar::Pattern;
 use crate::command::read::duration;
 use crate::command::read::moment;
 use crate::command::read::moment::WhenError;
@@ -13,7 +14,10 @@ use crate::engine::model::policy::Backoff;
 use crate::engine::model::request::{QueueName, Side, Wait, When};
 use crate::error::{Error, Shown};
 use crate::ids::{Db, Token};
-use crate::limits::{COUNT_MAX, DELAY_MS_MAX, NAME_BYTES_MAX, PATTERN_BYTES_MAX, PRIORITY_MAX};
+use crate::limits::{
+    COUNT_MAX, DELAY_MS_MAX, NAME_BYTES_MAX, PATTERN_BYTES_MAX, PRIORITY_MAX,
+    SCHEDULE_INSTANT_MS_MAX, SCHEDULE_NAME_BYTES_MAX,
+};
 use crate::time::Written;
 
 /// The words of one command, read from left to right.
@@ -58,8 +62,10 @@ impl<'a> Args<'a> {
     /// The next word; `name` is what it is called when it is missing.
     pub fn word(&mut self, name: &str) -> Result<&'a [u8], Error> {
         let word = self.peek().ok_or_else(|| match self.option {
-            Some(Argument { token: Some(token), .. }) => {
-                Error::text(format!("ERR syntax error: {token} needs a value ({name})"))
+            Some(option @ Argument { token: Some(token), .. }) => {
+                let shown = option.display.unwrap_or(option.name);
+                let value = if name == *token { shown } else { name };
+                Error::text(format!("ERR syntax error: {token} needs a value ({value})"))
             }
             _ => arity_error(self.spec),
         })?;
@@ -150,6 +156,23 @@ impl<'a> Args<'a> {
         Ok(ids)
     }
 
+    /// A schedule's name.
+    pub fn schedule(&mut self) -> Result<&'a [u8], Error> {
+        let name = self.word("name")?;
+        check_bytes("name", name, SCHEDULE_NAME_BYTES_MAX)?;
+        Ok(name)
+    }
+
+    /// All words left as names of schedules, at least one.
+    pub fn schedules(&mut self) -> Result<&'a [&'a [u8]], Error> {
+        let names = self.rest();
+        if names.is_empty() {
+            return Err(arity_error(self.spec));
+        }
+        names.iter().try_for_each(|name| check_bytes("name", name, SCHEDULE_NAME_BYTES_MAX))?;
+        Ok(names)
+    }
+
     /// A whole number from `least` to `most`, leading zeros allowed.
     pub fn integer(&mut self, name: &str, least: u64, most: u64) -> Result<u64, Error> {
         let word = self.word(name)?;
@@ -182,19 +205,24 @@ impl<'a> Args<'a> {
 
     /// A duration in ms, from `least` to 365000d.
     pub fn duration(&mut self, name: &str, least: u64) -> Result<u64, Error> {
+        self.duration_to(name, least, DELAY_MS_MAX)
+    }
+
+    /// A duration in ms, from `least` to `most`.
+    pub fn duration_to(&mut self, name: &str, least: u64, most: u64) -> Result<u64, Error> {
         let word = self.word(name)?;
         let shown = Shown::new(word);
-        let most = Written(DELAY_MS_MAX);
+        let (shortest, longest) = (Written(least), Written(most));
         match duration::parse(word) {
-            Some(Whole::Fits(ms)) if ms < least => {
-                Err(Error::text(format!("ERR {name} {shown} is too short; the least is {least}ms")))
-            }
-            Some(Whole::Fits(ms)) if ms <= DELAY_MS_MAX => Ok(ms),
+            Some(Whole::Fits(ms)) if ms < least => Err(Error::text(format!(
+                "ERR {name} {shown} is too short; the least is {shortest}"
+            ))),
+            Some(Whole::Fits(ms)) if ms <= most => Ok(ms),
             Some(_) => {
-                Err(Error::text(format!("ERR {name} {shown} is too long; the most is {most}")))
+                Err(Error::text(format!("ERR {name} {shown} is too long; the most is {longest}")))
             }
             None if word.first() == Some(&b'-') => Err(Error::text(format!(
-                "ERR {name} {shown} is negative or malformed; the least is {least}ms"
+                "ERR {name} {shown} is negative or malformed; the least is {shortest}"
             ))),
             None => Err(Error::text(format!(
                 "ERR {name} {shown} is not a duration such as 500ms, 30s, 1h30m or 15d"
@@ -215,10 +243,7 @@ impl<'a> Args<'a> {
                 WhenError::TooLarge => {
                     format!("ERR {name} {shown} is too far away; the most that max-delay can be is {most}")
                 }
-                WhenError::Seconds(ms) => format!(
-                    "ERR {name} {shown} is before 1973, so it can only be unix seconds; @ takes unix \
-                     milliseconds, which would be @{ms}"
-                ),
+                WhenError::Seconds(ms) => seconds_given(name, &shown, ms),
                 WhenError::TimeOfDay => format!(
                     "ERR {name} {shown} is not a duration; an absolute time needs @ and unix ms, or a \
                      date, time and offset such as 2030-01-31T12:30:00Z"
@@ -230,6 +255,42 @@ impl<'a> Args<'a> {
                 ),
             })
         })
+    }
+
+    /// An absolute time, the value of an option, as unix ms.
+    pub fn instant(&mut self) -> Result<u64, Error> {
+        let word = self.word("instant")?;
+        let name = self.option.and_then(|option| option.token).unwrap_or("instant");
+        let (shown, forms) = (
+            Shown::new(word),
+            "@<unix-ms> or a date, time and offset such as 2030-01-31T12:30:00Z",
+        );
+        Err(Error::text(match moment::parse(word) {
+            Ok(When::At(ms)) if ms <= SCHEDULE_INSTANT_MS_MAX => return Ok(ms),
+            Ok(When::In(_)) => format!(
+                "ERR {name} {shown} is relative, it would mean something else at each {}; expected {forms}",
+                self.spec.word().to_uppercase()
+            ),
+            Ok(When::At(_)) | Err(WhenError::TooLarge) => {
+                format!(
+                    "ERR {name} {shown} is too far away; the last is @{SCHEDULE_INSTANT_MS_MAX}"
+                )
+            }
+            Err(WhenError::Seconds(ms)) => seconds_given(name, &shown, ms),
+            Err(WhenError::OutOfRange(wrong)) => format!("ERR {name} {shown}: {wrong}"),
+            Err(WhenError::Negative | WhenError::TimeOfDay | WhenError::Malformed) => {
+                format!("ERR {name} {shown} is no absolute time; expected {forms}")
+            }
+        }))
+    }
+
+    /// A cron pattern.
+    pub fn cron(&mut self) -> Result<Box<Pattern>, Error> {
+        let word = self.word("pattern")?;
+        match Pattern::parse(word) {
+            Ok(pattern) => Ok(Box::new(pattern)),
+            Err(wrong) => Err(Error::text(format!("ERR cron {}: {wrong}", Shown::new(word)))),
+        }
     }
 
     /// Seconds as BLPOP reads them, or NOWAIT.
@@ -342,6 +403,14 @@ pub fn arity_error(spec: &CommandSpec) -> Error {
     Error::text(format!("ERR wrong number of arguments for '{}' command{usage}", spec.name))
 }
 
+/// Seconds stand where ms belong; `ms` is what was meant.
+fn seconds_given(name: &str, shown: &Shown, ms: u64) -> String {
+    format!(
+        "ERR {name} {shown} is before 1973, so it can only be unix seconds; @ takes unix milliseconds, which \
+         would be @{ms}"
+    )
+}
+
 fn wait(word: &[u8]) -> Result<Wait, Error> {
     match number::timeout_ms(word) {
         Ok(0) => Ok(Wait::Forever),
@@ -360,13 +429,15 @@ pub fn check_pattern(pattern: &[u8], bytes_max: usize) -> Result<(), Error> {
 }
 
 fn check_name(what: &str, name: &[u8]) -> Result<(), Error> {
-    if (1..=NAME_BYTES_MAX).contains(&name.len()) {
+    check_bytes(what, name, NAME_BYTES_MAX)
+}
+
+fn check_bytes(what: &str, name: &[u8], most: usize) -> Result<(), Error> {
+    if (1..=most).contains(&name.len()) {
         return Ok(());
     }
     let (shown, bytes) = (Shown::new(name), name.len());
-    Err(Error::text(format!(
-        "ERR {what} {shown} has {bytes} bytes; it must have 1 to {NAME_BYTES_MAX}"
-    )))
+    Err(Error::text(format!("ERR {what} {shown} has {bytes} bytes; it must have 1 to {most}")))
 }
 
 struct Found {
@@ -416,13 +487,11 @@ fn count(arguments: &[Argument], bit: &mut u64) {
     }
 }
 
-/// The words of the choice that `argument` belongs to.
+/// The words by which the members of the choice begin that `argument` belongs to.
 fn exclusive_words(arguments: &'static [Argument], argument: &Argument) -> String {
     for group in arguments.iter().filter(|group| group.token.is_none()) {
-        let inside = group.arguments.iter().any(|member| std::ptr::eq(member, argument));
-        if inside {
-            let words: Vec<&str> =
-                group.arguments.iter().filter_map(|member| member.token).collect();
+        if group.kind == Kind::OneOf && holds(group.arguments, argument) {
+            let words: Vec<&str> = group.arguments.iter().filter_map(first_word).collect();
             return words.join(", ");
         }
         let words = exclusive_words(group.arguments, argument);
@@ -431,4 +500,12 @@ fn exclusive_words(arguments: &'static [Argument], argument: &Argument) -> Strin
         }
     }
     String::new()
+}
+
+fn holds(arguments: &'static [Argument], argument: &Argument) -> bool {
+    arguments.iter().any(|one| std::ptr::eq(one, argument) || holds(one.arguments, argument))
+}
+
+fn first_word(member: &Argument) -> Option<&'static str> {
+    member.token.or_else(|| member.arguments.first().and_then(first_word))
 }

@@ -36,6 +36,12 @@ pub enum Kind {
     Duration,
     /// A duration from now, or an absolute time.
     When,
+    /// An absolute time.
+    Instant,
+    /// A cron pattern.
+    Cron,
+    /// A time zone: a name or an offset.
+    Zone,
     /// Seconds with decimals, or NOWAIT.
     Timeout,
     Side,
@@ -58,6 +64,7 @@ impl Kind {
             Kind::Key => "key",
             Kind::Id | Kind::Bytes | Kind::Token => "string",
             Kind::Duration | Kind::When | Kind::Backoff | Kind::Side => "string",
+            Kind::Instant | Kind::Cron | Kind::Zone => "string",
             Kind::Integer => "integer",
             Kind::Timeout => "double",
             Kind::Pattern => "pattern",

@@ -167,6 +167,8 @@ pub enum Access {
     /// Takes away and returns.
     Take,
     Update,
+    /// Updates without a look at jobs.
+    Set,
     Delete,
     Remove,
 }
@@ -180,6 +182,7 @@ impl Access {
             Access::Insert => &["RW", "insert"],
             Access::Take => &["RW", "access", "delete"],
             Access::Update => &["RW", "access", "update"],
+            Access::Set => &["RW", "update"],
             Access::Delete => &["RW", "delete"],
             Access::Remove => &["RM", "delete"],
         }

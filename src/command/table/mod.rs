@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use crate::command::family::{
     acl, bulk, client, cluster, commands, connection, consume, help, job, journal, keyspace, list,
-    observe, policy, produce, pubsub, queue, replication, scripting, server, transaction,
+    observe, policy, produce, pubsub, queue, replication, schedule, scripting, server, transaction,
 };
 use crate::command::spec::CommandSpec;
 use crate::command::spec::args::arity_error;
@@ -16,13 +16,14 @@ use crate::error::Error;
 use crate::nearest::nearest;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 21] = [
+static TABLE: [&[CommandSpec]; 22] = [
     produce::COMMANDS,
     consume::COMMANDS,
     job::COMMANDS,
     queue::COMMANDS,
     bulk::COMMANDS,
     policy::COMMANDS,
+    schedule::COMMANDS,
     cluster::COMMANDS,
     help::COMMANDS,
     list::COMMANDS,

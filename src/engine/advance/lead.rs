@@ -5,7 +5,7 @@ use crate::engine::model::leading::Lead;
 use crate::engine::model::request::State;
 use crate::engine::model::token::floor_at;
 use crate::engine::step::leases::{Bound, Former};
-use crate::engine::step::{Live, Step};
+use crate::engine::step::{Live, Step, ZonesWalk};
 use crate::engine::store::{Located, Store};
 use crate::ids::Token;
 use crate::limits::QUEUE_SLICE_STEPS;
@@ -24,6 +24,8 @@ impl Step<'_, '_> {
         // What the leader before has used up of the rates is in no fact.
         self.live.rates_from = Micros(from.0.saturating_add(RATE_SPAN_US));
         self.live.leases.former = Some(Former::new(self.store.number()));
+        // The leader before may have had other tables.
+        self.live.zones_walk = Some(ZonesWalk::default());
         let (stall_from, stall_to) = (from.floor(), to.ceil().max(from.floor()));
         self.commit(&Fact::Led { term, node, stall_from, stall_to, level }, Located::NOTHING);
     }
@@ -106,10 +108,12 @@ impl Live {
         }
         let hasher = store.hasher().state();
         let fresh = Live::new(self.settings.clone(), hasher);
-        let Live { sweeping, monotonic, events, tally, applied, .. } =
+        let Live { sweeping, monotonic, events, tally, applied, zones, missed, spells, .. } =
             std::mem::replace(self, fresh);
         // Queues with due work are the same for whoever leads next, and what was counted was counted.
         (self.sweeping, self.monotonic, self.tally) = (sweeping, monotonic, tally);
         (self.events, self.applied) = (events.map(|_| Box::default()), applied);
+        // What was settled in a spell of work of before is settled anew.
+        (self.zones, self.missed, self.spells) = (zones, missed, spells + 1);
     }
 }

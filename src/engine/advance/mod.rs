@@ -5,6 +5,9 @@
 
 mod bound;
 mod lead;
+mod zones;
+
+pub use zones::lower_schedules;
 
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
@@ -19,6 +22,7 @@ pub const TIMED_OUT: Reply<'static> = Reply::NilArray;
 impl Step<'_, '_> {
     /// Lets time pass, in about as many steps as the budget has.
     pub fn advance(&mut self) -> bool {
+        self.begin_work();
         self.live.handed_bytes = 0;
         self.live.slack = limits::SLACK_STEPS_PER_TURN;
         self.live.opening = limits::OPENING_STEPS_PER_TURN;
@@ -31,15 +35,27 @@ impl Step<'_, '_> {
         if swept {
             self.live.room.caught_up();
             self.end_stall();
+            self.live.at_work_since = None;
         }
+        let looked = self.look_through_zones();
         // Deadlines come after the jobs of the same ms: who waits until 12:00 gets a job of 12:00.
         let timed_out = self.at_least_a_slice(Step::time_out);
         let forgotten = self.forget_idle();
         let tidy = self.store.bury_slice(self.budget.steps()) && self.tidy();
         // Without room, who asks again at once finds the same.
-        let passed = swept && returned && collected && ended && forgotten
+        let passed = swept && returned && collected && ended && forgotten && looked
             || !self.live.room.lets_time_pass();
         !(passed && timed_out && tidy)
+    }
+
+    /// Notes since when there has been something to do all the time. After a pause of its own nothing was at work.
+    fn begin_work(&mut self) {
+        let now = self.now.floor();
+        self.live.at_work_since = self.work_began();
+        self.live.advanced = now;
+        if self.live.at_work_since.is_none() {
+            (self.live.at_work_since, self.live.spells) = (Some(now), self.live.spells + 1);
+        }
     }
 
     /// Does what comes first in any case, however little is left, and takes nothing of that away.
@@ -142,7 +158,7 @@ impl Step<'_, '_> {
 pub fn next_wakeup(store: &Store, live: &Live) -> Option<Millis> {
     let passes = live.room.lets_time_pass();
     let serves = !live.touched.is_empty() && live.room.serves();
-    let begun = !live.sweeping.is_empty() || live.leases.has_begun();
+    let begun = !live.sweeping.is_empty() || live.leases.has_begun() || live.zones_walk.is_some();
     let returns = live.unsent.may_return(|taken| live.room.has_room(taken.returning_bytes_max()));
     let tidying = store.next_tidying();
     if passes && begun || serves || returns || tidying == Some(Millis(0)) {

@@ -103,7 +103,7 @@ impl Step<'_, '_> {
         self.reply(Reply::Ok)
     }
 
-    fn bound(&mut self, name: QueueName<'_>, number: Option<QueueNo>) -> QueueNo {
+    pub(super) fn bound(&mut self, name: QueueName<'_>, number: Option<QueueNo>) -> QueueNo {
         number.unwrap_or_else(|| self.bind_queue(name))
     }
 
@@ -166,7 +166,7 @@ impl Step<'_, '_> {
     }
 
     /// Whether there is memory for so many bytes more of a queue, and for the queue if it is new.
-    fn check_own_memory(
+    pub(super) fn check_own_memory(
         &self,
         name: QueueName<'_>,
         number: Option<QueueNo>,

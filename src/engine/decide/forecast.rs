@@ -5,10 +5,16 @@ use crate::engine::model::request::QueueName;
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::forecast::Forecast;
-use crate::limits::FORECAST_JOBS_PER_TURN;
+use crate::limits::{FORECAST_JOBS_PER_TURN, FORECAST_SPANS_PER_TURN};
 
 impl Step<'_, '_> {
-    pub fn forecast(&mut self, name: QueueName<'_>, span_ms: u64, count: u32) -> Outcome {
+    pub fn forecast(
+        &mut self,
+        name: QueueName<'_>,
+        span_ms: u64,
+        count: u32,
+        schedules: bool,
+    ) -> Outcome {
         let number = self.queue(name);
         let (client, alone) = (self.client, self.alone);
         let begun = self.live.forecast.take_if(|begun| alone && begun.client == client);
@@ -23,10 +29,14 @@ impl Step<'_, '_> {
         // A transaction cannot be interrupted; what it may look at is bounded before.
         let jobs_max = if alone { FORECAST_JOBS_PER_TURN } else { usize::MAX };
         let short = queue.table.len() <= FORECAST_JOBS_PER_TURN;
+        let short = short && (!schedules || queue.schedules.is_none());
         if alone && !short && self.live.forecast.is_some() {
             return Outcome::Again;
         }
-        if !forecast.count_slice(self.store, jobs_max) {
+        let spans_max = if alone { FORECAST_SPANS_PER_TURN } else { u32::MAX };
+        let counted = forecast.count_slice(self.store, jobs_max)
+            && (!schedules || self.forecast_schedules(&mut forecast, spans_max));
+        if !counted {
             self.live.forecast = Some(forecast);
             return Outcome::Again;
         }

@@ -10,6 +10,7 @@ mod lease;
 mod list;
 mod purge;
 mod redrive;
+mod schedule;
 mod take;
 pub mod watch;
 pub mod whole;
@@ -64,7 +65,9 @@ impl Step<'_, '_> {
             Request::Pause { queue, direction, for_ms } => self.pause(queue, direction, for_ms),
             Request::Resume { queue, direction } => self.resume(queue, direction),
             Request::Stats { queue } => self.stats(queue),
-            Request::Forecast { queue, span_ms, count } => self.forecast(queue, span_ms, count),
+            Request::Forecast { queue, span_ms, count, schedules } => {
+                self.forecast(queue, span_ms, count, schedules)
+            }
             Request::Len { queue, state } => self.len(queue, state),
             Request::Peek { queue, state, count } => self.peek(queue, state, count),
             Request::Scan { queue, cursor, state, pattern, count } => {
@@ -83,6 +86,7 @@ impl Step<'_, '_> {
                 self.reply(Reply::Integer(self.store.existing_in(db) as i64))
             }
             Request::Memory { queue } => self.memory(queue),
+            Request::Schedule(ref of) => self.schedule(of),
         }
     }
 }

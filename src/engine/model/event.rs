@@ -28,6 +28,12 @@ words! {
         RenamedFrom = "rename_from",
         /// A queue has this name from now on; no job is named.
         RenamedTo = "rename_to",
+        /// A schedule was made or changed; its name is told.
+        Scheduled = "scheduled",
+        /// A schedule was removed, or nothing is to come of it any more; its name is told.
+        Unscheduled = "unscheduled",
+        /// Occurrences were not made that came due; the id of the newest is told.
+        Missed = "missed",
     }
 }
 
@@ -101,10 +107,10 @@ mod tests {
         let long = vec![b'i'; crate::limits::NAME_BYTES_MAX];
         for (at, event) in Event::ALL.into_iter().enumerate() {
             assert_eq!(event as usize, at);
-            events.push(Happened { event, db: Db(at as u8), queue: b"q", id: &long[..at * 40] });
+            events.push(Happened { event, db: Db(at as u8), queue: b"q", id: &long[..at * 32] });
         }
         for (at, event) in Event::ALL.into_iter().enumerate() {
-            let id = &long[..at * 40];
+            let id = &long[..at * 32];
             assert_eq!(events.take(), Some(Happened { event, db: Db(at as u8), queue: b"q", id }));
         }
         assert_eq!(events.take(), None);

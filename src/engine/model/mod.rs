@@ -9,6 +9,7 @@ pub mod policy;
 pub mod queue_settings;
 pub mod reply;
 pub mod request;
+pub mod schedule;
 pub mod settings;
 pub mod stats;
 pub mod token;

@@ -36,6 +36,16 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// How long it is at the most as it is written, bytes.
+    pub fn written_bytes_max(&self) -> usize {
+        // A number of 64 bits, its unit, and what parts it from the next.
+        let numbers = match &self.steps {
+            Steps::Ladder(steps) => steps.len(),
+            Steps::Exponential { .. } => 3,
+        };
+        8 + numbers * 24
+    }
+
     /// The wait in ms after `attempt` failed deliveries (from 1), without jitter. Saturates.
     pub fn base_ms(&self, attempt: u32) -> u64 {
         let step = attempt.saturating_sub(1);

@@ -5,6 +5,7 @@
 
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::request::{QueueName, Shape, State};
+use crate::engine::model::schedule::{Change, ScheduleRow, ScheduleView};
 use crate::engine::model::stats::StatsView;
 use crate::error::Error;
 use crate::ids::{ClientId, Token};
@@ -151,6 +152,12 @@ pub enum Reply<'a> {
     Names(&'a [&'a [u8]]),
     /// SCAN's next cursor (0: done) and queue names.
     ScannedNames(u64, &'a [&'a [u8]]),
+    /// DELAY.SCHEDULE SET: what it did, and the next nominal instant.
+    ScheduleSet(Change, Option<Millis>),
+    Schedule(&'a ScheduleView<'a>),
+    Schedules(&'a [ScheduleRow<'a>]),
+    /// Nominal instants, and what the clocks of the zone show then.
+    Explained(&'a [(Millis, String)]),
     /// Refused; nothing changed.
     Error(&'a Error),
 }
@@ -178,6 +185,17 @@ impl Reply<'_> {
             Reply::Peeked(jobs) => {
                 jobs.iter().map(|job| job.id.len() + job.body.len() + AROUND).sum()
             }
+            Reply::Schedule(view) => {
+                let ids = view.open.iter().map(|id| id.len() + 16).sum::<usize>();
+                let options = &view.definition.terms().options;
+                let ladder =
+                    options.backoff.as_ref().map_or(0, |backoff| backoff.written_bytes_max());
+                view.name.len() + view.body.len() + ids + ladder + 24 * AROUND
+            }
+            Reply::Schedules(rows) => {
+                rows.iter().map(|row| row.name.len() + 2 * AROUND + 256).sum()
+            }
+            Reply::Explained(rows) => rows.len() * AROUND,
             _ => 0,
         }
     }

@@ -6,6 +6,7 @@
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
+use crate::engine::model::schedule::Scheduling;
 use crate::ids::{Db, Token};
 use crate::words::words;
 
@@ -315,6 +316,8 @@ pub enum Request<'a> {
         span_ms: u64,
         /// How many spans, 1 to 10,000.
         count: u32,
+        /// Occurrences of schedules are counted, too.
+        schedules: bool,
     },
     /// `DELAY.CONFIG GET` → settings.
     Settings { queue: QueueName<'a>, only: Option<Setting> },
@@ -430,6 +433,8 @@ pub enum Request<'a> {
     QueueCount { db: Db },
     /// `MEMORY USAGE` → bytes held for the queue or nil.
     Memory { queue: QueueName<'a> },
+    /// `DELAY.SCHEDULE` and its subcommands.
+    Schedule(Scheduling<'a>),
 }
 
 impl<'a> Request<'a> {
@@ -476,6 +481,7 @@ impl<'a> Request<'a> {
             | Request::At { queue, .. }
             | Request::DeleteEqual { queue, .. }
             | Request::Memory { queue } => visit(queue),
+            Request::Schedule(ref of) => of.queue().into_iter().for_each(visit),
             Request::Flush { .. }
             | Request::Keys { .. }
             | Request::ScanQueues { .. }
@@ -511,6 +517,7 @@ impl<'a> Request<'a> {
                 | Request::Find(_)
                 | Request::Exists { .. }
                 | Request::Memory { .. }
+                | Request::Schedule(_)
         )
     }
 }

@@ -25,6 +25,10 @@ pub struct StatsView {
     /// Lateness p50, p99, p99.9 and maximum, µs.
     pub lateness_us: [u64; 4],
     pub totals: Totals,
+    pub schedules: u64,
+    /// Occurrences that its schedules made, and that they missed; removed ones included.
+    pub made: u64,
+    pub missed: u64,
 }
 
 impl StatsView {

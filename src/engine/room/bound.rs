@@ -5,14 +5,15 @@ use std::sync::LazyLock;
 
 use crate::engine::model::fact::{Counted, Destination, Fact, FactId, Image, Writer};
 use crate::engine::model::policy::{Backoff, Policy, Steps};
-use crate::engine::model::queue_settings::{Pauses, QueueSettings};
+use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::{Add, Nack, Push, Redrive, Request, When, Which};
+use crate::engine::model::schedule::{AskedRule, Rule, Scheduling, SetSchedule};
 use crate::engine::store::Store;
 use crate::engine::store::snapshot::record;
-use crate::ids::{Db, PolicyNo, QueueNo, Token};
+use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo, Token};
 use crate::limits::{
-    COUNT_MAX, DROPPED_PER_DEATH, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX,
+    COUNT_MAX, DROPPED_PER_DEATH, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, OPEN_MAX,
     TRANSACTION_COST_MAX,
 };
 use crate::time::Millis;
@@ -20,6 +21,8 @@ use crate::time::Millis;
 /// By how much the image of a job that is added may be larger than its fact: three instants and an id
 /// that the server made.
 const ADDED_IMAGE_BYTES: u64 = 48;
+/// The same of a schedule: what is counted of it, and the instants of those that are open.
+const SCHEDULE_IMAGE_BYTES: u64 = 128 + 8 * OPEN_MAX as u64;
 /// The same of a queue: its totals and what is counted of it.
 const QUEUE_IMAGE_BYTES: u64 = 160;
 
@@ -45,6 +48,8 @@ pub struct Sizes {
     pub deleted: u64,
     /// A popped job is put back, beside its body and its policy.
     unpopped: u64,
+    /// Nominal instants are passed over.
+    passed: u64,
     /// All that can be set for a queue.
     configured: u64,
     /// A backoff with as many steps as it can have.
@@ -82,11 +87,33 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
     };
     let steps = Steps::Ladder([0; LADDER_STEPS_MAX].into());
     let backoff = Backoff { steps, jitter: true };
+    let occurring = Fact::Occurred {
+        queue,
+        schedule: ScheduleNo(0),
+        nominal: AT,
+        due: AT,
+        offset_s: 0,
+        policy: POLICY,
+        priority: 0,
+        left: true,
+        next: None,
+    };
+    let occurring = occurring.encoded_bytes() + binding_policy(&backoff);
     Sizes {
         taking: taking.into_iter().max().expect("some"),
-        advancing: due + ends.into_iter().max().expect("some"),
+        advancing: due + ends.into_iter().max().expect("some").max(occurring),
         redriven: redriven.encoded_bytes(),
         deleted: dropped,
+        passed: Fact::Passed {
+            queue,
+            schedule: ScheduleNo(0),
+            nominal: AT,
+            offset_s: 0,
+            missed: 0,
+            skipped: 0,
+            next: None,
+        }
+        .encoded_bytes(),
         unpopped: Fact::Unpopped { queue, image }.encoded_bytes(),
         backoff: binding_policy(&backoff),
         configured: Fact::Configured { queue, settings: everything(backoff) }.encoded_bytes(),
@@ -162,6 +189,10 @@ impl Bound {
             }
             Request::Redrive(Redrive { which: Which::Oldest(_), .. }) => {
                 Bound::whole(count * SIZES.redriven)
+            }
+            Request::Schedule(Scheduling::Run { .. }) => {
+                let bound = Bound::of(request).unwrap_or_default();
+                Bound { grows: bound.grows + body_bytes as u64, ..bound }
             }
             _ => return Bound::of(request),
         })
@@ -266,8 +297,58 @@ impl Bound {
             | Request::RandomQueue { .. }
             | Request::QueueCount { .. }
             | Request::Memory { .. } => return None,
+            Request::Schedule(ref of) => return scheduling(of),
         })
     }
+}
+
+/// Of a request about schedules; the body of one that is run is looked at then.
+fn scheduling(of: &Scheduling<'_>) -> Option<Bound> {
+    let (queue, schedule) = (QUEUE, ScheduleNo(0));
+    let bytes = |fact: Fact<'_>| fact.encoded_bytes();
+    Some(match *of {
+        Scheduling::Set(ref set) => {
+            let SetSchedule { name, body, ref rule, ref terms, .. } = **set;
+            let rule = match rule {
+                AskedRule::Every { ms } => Rule::Every { ms: *ms },
+                // The database may spell it longer than it is asked for, but no name has so many bytes.
+                AskedRule::Cron { pattern, zone } => Rule::Cron {
+                    pattern: pattern.text().into(),
+                    zone: String::from_utf8_lossy(&[*zone, &[b' '; 64]].concat()).into(),
+                },
+            };
+            let definition = Box::new(terms.clone().with(rule));
+            let (anchor, after, next) = (AT, AT, None);
+            let fact =
+                Fact::Scheduled { queue, schedule, name, body, definition, anchor, after, next };
+            let bound = Fact::QueueBound { queue, db: Db(0), name: set.queue.name };
+            // A pause that is over ends first.
+            let before = pause_bytes() + SIZES.passed;
+            Bound::adding(bytes(fact) + bytes(bound) + before + SCHEDULE_IMAGE_BYTES, 0)
+        }
+        Scheduling::Delete { names, .. } => {
+            let gone = bytes(Fact::Unscheduled { queue, schedule });
+            Bound::ending(gone * names.len() as u64)
+        }
+        Scheduling::Pause { .. } | Scheduling::Resume { .. } => {
+            Bound::whole(SIZES.passed + 2 * pause_bytes())
+        }
+        Scheduling::Run { .. } => {
+            let gone = bytes(Fact::GaveWay { queue, schedule, at: AT }) * OPEN_MAX as u64;
+            let (at, due, policy, priority, left) = (AT, AT, POLICY, 0, true);
+            let ran = Fact::Ran { queue, schedule, at, due, policy, priority, left };
+            let made = bytes(ran) + SIZES.backoff + gone;
+            Bound { grows: occurring_growth(NAME_BYTES_MAX), ..Bound::whole(made) }
+        }
+        _ => return None,
+    })
+}
+
+/// A pause of a schedule begins or ends.
+fn pause_bytes() -> u64 {
+    let (queue, schedule) = (QUEUE, ScheduleNo(0));
+    let (pause, after, next) = (Pause::None, AT, None);
+    Fact::SchedulePaused { queue, schedule, pause, after, next }.encoded_bytes()
 }
 
 /// The jobs, with made ids; their queue and their policy, should they be new.
@@ -283,6 +364,14 @@ pub fn moving_bytes_max(body_bytes: usize, name_bytes: usize) -> u64 {
     let bound = Fact::QueueBound { queue: QUEUE, db: Db(0), name: &[] }.encoded_bytes();
     let added = added_bytes(FactId::Made(0), body_bytes);
     SIZES.taking + bound + name_bytes as u64 + SIZES.backoff + added
+}
+
+/// By how much the next base may be larger for an occurrence with so many bytes of id and body.
+pub fn occurring_growth(bytes: usize) -> u64 {
+    let image = ADDED_IMAGE_BYTES + SIZES.delivered_image + SIZES.backoff;
+    let fact = added_bytes(FactId::Given(&[]), bytes);
+    // An open one is known by its instant.
+    image + fact + size_of::<Millis>() as u64
 }
 
 /// What removing a job with an id of so many bytes makes.

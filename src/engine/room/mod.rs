@@ -17,7 +17,8 @@ use crate::error::Misconf;
 use crate::time::{Micros, Millis};
 
 pub use bound::{
-    Bound, SIZES, Sizes, base_bytes_later, deleting_bytes, moving_bytes_max, returning_bytes_max,
+    Bound, SIZES, Sizes, base_bytes_later, deleting_bytes, moving_bytes_max, occurring_growth,
+    returning_bytes_max,
 };
 
 /// Room beyond which nobody counts: no request makes facts of so many bytes, nor do all those of a turn,

@@ -3,6 +3,7 @@
 use crate::engine::model::fact::{Fact, FactId};
 use crate::engine::model::policy::Policy;
 use crate::engine::model::request::{Add, QueueName, Side, When};
+use crate::engine::model::schedule::JobOptions;
 use crate::engine::model::token;
 use crate::engine::step::Step;
 use crate::engine::store::Located;
@@ -41,9 +42,11 @@ impl Step<'_, '_> {
             Arrival::Ready(side) => (self.now.floor(), Some(side)),
             Arrival::Delayed(due) => (due, None),
         };
-        let policy = self.policy(add, queue);
-        let settings = self.store.queue(queue).settings.as_deref();
-        let priority = add.priority.or_else(|| settings.and_then(|settings| settings.priority));
+        let Add { attempts, lease_ms, ttl_ms, .. } = *add;
+        let backoff = add.backoff.clone();
+        let options = JobOptions { priority: None, attempts, backoff, lease_ms, ttl_ms };
+        let policy = self.policy(queue, options, add.unique_ms);
+        let priority = self.priority(queue, add.priority);
         let id = match add.id {
             Some(id) => FactId::Given(id),
             None => FactId::Made(self.free_number(queue)),
@@ -52,7 +55,7 @@ impl Step<'_, '_> {
             queue,
             id,
             policy,
-            priority: priority.unwrap_or(limits::PRIORITY_DEFAULT),
+            priority,
             absolute: matches!(add.when, When::At(_)),
             ready: ready.is_some(),
             left: ready == Some(Side::Left),
@@ -68,10 +71,16 @@ impl Step<'_, '_> {
         index
     }
 
-    /// The number of the job's policy, bound now if it is new.
-    fn policy(&mut self, add: &Add<'_>, queue: QueueNo) -> PolicyNo {
-        let (mut attempts, mut backoff, mut ttl_ms) =
-            (add.attempts, add.backoff.clone(), add.ttl_ms);
+    /// The priority of a new job that is asked for, else the queue's.
+    pub fn priority(&self, queue: QueueNo, asked: Option<u8>) -> u8 {
+        let settings = self.store.queue(queue).settings.as_deref();
+        let own = || settings.and_then(|settings| settings.priority);
+        asked.or_else(own).unwrap_or(limits::PRIORITY_DEFAULT)
+    }
+
+    /// The number of the policy of a new job, bound now if it is new: what is asked for, else the queue's.
+    pub fn policy(&mut self, queue: QueueNo, options: JobOptions, unique_ms: u64) -> PolicyNo {
+        let JobOptions { mut attempts, mut backoff, lease_ms, mut ttl_ms, .. } = options;
         if let Some(settings) = &self.store.queue(queue).settings {
             attempts = attempts.or(settings.attempts);
             backoff = backoff.or_else(|| settings.backoff.clone());
@@ -80,9 +89,9 @@ impl Step<'_, '_> {
         self.intern(Policy {
             attempts: attempts.unwrap_or(limits::ATTEMPTS_DEFAULT),
             backoff: backoff.unwrap_or_default(),
-            lease_ms: add.lease_ms.unwrap_or(0),
+            lease_ms: lease_ms.unwrap_or(0),
             ttl_ms: ttl_ms.unwrap_or(0),
-            unique_ms: add.unique_ms,
+            unique_ms,
         })
     }
 

@@ -14,12 +14,15 @@
 //! it, so every other job is met exactly once.
 
 use crate::engine::model::fact::Fact;
+use crate::engine::step::Step;
+use crate::engine::step::schedule::times::Times;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::index::cursor_of;
 use crate::engine::store::jobs::{JobIndex, Stage};
 use crate::engine::store::queue::Queue;
+use crate::engine::store::schedules::Schedule;
 use crate::engine::store::{Located, Store};
-use crate::ids::{ClientId, QueueNo};
+use crate::ids::{ClientId, QueueNo, ScheduleNo};
 use crate::time::{Micros, Millis};
 
 /// There is one at a time; who asks meanwhile is asked to come again.
@@ -37,6 +40,11 @@ pub struct Forecast {
     span_ms: u64,
     pub counts: Vec<u64>,
     cursor: u64,
+    /// All jobs are counted.
+    jobs_counted: bool,
+    /// Of the schedules those from this one on are yet to be counted; of that one, instants after this.
+    schedule: ScheduleNo,
+    counted: Option<(Millis, u64)>,
 }
 
 impl Forecast {
@@ -51,6 +59,9 @@ impl Forecast {
             span_ms,
             counts: vec![0; count as usize],
             cursor: 0,
+            jobs_counted: false,
+            schedule: ScheduleNo(0),
+            counted: None,
         }
     }
 
@@ -61,10 +72,25 @@ impl Forecast {
 
     /// Counts about `jobs_max` jobs; true when all are counted.
     pub fn count_slice(&mut self, store: &Store, jobs_max: usize) -> bool {
+        if self.jobs_counted {
+            return true;
+        }
         let queue = store.queue(self.queue);
         let cursor = self.cursor;
         self.cursor = store.scan_jobs(queue, cursor, jobs_max, |index| self.count(store, index));
-        self.cursor == 0
+        self.jobs_counted = self.cursor == 0;
+        self.jobs_counted
+    }
+
+    /// The span of an instant that is to come; none behind the last.
+    fn span(&self, due: Millis) -> Option<usize> {
+        let span = due.0.saturating_sub(self.from.0 + 1) / self.span_ms;
+        usize::try_from(span).ok().filter(|span| *span < self.counts.len())
+    }
+
+    /// Where a span ends.
+    fn end(&self, span: usize) -> Millis {
+        self.from.plus(self.span_ms.saturating_mul(span as u64 + 1))
     }
 
     fn count(&mut self, store: &Store, index: JobIndex) {
@@ -72,10 +98,67 @@ impl Forecast {
         if job.stage != Stage::Delayed || job.order >= self.sequence || due <= self.now {
             return;
         }
-        let span = due.0.saturating_sub(self.from.0 + 1) / self.span_ms;
-        let count = usize::try_from(span).ok().and_then(|span| self.counts.get_mut(span));
-        if let Some(count) = count {
-            *count += 1;
+        if let Some(span) = self.span(due) {
+            self.counts[span] += 1;
+        }
+    }
+}
+
+impl Step<'_, '_> {
+    /// Counts what is to come of the schedules, in about `spans_max` spans; true when all is counted.
+    pub fn forecast_schedules(&self, forecast: &mut Forecast, spans_max: u32) -> bool {
+        let mut left = spans_max;
+        let Some(schedules) = self.store.queue(forecast.queue).schedules.as_deref() else {
+            return true;
+        };
+        for schedule in schedules.from(forecast.schedule) {
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            if schedule.number != forecast.schedule {
+                (forecast.schedule, forecast.counted) = (schedule.number, None);
+            }
+            if let Ok(times) = self.times(schedule)
+                && !self.forecast_schedule(forecast, schedule, &times, &mut left)
+            {
+                return false;
+            }
+            (forecast.schedule, forecast.counted) = (ScheduleNo(schedule.number.0 + 1), None);
+        }
+        true
+    }
+
+    fn forecast_schedule(
+        &self,
+        forecast: &mut Forecast,
+        schedule: &Schedule,
+        times: &Times,
+        left: &mut u32,
+    ) -> bool {
+        let Some(first) = schedule.next() else { return true };
+        let runs = u64::from(schedule.definition.terms().runs);
+        let runs = if runs == 0 { u64::MAX } else { runs.saturating_sub(schedule.outcomes.made) };
+        let is_due = first.due <= forecast.now;
+        let before = if is_due { times.newest_due(forecast.now) } else { None };
+        let before = before.unwrap_or(Millis(first.nominal.0 - 1));
+        let (mut after, mut runs) = forecast.counted.unwrap_or((before, runs));
+        loop {
+            let next = times.next(after).filter(|_| runs > 0);
+            let Some((next, span)) = next.and_then(|next| Some((next, forecast.span(next.due)?)))
+            else {
+                return true;
+            };
+            if *left == 0 {
+                forecast.counted = Some((after, runs));
+                return false;
+            }
+            *left -= 1;
+            // All that is due by the end of the span.
+            let newest = times.newest_due(forecast.end(span)).unwrap_or(next.nominal);
+            let count = times.count(Millis(next.nominal.0 - 1), newest).max(1).min(runs);
+            forecast.counts[span] += count;
+            (after, runs) = (newest.max(next.nominal), runs - count);
         }
     }
 }

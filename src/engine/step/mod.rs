@@ -6,6 +6,7 @@ pub mod end;
 pub mod forecast;
 pub mod leases;
 pub mod retry;
+pub mod schedule;
 pub mod slice;
 pub mod sweep;
 pub mod unfinished;
@@ -14,18 +15,22 @@ pub mod waiters;
 pub mod watched;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use ahash::RandomState;
 
+use crate::calendar::Zones;
 use crate::engine::model::budget::Budget;
 use crate::engine::model::event::Events;
 use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
+use crate::engine::model::schedule::ZonesChange;
 use crate::engine::model::settings::Settings;
 use crate::engine::model::turn::{Outcome, Turn};
 use crate::engine::room::RoomLeft;
 use crate::engine::step::forecast::Forecast;
 use crate::engine::step::leases::Leases;
+use crate::engine::step::schedule::MissedNotes;
 use crate::engine::step::unfinished::Unfinished;
 use crate::engine::step::unsent::Unsent;
 use crate::engine::step::waiters::Waiters;
@@ -35,9 +40,9 @@ use crate::engine::store::{Located, Store};
 use crate::engine::watch::events;
 use crate::engine::watch::tally::Tally;
 use crate::error::Error;
-use crate::ids::{ClientId, PolicyNo, QueueNo};
+use crate::ids::{ClientId, PolicyNo, QueueNo, ScheduleNo};
 use crate::limits;
-use crate::time::Micros;
+use crate::time::{Micros, Millis};
 
 /// All that is volatile: what a replay of the facts does not give back.
 #[derive(Debug)]
@@ -80,6 +85,20 @@ pub struct Live {
     pub room: RoomLeft,
     /// The monotonic clock in this turn, if the engine was told: deadlines of waiters are instants of it.
     pub monotonic: Option<Micros>,
+    /// The tables by which patterns are searched.
+    pub zones: Arc<Zones>,
+    /// How far the schedules have been looked through for new ones.
+    pub zones_walk: Option<ZonesWalk>,
+    /// What came of that, to be told.
+    pub zones_change: Option<ZonesChange>,
+    /// Occurrences that were missed, to be told.
+    pub missed: MissedNotes,
+    /// Since when there has always been something due that was not done; none while nothing is.
+    pub at_work_since: Option<Millis>,
+    /// How often work has begun anew.
+    pub spells: u64,
+    /// When time passed last.
+    pub advanced: Millis,
     /// What happened to jobs since it was last taken; none while nobody wants to hear of it.
     pub events: Option<Box<Events>>,
     /// What has happened since the start.
@@ -109,6 +128,13 @@ impl Live {
             in_transaction: false,
             room: RoomLeft::default(),
             monotonic: None,
+            zones: Zones::bundled(),
+            zones_walk: None,
+            zones_change: None,
+            missed: MissedNotes::default(),
+            at_work_since: None,
+            spells: 0,
+            advanced: Millis(0),
             events: None,
             tally: Tally::default(),
         }
@@ -119,6 +145,17 @@ impl Live {
             self.sweeping.push_back(number);
         }
     }
+}
+
+/// Where a walk through all schedules goes on.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ZonesWalk {
+    pub db: usize,
+    pub place: u32,
+    /// In that queue.
+    pub from: ScheduleNo,
+    /// What came of it so far.
+    pub change: ZonesChange,
 }
 
 /// A request being decided, or time passing. Facts are applied as they are decided.

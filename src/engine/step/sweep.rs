@@ -20,7 +20,8 @@ impl Step<'_, '_> {
                 && self.sweep_delayed(number)
                 && self.sweep_leases(number)
                 && self.sweep_ends(number)
-                && self.sweep_dead(number);
+                && self.sweep_dead(number)
+                && self.sweep_schedules(number);
             let queue = self.store.queue(number);
             if queue.aside.line.is_some() && queue.count(State::Ready) > 0 {
                 // A hand-off that met too many expired jobs goes on behind them.

@@ -8,6 +8,8 @@ use crate::time::Millis;
 pub enum Unfinished {
     Keys(Names),
     Redrive(Redriven),
+    /// A LIST of schedules that has found none yet: the name that it has looked at last.
+    Schedules(Box<[u8]>),
 }
 
 /// How far a KEYS has come.

@@ -44,7 +44,7 @@ impl Store {
     pub fn apply(&mut self, now: Micros, fact: &Fact<'_>) {
         let located = match fact.subject() {
             Some((queue, id)) => self.locate(queue, id),
-            None => Located::NOTHING,
+            None => self.occurrence_of(fact).unwrap_or(Located::NOTHING),
         };
         self.apply_at(now, fact, located);
     }
@@ -140,6 +140,8 @@ impl Store {
             }
             Fact::Purged { queue, purge, count } => {
                 assert_eq!(self.purge(queue, purge), count, "what was counted is purged");
+                // There may be room for an occurrence now.
+                self.release_schedules(queue);
             }
             Fact::Renamed { queue, name, over } => {
                 over.into_iter().for_each(|over| self.unbind_queue(over));
@@ -148,10 +150,16 @@ impl Store {
             Fact::WindowOver { queue, .. } => {
                 self.drop_job(queue, found(at), Millis(0), at_ms);
             }
-            Fact::Configured { queue, ref settings } => self.change_own(queue, |queue| {
-                queue.settings = (!settings.is_empty()).then(|| settings.clone());
-            }),
-            Fact::Paused { queue, pauses } => self.change_own(queue, |queue| queue.pauses = pauses),
+            Fact::Configured { queue, ref settings } => {
+                self.change_own(queue, |queue| {
+                    queue.settings = (!settings.is_empty()).then(|| settings.clone());
+                });
+                self.release_schedules(queue);
+            }
+            Fact::Paused { queue, pauses } => {
+                self.change_own(queue, |queue| queue.pauses = pauses);
+                self.release_schedules(queue);
+            }
             // Whoever reads the batch keeps it.
             Fact::At { .. } => return applied,
             Fact::Led { term, node, stall_from, stall_to, level } => {
@@ -163,6 +171,14 @@ impl Store {
                 self.leading.stall = None;
                 return applied;
             }
+            Fact::Scheduled { .. }
+            | Fact::Unscheduled { .. }
+            | Fact::Occurred { .. }
+            | Fact::Passed { .. }
+            | Fact::GaveWay { .. }
+            | Fact::SchedulePaused { .. }
+            | Fact::ScheduleMoved { .. }
+            | Fact::Ran { .. } => applied.index = self.apply_scheduling(fact, at, at_ms),
         }
         self.note_use(fact, at_ms);
         applied
@@ -181,6 +197,24 @@ impl Store {
                 (true, &written[..], self.hasher().number(number))
             }
         };
+        let index = self.enter_job(queue, (id, body), (policy, priority, hash), added);
+        self.queue_mut(queue).generated_form |= !made && id.len() == token::ID_BYTES;
+        if ready {
+            self.make_ready(queue, index, side_of(left), due, added);
+        } else {
+            self.delay(queue, index, due, added);
+        }
+        index
+    }
+
+    /// Stores a new job, with a hash of its id, which stands nowhere yet.
+    pub(super) fn enter_job(
+        &mut self,
+        queue: QueueNo,
+        (id, body): (&[u8], &[u8]),
+        (policy, priority, hash): (PolicyNo, u8, u32),
+        added: Millis,
+    ) -> JobIndex {
         let mut job = self.jobs.make(id, body, policy);
         (job.priority, job.added, job.hash) = (priority, added, hash);
         let footprint = Footprint::of(&job, None);
@@ -188,14 +222,7 @@ impl Store {
         self.index_job(queue, hash, index);
         self.policies.take(policy);
         self.count_bytes(queue, footprint);
-        let queue_ref = self.queue_mut(queue);
-        queue_ref.totals.added += 1;
-        queue_ref.generated_form |= !made && id.len() == token::ID_BYTES;
-        if ready {
-            self.make_ready(queue, index, side_of(left), due, added);
-        } else {
-            self.delay(queue, index, due, added);
-        }
+        self.queue_mut(queue).totals.added += 1;
         index
     }
 

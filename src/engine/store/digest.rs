@@ -7,12 +7,26 @@ use ahash::AHasher;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{JobIndex, Stage};
 use crate::engine::store::queue::Queue;
+use crate::engine::store::schedules::{Schedule, Schedules};
+use crate::ids::ScheduleNo;
 
 /// Hashes with fixed keys, so that digests of two engines with different seeds compare.
 fn hashed(value: impl Hash) -> u64 {
     let mut hasher = AHasher::default();
     value.hash(&mut hasher);
     hasher.finish()
+}
+
+fn digest_schedules(schedules: &Schedules) -> u64 {
+    let one = |schedule: &Schedule| {
+        let said = (&schedule.name, &schedule.body, &schedule.definition);
+        let timed = (schedule.anchor, schedule.after, schedule.next(), schedule.pause());
+        let made = (schedule.last, schedule.made_at, schedule.offset_s);
+        let rest = (schedule.changed, schedule.outcomes, &schedule.recent);
+        hashed((schedule.number, said, timed, made, rest))
+    };
+    let sum = schedules.from(ScheduleNo(0)).map(one).fold(0, u64::wrapping_add);
+    hashed((sum, schedules.made, schedules.missed))
 }
 
 impl Store {
@@ -33,7 +47,8 @@ impl Store {
         let named = (queue.db, &queue.name, queue.sequence, queue.last_place, queue.used);
         let counted = (queue.counts, queue.windows, queue.totals, &queue.lateness, queue.bytes);
         let own = (&queue.settings, queue.pauses, queue.first_place);
-        hashed((jobs, named, counted, own))
+        let schedules = queue.schedules.as_deref().map_or(0, digest_schedules);
+        hashed((jobs, named, counted, own, schedules))
     }
 
     fn digest_job(&self, index: JobIndex) -> u64 {

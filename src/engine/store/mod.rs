@@ -19,6 +19,7 @@ pub(super) mod queue;
 mod queues;
 pub(super) mod ready;
 mod remains;
+pub(super) mod schedules;
 pub(super) mod snapshot;
 mod standing;
 mod tidy;
@@ -355,7 +356,7 @@ impl Store {
     /// Frees purged jobs and removed queues, about `budget` jobs; true when none is left but those that are kept for
     /// a base file.
     pub fn bury_slice(&mut self, budget: &mut u32) -> bool {
-        if !self.free_purged(budget) {
+        if !self.free_purged(budget) || !self.graveyard.free_wakes(budget) {
             return false;
         }
         while let Some(mut queue) = self.graveyard.next() {

@@ -98,6 +98,9 @@ impl Queue {
         budget: &mut u32,
         mut free: impl FnMut(&mut Jobs, JobIndex),
     ) -> bool {
+        if !self.schedules.as_deref_mut().is_none_or(|schedules| schedules.drop_slice(budget)) {
+            return false;
+        }
         // Windows stand in this wheel alone; ready and dead jobs are freed where they stand in order.
         let done = self.ends.clear_slice(timers, budget, |index| {
             if jobs.get(index).stage == Stage::Window {

@@ -10,6 +10,7 @@ use crate::engine::store::memory::Footprints;
 use crate::engine::store::pace::Pace;
 use crate::engine::store::purged::Purging;
 use crate::engine::store::ready::{ReadyOrder, TAIL_PLACE_MIN};
+use crate::engine::store::schedules::Schedules;
 use crate::ids::{Db, QueueNo};
 use crate::time::Millis;
 use crate::wheel::Wheel;
@@ -44,6 +45,8 @@ pub struct Queue {
     pub settings: Option<Box<QueueSettings>>,
     /// Whether it is paused.
     pub pauses: Pauses,
+    /// What makes jobs again and again; none when nothing does or did.
+    pub schedules: Option<Box<Schedules>>,
     /// When a fact last named the queue.
     pub used: Millis,
 
@@ -172,6 +175,7 @@ impl Queue {
             first_place: 1,
             settings: None,
             pauses: Pauses::default(),
+            schedules: None,
             used: Millis(0),
             table: Table::default(),
             delayed: Wheel::new(),
@@ -198,15 +202,17 @@ impl Queue {
         }
     }
 
-    /// Whether the key exists for users: it has a job, a setting or a pause.
+    /// Whether the key exists for users: it has a job, a setting, a pause or a schedule.
     pub fn exists(&self) -> bool {
-        self.jobs > 0 || self.settings.is_some() || self.pauses.any()
+        let set = self.settings.is_some() || self.pauses.any();
+        self.jobs > 0 || set || self.schedules.as_ref().is_some_and(|all| !all.is_empty())
     }
 
     /// Bytes counted for the queue beside its jobs.
     pub fn own_bytes(&self) -> u64 {
         let settings = self.settings.as_ref().map_or(0, |settings| settings.memory_bytes());
-        QUEUE_BYTES + self.name.len() as u64 + settings
+        let schedules = self.schedules.as_ref().map_or(0, |all| all.memory_bytes());
+        QUEUE_BYTES + self.name.len() as u64 + settings + schedules
     }
 
     /// Jobs in a state.

@@ -33,6 +33,12 @@ pub(super) struct Database {
     pub(super) existing: u64,
     /// Jobs by state.
     pub(super) counts: [u64; 4],
+    /// Active, paused and done schedules.
+    pub(super) schedules: [u64; 3],
+    /// Schedules whose occurrences are held.
+    pub(super) schedules_held: u64,
+    /// When something is to be done about the schedules of a queue, and of which.
+    pub(super) schedule_wakes: BTreeSet<(Millis, QueueNo)>,
     /// Queues that lost their last job; some may have one again or be removed.
     idle: BTreeSet<Idle>,
 }
@@ -190,6 +196,7 @@ impl Store {
         let wheels = [&queue.delayed, &queue.leases, &queue.ends];
         let next = wheels.into_iter().filter_map(|wheel| wheel.next_wakeup(&self.timers));
         let wake = next.chain(queue.pauses.next_end()).min().unwrap_or(NEVER);
+        let wake = wake.min(queue.schedule_wake());
         let next = queue.delayed.next_opening(&self.timers);
         let opening = next.map_or(NEVER, |next| next.max(opening));
         self.set_wake(number, wake, opening);
@@ -269,6 +276,7 @@ impl Store {
     /// Takes the queue out at once; its jobs are freed later, and counted until then.
     pub(super) fn unbind_queue(&mut self, number: QueueNo) {
         self.set_wake(number, NEVER, NEVER);
+        self.uncount_schedules(number);
         let hash = self.hasher.name(&self.queue(number).name);
         let (db, place) = place_of(number);
         let database = &mut self.databases[db];
@@ -310,8 +318,9 @@ impl Store {
 
     /// Takes all queues of a database out at once.
     pub(super) fn flush(&mut self, db: Db) {
-        let queues = std::mem::take(self.database_mut(db)).queues;
+        let Database { queues, schedule_wakes, .. } = std::mem::take(self.database_mut(db));
         let kept = self.bases.is_running();
+        self.graveyard.put_wakes(schedule_wakes);
         let graveyard = if kept { &mut self.kept } else { &mut self.graveyard };
         graveyard.put_all(queues);
     }

@@ -1,9 +1,11 @@
 //! Removed queues whose jobs are still in memory.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::engine::store::jobs::slots::Slots;
 use crate::engine::store::queue::Queue;
+use crate::ids::QueueNo;
+use crate::time::Millis;
 
 /// Removed queues. Putting any number of them here is O(1).
 #[derive(Default, Debug)]
@@ -13,6 +15,8 @@ pub struct Graveyard {
     flushed: Vec<Slots<Box<Queue>>>,
     /// Other graveyards.
     others: Vec<Graveyard>,
+    /// When the schedules of flushed databases would have come.
+    wakes: Vec<BTreeSet<(Millis, QueueNo)>>,
 }
 
 impl Graveyard {
@@ -33,6 +37,27 @@ impl Graveyard {
         }
     }
 
+    /// Adds when the schedules of a database would have come.
+    pub fn put_wakes(&mut self, wakes: BTreeSet<(Millis, QueueNo)>) {
+        if !wakes.is_empty() {
+            self.wakes.push(wakes);
+        }
+    }
+
+    /// Frees those, in `steps`; true when none is left.
+    pub fn free_wakes(&mut self, steps: &mut u32) -> bool {
+        while let Some(wakes) = self.wakes.last_mut() {
+            while *steps > 0 && wakes.pop_first().is_some() {
+                *steps -= 1;
+            }
+            if *steps == 0 {
+                return false;
+            }
+            self.wakes.pop();
+        }
+        true
+    }
+
     /// Adds all of another graveyard.
     pub fn put_graveyard(&mut self, other: Graveyard) {
         if !other.is_empty() {
@@ -42,7 +67,8 @@ impl Graveyard {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.graves.is_empty() && self.flushed.is_empty() && self.others.is_empty()
+        let queues = self.graves.is_empty() && self.flushed.is_empty();
+        queues && self.others.is_empty() && self.wakes.is_empty()
     }
 
     /// Takes one out.

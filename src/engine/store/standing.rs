@@ -251,6 +251,10 @@ impl Store {
             add(&mut database.existing);
         }
         add(&mut database.counts[state as usize]);
+        // There may be room for an occurrence now.
+        if by < 0 && self.queue(queue).schedules.is_some() {
+            self.release_schedules(queue);
+        }
     }
 
     pub(super) fn count_bytes(&mut self, queue: QueueNo, footprint: Footprint) {

@@ -31,6 +31,9 @@ impl Store {
                 [p50, p99, p999, lateness.max()]
             }),
             totals: queue.totals,
+            schedules: queue.schedules.as_ref().map_or(0, |all| all.len() as u64),
+            made: queue.schedules.as_ref().map_or(0, |all| all.made),
+            missed: queue.schedules.as_ref().map_or(0, |all| all.missed),
         }
     }
 

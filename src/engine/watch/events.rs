@@ -59,7 +59,41 @@ pub fn push(events: &mut Events, store: &Store, fact: &Fact<'_>, at: Located) {
         Fact::QueueBound { db, name, .. } => {
             events.push(Happened { event: Event::Begun, db, queue: name, id: b"" });
         }
+        Fact::Scheduled { queue, name, .. } => push_of(Event::Scheduled, queue, name),
+        _ => push_scheduling(events, store, fact),
+    }
+}
+
+/// The same of a fact about a schedule that is there.
+fn push_scheduling(events: &mut Events, store: &Store, fact: &Fact<'_>) {
+    let Some((number, schedule)) = fact.schedule() else { return };
+    let (queue, schedule) = (store.queue(number), store.schedule(number, schedule));
+    let mut push_of = |event, id: &[u8]| {
+        events.push(Happened { event, db: queue.db, queue: &queue.name, id });
+    };
+    let mut is_done = false;
+    match *fact {
+        Fact::Unscheduled { .. } => push_of(Event::Unscheduled, &schedule.name),
+        Fact::Occurred { nominal, next, .. } => {
+            push_of(Event::Added, &schedule.id_at(nominal));
+            push_of(Event::Due, &schedule.id_at(nominal));
+            is_done = next.is_none();
+        }
+        Fact::Ran { at, .. } => {
+            push_of(Event::Added, &schedule.id_at(at));
+            push_of(Event::Due, &schedule.id_at(at));
+        }
+        Fact::GaveWay { at, .. } => push_of(Event::Deleted, &schedule.id_at(at)),
+        Fact::Passed { nominal, missed, next, .. } => {
+            if missed > 0 {
+                push_of(Event::Missed, &schedule.id_at(nominal));
+            }
+            is_done = next.is_none();
+        }
         _ => {}
+    }
+    if is_done {
+        push_of(Event::Unscheduled, &schedule.name);
     }
 }
 

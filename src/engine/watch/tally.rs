@@ -2,6 +2,7 @@
 //! totals it begins at 0 with every start and never goes down, whatever is removed.
 
 use crate::engine::model::fact::{Destination, Fact};
+use crate::engine::model::schedule::{Miss, Outcomes};
 use crate::engine::model::stats::Totals;
 use crate::engine::store::jobs::Stage;
 use crate::engine::store::{Located, Store};
@@ -42,6 +43,10 @@ pub struct Tally {
     pub removed: u64,
     /// Dead letters that were given another try.
     pub redriven: u64,
+    /// Of the nominal instants of schedules.
+    pub outcomes: Outcomes,
+    /// Those that were missed, by why.
+    pub missed: [u64; Miss::ALL.len()],
     /// From the delivery to the ACK.
     pub until_ack: CounterHistogram,
 }
@@ -49,7 +54,9 @@ pub struct Tally {
 impl Default for Tally {
     fn default() -> Tally {
         let until_ack = CounterHistogram::new(&UNTIL_ACK_US);
-        Tally { totals: Totals::default(), due: 0, returned: 0, removed: 0, redriven: 0, until_ack }
+        let (totals, outcomes) = (Totals::default(), Outcomes::default());
+        let missed = [0; Miss::ALL.len()];
+        Tally { totals, due: 0, returned: 0, removed: 0, redriven: 0, outcomes, missed, until_ack }
     }
 }
 
@@ -66,6 +73,19 @@ impl Tally {
         let dies = |to: &Destination| u64::from(matches!(to, Destination::Dead { .. }));
         match fact {
             Fact::Added { .. } => self.totals.added += 1,
+            Fact::Occurred { .. } => {
+                self.totals.added += 1;
+                self.outcomes.made += 1;
+            }
+            Fact::Ran { .. } => self.totals.added += 1,
+            Fact::Passed { missed, skipped, .. } => {
+                self.outcomes.missed += missed;
+                self.outcomes.skipped += skipped;
+            }
+            Fact::GaveWay { .. } => {
+                self.totals.deleted += 1;
+                self.outcomes.replaced += 1;
+            }
             Fact::Leased { .. } | Fact::Popped { .. } => self.totals.delivered += 1,
             Fact::Unleased { .. } | Fact::Unpopped { .. } => self.returned += 1,
             Fact::Acked { .. } => {

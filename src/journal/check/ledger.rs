@@ -67,10 +67,17 @@ impl Ledger {
     /// An image of the base.
     pub fn image(&mut self, image: &Image<'_>) {
         // The first ones and the last tell of nothing.
-        let frame = matches!(image, Image::Begin { .. } | Image::Leading(_) | Image::End(_));
+        let frame = matches!(
+            image,
+            Image::Begin { .. } | Image::Leading(_) | Image::Schedules { .. } | Image::End(_)
+        );
         self.records[self.file as usize] += u64::from(!frame);
         match image {
-            Image::Begin { .. } | Image::Leading(_) | Image::End(_) => {}
+            Image::Begin { .. } | Image::Leading(_) => {}
+            Image::Schedules { .. } | Image::End(_) => {}
+            Image::Schedule { queue, .. } | Image::ScheduleTotals { queue, .. } => {
+                self.count_queue(*queue);
+            }
             Image::Policy { number, .. } => self.count_policy(*number),
             Image::Queue(queue) => {
                 self.bind(queue.number, queue.db);

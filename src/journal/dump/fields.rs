@@ -17,7 +17,7 @@ use std::io::{self, Write};
 
 /// The fields of a line, in order.
 pub(super) struct Fields<'a> {
-    names: &'a Names,
+    pub(super) names: &'a Names,
     fields: Vec<(&'static str, Value<'a>)>,
 }
 
@@ -140,6 +140,14 @@ impl<'a> Fields<'a> {
                 let stall = Some(Stall { from: stall_from, to: stall_to });
                 self.leading(Leading { term, node, level, stall })
             }
+            Fact::Scheduled { .. }
+            | Fact::Unscheduled { .. }
+            | Fact::Occurred { .. }
+            | Fact::Passed { .. }
+            | Fact::GaveWay { .. }
+            | Fact::SchedulePaused { .. }
+            | Fact::ScheduleMoved { .. }
+            | Fact::Ran { .. } => self.scheduling(fact),
         };
     }
 
@@ -163,6 +171,16 @@ impl<'a> Fields<'a> {
                 self.text("image", "window").job(*queue, id);
                 self.put("policy", Value::Count(policy.0.into())).put("window_end", Value::At(*end))
             }
+            Image::Schedule { queue, schedule } => {
+                self.text("image", "schedule").schedule_image(*queue, schedule)
+            }
+            Image::ScheduleTotals { queue, made, missed } => {
+                self.text("image", "schedule_totals").queue(*queue);
+                self.put("made", Value::Count(*made)).put("missed", Value::Count(*missed))
+            }
+            Image::Schedules { count } => {
+                self.text("image", "schedules").put("count", Value::Count(*count))
+            }
             Image::End(counts) => {
                 self.text("image", "end").put("policies", Value::Count(counts.policies));
                 self.put("queues", Value::Count(counts.queues));
@@ -180,11 +198,11 @@ impl<'a> Fields<'a> {
         self.put("stall_to", at(stall.map(|stall| stall.to)))
     }
 
-    fn text(&mut self, name: &'static str, text: impl Into<Cow<'a, str>>) -> &mut Self {
+    pub(super) fn text(&mut self, name: &'static str, text: impl Into<Cow<'a, str>>) -> &mut Self {
         self.put(name, Value::Text(text.into()))
     }
 
-    fn queue(&mut self, queue: QueueNo) -> &mut Self {
+    pub(super) fn queue(&mut self, queue: QueueNo) -> &mut Self {
         self.put("queue", Value::Count(queue.0.into()));
         match self.names.get(queue) {
             Some((db, name)) => {
@@ -194,7 +212,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn job(&mut self, queue: QueueNo, id: &'a [u8]) -> &mut Self {
+    pub(super) fn job(&mut self, queue: QueueNo, id: &'a [u8]) -> &mut Self {
         self.queue(queue).put("id", Value::Bytes(id))
     }
 
@@ -207,7 +225,7 @@ impl<'a> Fields<'a> {
     }
 
     /// What is set, under the names that users set it by.
-    fn settings(&mut self, settings: &QueueSettings) -> &mut Self {
+    pub(super) fn settings(&mut self, settings: &QueueSettings) -> &mut Self {
         let set = Setting::ALL.into_iter().filter_map(|setting| {
             let value = setting.written(settings)?;
             Some((setting.word(), Value::Text(value.into())))
@@ -312,7 +330,10 @@ impl<'a> Fields<'a> {
 }
 
 /// The job that a fact tells of, and its queue.
-pub fn job_of<'f>(fact: &Fact<'f>) -> Option<(QueueNo, Cow<'f, [u8]>)> {
+pub fn job_of<'f>(fact: &Fact<'f>, names: &Names) -> Option<(QueueNo, Cow<'f, [u8]>)> {
+    if let Some((queue, id)) = super::scheduling::occurrence_of(fact, names) {
+        return Some((queue, id.into()));
+    }
     match *fact {
         Fact::Added { queue, id: FactId::Made(made), .. } => {
             Some((queue, token::written(made).to_vec().into()))
@@ -353,5 +374,13 @@ pub fn word_of(fact: &Fact<'_>) -> &'static str {
         Fact::At { .. } => "at",
         Fact::Led { .. } => "led",
         Fact::StallOver => "stall_over",
+        Fact::Scheduled { .. } => "scheduled",
+        Fact::Unscheduled { .. } => "unscheduled",
+        Fact::Occurred { .. } => "occurred",
+        Fact::Passed { .. } => "passed",
+        Fact::GaveWay { .. } => "gave_way",
+        Fact::SchedulePaused { .. } => "schedule_paused",
+        Fact::ScheduleMoved { .. } => "schedule_moved",
+        Fact::Ran { .. } => "ran",
     }
 }

@@ -4,6 +4,8 @@
 use super::Scrape;
 use super::text::{Page, Value};
 use super::top::{Row, sides};
+use crate::engine::model::schedule::ScheduleState::{Active, Done, Held, Paused};
+use crate::engine::model::schedule::{Miss, ScheduleCounts};
 use crate::observe::cluster::{ClusterView, NodeView};
 use crate::observe::persistence::Trouble;
 use crate::words::words;
@@ -84,7 +86,7 @@ const fn histogram(
 
 /// All metrics, in the order of the text and of the reference.
 #[rustfmt::skip]
-pub static FAMILIES: [Family; 107] = [
+pub static FAMILIES: [Family; 114] = [
     gauge(Part::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
         |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
     gauge(Part::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
@@ -122,6 +124,18 @@ pub static FAMILIES: [Family; 107] = [
     counter(Part::Jobs, "delayd_jobs_deleted_total", "", "Jobs removed by DELAY.DEL, CANCEL, PURGE or REPLACE.", |s, page| page.value(Count(s.tally.totals.deleted))),
     counter(Part::Jobs, "delayd_jobs_removed_total", "", "Jobs removed with their queue by DEL, UNLINK, FLUSHDB, FLUSHALL or RENAME.", |s, page| page.value(Count(s.tally.removed))),
 
+    gauge(Part::Jobs, "delayd_schedules", "state", "Schedules of all queues by state: active, paused, held (something is due that cannot be made), done (no instant is left).",
+        |s, page| {
+            let ScheduleCounts { active, paused, held, done, .. } = s.schedules;
+            let counts = [(Active, active), (Paused, paused), (Held, held), (Done, done)];
+            counts.into_iter().for_each(|(state, count)| page.of("state", state.word(), Count(count)));
+        }),
+
+    counter(Part::Jobs, "delayd_schedule_occurrences_total", "", "Occurrences that schedules made; those of RUN are not among them.", |s, page| page.value(Count(s.tally.outcomes.made))),
+    counter(Part::Jobs, "delayd_schedule_missed_total", "reason", "Nominal instants of schedules that were missed: nothing was at work when they came due (downtime), they were later than their GRACE (grace), or they could not be made then (held).",
+        |s, page| Miss::ALL.into_iter().zip(s.tally.missed).for_each(|(why, count)| page.of("reason", why.word(), Count(count)))),
+    counter(Part::Jobs, "delayd_schedule_skipped_total", "", "Nominal instants of schedules that were skipped, since an earlier occurrence was open or the id was taken.", |s, page| page.value(Count(s.tally.outcomes.skipped))),
+
     gauge(Part::Queues, "delayd_queue_jobs", "db, queue, state", "A queue's jobs by state.", |s, page| {
         for (at, row) in s.rows.iter().enumerate() {
             let stats = &row.stats;
@@ -142,6 +156,8 @@ pub static FAMILIES: [Family; 107] = [
         }),
     gauge(Part::Queues, "delayd_queue_waiters", "db, queue", "Clients that wait for a job of a queue.",
         |s, page| { each(s, page, |row| Some(Count(row.stats.waiters))); page.rest("", Count(s.rest.waiters)); }),
+    gauge(Part::Queues, "delayd_queue_schedules", "db, queue", "Schedules of a queue.",
+        |s, page| { each(s, page, |row| Some(Count(row.stats.schedules))); page.rest("", Count(s.rest.schedules)); }),
     gauge(Part::Queues, "delayd_queue_paused", "db, queue, side", "Whether a queue takes jobs in (side in) and gives them out (side out): 1 while it is paused. For the queues without lines of their own: how many are.",
         |s, page| {
             for (at, row) in s.rows.iter().enumerate() {
@@ -249,6 +265,10 @@ pub static FAMILIES: [Family; 107] = [
         |_, page| page.labelled(&format!("version=\"{}\",redis_version=\"{}\"", crate::VERSION, crate::REDIS_VERSION), Count(1))),
     gauge(Part::Server, "delayd_ready", "", "1 when /readyz says so: the journal is loaded and has not failed, and no stop was asked for.", |s, page| page.value(Count(s.ready.into()))),
     gauge(Part::Server, "delayd_start_time_seconds", "", "When the server started, unix time.", |s, page| page.value(Us(s.start_us))),
+    gauge(Part::Server, "delayd_tzdata_info", "version, source", "1; the labels tell which tables of time zones are used, and whether they are bundled, the system's, or in which folder.",
+        |s, page| page.two(("version", &s.zones.version), ("source", &s.zones.source), Count(1))),
+    gauge(Part::Server, "delayd_tzdata_year", "", "The year that the version of these tables names: they are from none after it. Absent where it is not known.",
+        |s, page| s.zones.year.into_iter().for_each(|year| page.value(Count(year.into())))),
     gauge(Part::Server, "delayd_memory_jobs_bytes", "", "Memory held for jobs and queues.", |s, page| page.value(Count(s.engine_bytes))),
     gauge(Part::Server, "delayd_memory_leases_bytes", "", "Memory that jobs take more once all of them have been delivered; adding keeps it back, but for a 16th of maxmemory.", |s, page| page.value(Count(s.lease_bytes))),
     gauge(Part::Server, "delayd_memory_jobs_max_bytes", "", "Memory there may be for jobs (maxmemory); 0 without a limit. Beyond it commands that add answer OOM.", |s, page| page.value(Count(s.memory_bytes_max))),

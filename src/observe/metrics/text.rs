@@ -102,9 +102,12 @@ impl<'a> Page<'a> {
 
     /// A sample with one label, of a value that may be anything.
     pub(super) fn of(&mut self, label: &str, is: &str, value: Value) {
-        let mut labels = format!("{label}=\"");
-        escape_into(&mut labels, is.as_bytes());
-        labels.push('"');
+        self.line("", &escaped(label, is), value);
+    }
+
+    /// A sample with two labels, of values that may be anything.
+    pub(super) fn two(&mut self, first: (&str, &str), second: (&str, &str), value: Value) {
+        let labels = [first, second].map(|(label, is)| escaped(label, is)).join(",");
         self.line("", &labels, value);
     }
 
@@ -167,4 +170,12 @@ impl<'a> Page<'a> {
         };
         written.expect("a String takes all");
     }
+}
+
+/// A label as it stands within the braces.
+fn escaped(label: &str, is: &str) -> String {
+    let mut text = format!("{label}=\"");
+    escape_into(&mut text, is.as_bytes());
+    text.push('"');
+    text
 }

@@ -72,8 +72,17 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
         core.users.tls = clients;
         core.users.peer_tls.set(peers);
     }
+    let names_zones = pairs.iter().any(|(name, _)| name == "tzdata");
+    if names_zones {
+        core.zones.check(&config).map_err(|why| failed("tzdata", &why))?;
+    }
     core.options.config = config;
     core.reconfigure();
+    if names_zones {
+        // Also when the folder stays as it is: it may hold other tables.
+        core.zones.read_again(&core.options.config, core.clock.mono_us);
+        core.look_at_zones();
+    }
     let changed = pairs.iter().any(|(name, _)| name == "requirepass");
     if changed {
         core.users.require_password(&core.options.config);

@@ -3,9 +3,10 @@
 use crate::config::options::Name;
 use crate::engine::watch::survey::Oldest;
 use crate::observe::info::{self, About};
-use crate::observe::snapshot::Snapshot;
+use crate::observe::snapshot::{Snapshot, ZonesFrom};
 use crate::server::core::Core;
 use crate::server::watch::machine;
+use crate::server::watch::zones;
 use std::path::PathBuf;
 
 /// INFO's text. `clients` is how many there are.
@@ -80,6 +81,8 @@ pub fn snapshot(core: &Core, clients: usize) -> Snapshot {
         processor_s: machine::processor_s(),
         journal: durability.shown.clone(),
         turns: watch.turns,
+        schedules: engine.schedule_counts(),
+        zones: zones_from(core),
         clock_steps: clock.anchored.step_count(),
         clock_ahead_us: clock.anchored.ahead_us(clock.mono_us),
         clock_doubted_us: clock.anchored.doubted_us(clock.mono_us),
@@ -87,6 +90,11 @@ pub fn snapshot(core: &Core, clients: usize) -> Snapshot {
         standstill_us: clock.standstills.total_us,
         cluster: core.view.clone(),
     }
+}
+
+fn zones_from(core: &Core) -> ZonesFrom {
+    let version = core.engine.zones().version().to_owned();
+    ZonesFrom { year: zones::year(&version), source: core.zones.used.source.to_string(), version }
 }
 
 /// How long ago the oldest ready job fell due.

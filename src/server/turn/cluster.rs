@@ -143,7 +143,8 @@ impl Turns {
             let core = &mut self.core;
             core.durability.engine_gives_way(&mut core.engine, &core.clock);
             let settings = self.core.engine.settings().clone();
-            self.core.engine = Engine::new(crate::engine::Settings { hash_seed, ..settings });
+            let settings = crate::engine::Settings { hash_seed, ..settings };
+            self.core.replace_engine(Engine::new(settings));
             self.core.reconfigure();
         }
     }
@@ -198,7 +199,7 @@ impl Turns {
         let core = &mut self.core;
         let settings = core.engine.settings().clone();
         let settings = crate::engine::Settings { hash_seed, ..settings };
-        let gone = std::mem::replace(&mut core.engine, Engine::new(settings.clone()));
+        let gone = core.replace_engine(Engine::new(settings.clone()));
         core.facts.clear();
         core.durability.begin_reload(gone, settings, &core.clock)?;
         core.reconfigure();
@@ -211,7 +212,7 @@ impl Turns {
             return Ok(());
         };
         let Reloaded { engine, position, last, .. } = reloaded;
-        self.core.engine = engine;
+        self.core.replace_engine(engine);
         self.core.reconfigure();
         self.node().loaded(position, last);
         Ok(())

@@ -25,6 +25,7 @@ use crate::server::connection::wake::Notifier;
 use crate::server::turn::demotion::Leaving;
 use crate::server::turn::observers::Observers;
 use crate::server::turn::standstill::Backlog;
+use crate::server::watch::zones;
 use crate::session::Session;
 use crate::time::Micros;
 use std::io;
@@ -101,6 +102,8 @@ impl Turns {
         self.poll_journal()?;
         // Before anything is read: what is read needs memory.
         self.core.look_at_memory();
+        // Before anything is decided by them.
+        self.core.look_at_zones();
         self.list_answered();
         // New connections first: their first request is read in this turn.
         self.greet();
@@ -257,6 +260,9 @@ impl Turns {
         let steps = if waits { 0 } else { ADVANCE_STEPS_PER_TURN };
         let (engine, mut turn) = self.core.engine();
         self.more = engine.advance(now, steps, &mut turn);
+        if let Some(change) = engine.take_zones_change() {
+            zones::log_change(change, engine.zones().version());
+        }
         let Core { durability, outputs, clock, .. } = &mut self.core;
         durability.end_late_waits(outputs, clock.mono_us);
         self.run_backlog();
@@ -292,6 +298,7 @@ impl Turns {
             self.tick_us = core.clock.mono_us + TICK_US;
             self.close_overdue();
             self.log_left_out();
+            zones::log_missed(&self.core.engine.take_missed());
         }
     }
 

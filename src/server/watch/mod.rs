@@ -1,5 +1,5 @@
 //! What others see of the server while it runs: the log, probes and metrics, the service manager, and
-//! what the machine gives the process.
+//! what the machine gives the process: its memory, its tables of time zones.
 
 pub(super) mod counts;
 pub(super) mod http;
@@ -9,3 +9,4 @@ pub(super) mod oldest_ready;
 pub(super) mod resident;
 pub(super) mod status;
 pub(super) mod supervisor;
+pub(super) mod zones;

@@ -5,6 +5,7 @@ use crate::engine::decide::whole::account::DELIVERED_BYTES;
 use crate::engine::decide::whole::plan::Plan;
 use crate::engine::model::policy::{Backoff, Steps};
 use crate::engine::model::request::{Find, QueueName, Request, State};
+use crate::engine::model::schedule::Scheduling;
 use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
 use crate::engine::store::jobs::{Job, JobIndex};
 use crate::engine::store::queue::Queue;
@@ -12,7 +13,8 @@ use crate::error::Error;
 use crate::glob;
 use crate::ids::Db;
 use crate::limits::{
-    COUNT_MAX, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, REPLY_BYTES_MAX,
+    COUNT_MAX, CRON_BYTES_MAX, ERROR_TEXT_BYTES_MAX, LADDER_STEPS_MAX, NAME_BYTES_MAX, OPEN_MAX,
+    REPLY_BYTES_MAX, SCHEDULES_LISTED_MAX,
 };
 
 /// A number with its type, sign and line end.
@@ -25,6 +27,8 @@ const VIEW_BYTES: u64 = 1024;
 const STEP_BYTES: u64 = NUMBER_BYTES;
 /// DELAY.CONFIG GET's and STATS's names and numbers, and the longest backoff.
 const SHEET_BYTES: u64 = 2048 + STEP_BYTES * LADDER_STEPS_MAX as u64;
+/// A rule as LIST shows it.
+const RULE_REPLY_BYTES: u64 = CRON_BYTES_MAX as u64 + 64;
 /// What a scan may visit beyond its COUNT: a table of the index.
 const SCAN_MORE: u64 = TABLE_ENTRIES_MAX as u64;
 
@@ -42,12 +46,16 @@ impl<'e, 'r> Plan<'e, 'r> {
                 self.answer(1, SHEET_BYTES);
             }
             Request::Settings { .. } => self.answer(1, SHEET_BYTES),
-            Request::Forecast { queue, count, .. } => {
+            Request::Forecast { queue, count, schedules, .. } => {
                 let account = self.account(queue);
                 let jobs = account.queues.iter().map(|queue| queue.table.len() as u64);
                 let jobs = jobs.sum::<u64>() + account.came;
+                let all = account.queues.iter().filter_map(|queue| queue.schedules.as_deref());
+                // Those that the transaction sets may be as many as it has commands.
+                let known = all.map(|all| all.len() as u64).sum::<u64>() + self.schedules_set;
                 let count = u64::from(count);
-                self.answer(1 + jobs + count, count * NUMBER_BYTES);
+                let spans = if schedules { known.saturating_mul(count) } else { 0 };
+                self.answer(1 + jobs + count + spans, count * NUMBER_BYTES);
             }
             Request::Scan { queue, count, pattern, .. } => {
                 let account = self.account(queue);
@@ -70,6 +78,33 @@ impl<'e, 'r> Plan<'e, 'r> {
             _ => self.answer(1, 0),
         }
         Ok(())
+    }
+
+    /// The same of a request that looks at schedules, or pauses one.
+    pub(super) fn inspect_schedules(&mut self, of: &Scheduling<'r>) {
+        match *of {
+            Scheduling::Get { queue, name } => {
+                let store = self.store;
+                let of = |queue: &&Queue| Some(store.find_schedule(queue.number, name)?.body.len());
+                let there = self.account(queue).queues.iter().filter_map(of).max().unwrap_or(0);
+                let body_bytes = there.max(self.body_set) as u64;
+                let ids = OPEN_MAX as u64 * NAME_REPLY_BYTES;
+                self.answer(1 + OPEN_MAX as u64, SHEET_BYTES + NAME_REPLY_BYTES + ids + body_bytes);
+            }
+            Scheduling::List { count, pattern, .. } => {
+                let count = u64::from(count);
+                let looked = SCHEDULES_LISTED_MAX as u64 * matching_cost(pattern);
+                let entries = 1 + if pattern.is_some() { looked } else { count };
+                let row = NAME_REPLY_BYTES + RULE_REPLY_BYTES + 3 * NUMBER_BYTES;
+                self.answer(entries, (count * row).min(REPLY_BYTES_MAX as u64 * 2 + row));
+            }
+            Scheduling::Next { count, .. } | Scheduling::Explain { count, .. } => {
+                let count = u64::from(count);
+                self.answer(1 + count, count * 4 * NUMBER_BYTES);
+            }
+            Scheduling::Zones { .. } => self.answer(1_000, 1_000 * 64),
+            _ => self.answer(1, 0),
+        }
     }
 
     /// Queues of a database, those that the transaction may make included.

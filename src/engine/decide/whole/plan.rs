@@ -12,6 +12,7 @@ use crate::engine::model::request::{
     Add, Direction, ListPop, Move, Push, QueueName, Redrive, Request, Reserve, Side, State, Taken,
     Which,
 };
+use crate::engine::model::schedule::{Rule, Scheduling};
 use crate::engine::model::token;
 use crate::engine::room::Bound;
 use crate::engine::step::Live;
@@ -19,9 +20,13 @@ use crate::engine::step::unsent::UNSENT_JOB_BYTES;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{JOB_BYTES, Stage};
 use crate::engine::store::queue::{QUEUE_BYTES, Queue};
+use crate::engine::store::schedules::memory_bytes;
 use crate::error::{Error, Shown};
 use crate::ids::{DATABASES, Db, QueueNo};
-use crate::limits::{COUNT_MAX, DEAD_COUNT_DEFAULT, REPLY_BYTES_MAX, TRANSACTION_COST_MAX};
+use crate::limits::{
+    COUNT_MAX, CRON_BYTES_MAX, DEAD_COUNT_DEFAULT, NAME_BYTES_MAX, OPEN_MAX, REPLY_BYTES_MAX,
+    TRANSACTION_COST_MAX,
+};
 use crate::time::Micros;
 
 /// See the module.
@@ -33,6 +38,10 @@ pub(super) struct Plan<'e, 'r> {
     flushed: [bool; DATABASES as usize],
     /// Jobs past their TTL that may yet be met.
     expired: u64,
+    /// The largest body of a schedule that is set.
+    pub(super) body_set: usize,
+    /// How many are set.
+    pub(super) schedules_set: u64,
     pub needs: Needs,
     pub facts: Bound,
     pub memory: u64,
@@ -51,6 +60,8 @@ impl<'e, 'r> Plan<'e, 'r> {
             accounts: HashMap::with_hasher(hasher),
             flushed: [false; DATABASES as usize],
             expired: EXPIRED_MAX,
+            body_set: 0,
+            schedules_set: 0,
             needs: beside,
             facts: Bound::default(),
             memory: 0,
@@ -116,6 +127,7 @@ impl<'e, 'r> Plan<'e, 'r> {
             Request::Unconfigure { queue } => count = self.unconfigure(queue),
             Request::Pause { queue, direction, for_ms } => self.pause(queue, direction, for_ms),
             Request::Resume { queue, direction } => self.close(queue, direction, Pause::None),
+            Request::Schedule(ref of) => body_bytes = self.scheduling(of)?,
             _ => self.inspect(request)?,
         }
         if let Some(bound) = Bound::within(request, count, body_bytes) {
@@ -547,6 +559,54 @@ impl<'e, 'r> Plan<'e, 'r> {
             account.ready.0 = 0;
         }
         self.answer(1, 0);
+    }
+
+    /// The most bytes of a body that is added.
+    fn scheduling(&mut self, of: &Scheduling<'r>) -> Result<usize, Error> {
+        match *of {
+            Scheduling::Set(ref set) => {
+                self.answer(1, 0);
+                let options = set.terms.clone().with(Rule::Every { ms: 1 });
+                let rule_bytes = CRON_BYTES_MAX + NAME_BYTES_MAX;
+                let bytes = memory_bytes(set.name, set.body.len(), &options) + rule_bytes as u64;
+                self.make(set.queue, bytes);
+                let account = self.account(set.queue);
+                (account.touched, account.own) = (true, true);
+                self.body_set = self.body_set.max(set.body.len());
+                self.schedules_set += 1;
+            }
+            Scheduling::Delete { queue, names } => {
+                self.answer(1 + names.len() as u64, 0);
+                self.account(queue).touched = true;
+            }
+            Scheduling::Run { queue, name, .. } => return self.run_schedule(queue, name),
+            _ => self.inspect_schedules(of),
+        }
+        Ok(0)
+    }
+
+    /// A job comes, with the body of the schedule as it is or as commands before it have set it; of those that it
+    /// made, some may go.
+    fn run_schedule(&mut self, name: QueueName<'r>, schedule: &[u8]) -> Result<usize, Error> {
+        let id_bytes = schedule.len() as u64 + 1 + 20;
+        self.answer(1 + OPEN_MAX as u64, id_bytes);
+        let store = self.store;
+        let account = self.account(name);
+        // What is renamed may have any schedule.
+        let body =
+            |queue: &&Queue| store.find_schedule(queue.number, schedule).map(|of| of.body.len());
+        let there = account.queues.iter().filter_map(body).max();
+        if there.is_none() && self.body_set == 0 && !self.account(name).own {
+            return Ok(0);
+        }
+        let body_bytes = there.unwrap_or(0).max(self.body_set);
+        self.check_limits(name, 1)?;
+        let account = self.account(name);
+        account.counted += 1;
+        account.lose(OPEN_MAX as u64, 0);
+        let bytes = id_bytes + body_bytes as u64;
+        self.enter(name, 1, bytes, bytes);
+        Ok(body_bytes)
     }
 
     /// The queue is made if it is not there, and holds so many bytes more of its own.

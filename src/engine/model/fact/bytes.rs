@@ -4,6 +4,7 @@ use crate::engine::model::fact::{Destination, Image};
 use crate::engine::model::policy::{Backoff, Policy, Steps};
 use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Setting, Side};
 use crate::engine::model::reply::Reason;
+use crate::engine::model::schedule::{Coming, Definition, JobOptions, Overlap, Rule, Terms};
 use crate::ids::{PolicyNo, QueueNo};
 use crate::time::Millis;
 
@@ -14,6 +15,10 @@ pub struct Malformed {
     /// Offset at which reading stopped.
     pub at: usize,
 }
+
+// Kinds of rules.
+const EVERY: u8 = 0;
+const CRON: u8 = 1;
 
 /// Where encoded fields go.
 pub trait Sink {
@@ -137,6 +142,37 @@ impl<S: Sink> Writer<'_, S> {
 
     pub(in crate::engine) fn pauses(&mut self, pauses: Pauses) -> &mut Self {
         self.u64(pauses.into.number()).u64(pauses.out.number())
+    }
+
+    /// What is to come next; zeros for nothing.
+    pub(in crate::engine) fn coming(&mut self, coming: Option<Coming>) -> &mut Self {
+        let (nominal, due) = coming.map_or((0, 0), |coming| (coming.nominal.0, coming.due.0));
+        self.u64(nominal).u64(due)
+    }
+
+    pub(in crate::engine) fn definition(&mut self, definition: &Definition) -> &mut Self {
+        match &definition.rule {
+            Rule::Every { ms } => self.u8(EVERY).u64(*ms),
+            Rule::Cron { pattern, zone } => {
+                self.u8(CRON).bytes(pattern.as_bytes()).bytes(zone.as_bytes())
+            }
+        };
+        let &Terms { from, until, runs, catchup, spread_ms, grace_ms, overlap, ref options } =
+            definition.terms();
+        self.u64(from.0).u64(until.0).u32(runs).u32(catchup).u64(spread_ms).u64(grace_ms);
+        self.u8(overlap as u8);
+        let JobOptions { priority, attempts, backoff, lease_ms, ttl_ms } = options;
+        let set = [
+            priority.is_some(),
+            attempts.is_some(),
+            backoff.is_some(),
+            lease_ms.is_some(),
+            ttl_ms.is_some(),
+        ];
+        self.u8(set.into_iter().enumerate().map(|(bit, set)| u8::from(set) << bit).sum());
+        self.optional(*priority, Self::u8).optional(*attempts, Self::u32);
+        self.optional(backoff.as_ref(), Self::backoff).optional(*lease_ms, Self::u64);
+        self.optional(*ttl_ms, Self::u64)
     }
 
     pub(in crate::engine) fn backoff(&mut self, backoff: &Backoff) -> &mut Self {
@@ -295,6 +331,55 @@ impl<'a> Reader<'a> {
     pub(in crate::engine) fn pauses(&mut self) -> Result<Pauses, Malformed> {
         let (into, out) = (Pause::of_number(self.u64()?), Pause::of_number(self.u64()?));
         Ok(Pauses { into, out })
+    }
+
+    pub(in crate::engine) fn coming(&mut self) -> Result<Option<Coming>, Malformed> {
+        let (nominal, due) = (self.millis()?, self.millis()?);
+        match nominal.0 {
+            0 if due.0 == 0 => Ok(None),
+            0 => Err(self.malformed()),
+            _ if due < nominal => Err(self.malformed()),
+            _ => Ok(Some(Coming { nominal, due })),
+        }
+    }
+
+    pub(in crate::engine) fn definition(&mut self) -> Result<Definition, Malformed> {
+        let rule = match self.u8()? {
+            EVERY => Rule::Every { ms: self.u64()? },
+            CRON => Rule::Cron { pattern: self.text()?.into(), zone: self.text()?.into() },
+            _ => return Err(self.malformed()),
+        };
+        if rule == (Rule::Every { ms: 0 }) {
+            return Err(self.malformed());
+        }
+        let (from, until, runs, catchup) =
+            (self.millis()?, self.millis()?, self.u32()?, self.u32()?);
+        let (spread_ms, grace_ms, overlap) = (self.u64()?, self.u64()?, self.u8()?);
+        let overlap = Overlap::ALL.into_iter().find(|known| *known as u8 == overlap);
+        let (Some(overlap), true) = (overlap, catchup > 0) else { return Err(self.malformed()) };
+        let options = self.job_options()?;
+        let terms = Terms { from, until, runs, catchup, spread_ms, grace_ms, overlap, options };
+        Ok(terms.with(rule))
+    }
+
+    fn job_options(&mut self) -> Result<JobOptions, Malformed> {
+        let mask = self.u8()?;
+        if mask >> 5 != 0 {
+            return Err(self.malformed());
+        }
+        let has = |bit: u32| mask & (1 << bit) != 0;
+        Ok(JobOptions {
+            priority: has(0).then(|| self.u8()).transpose()?,
+            attempts: has(1).then(|| self.u32()).transpose()?,
+            backoff: has(2).then(|| self.backoff()).transpose()?,
+            lease_ms: has(3).then(|| self.u64()).transpose()?,
+            ttl_ms: has(4).then(|| self.u64()).transpose()?,
+        })
+    }
+
+    fn text(&mut self) -> Result<&'a str, Malformed> {
+        let bytes = self.bytes()?;
+        std::str::from_utf8(bytes).map_err(|_| self.malformed())
     }
 
     fn backoff(&mut self) -> Result<Backoff, Malformed> {

@@ -5,8 +5,9 @@
 //! readable for ever.
 
 use crate::engine::model::fact::{Counted, Fact, FactId, Malformed, Reader, Sink, Writer};
+use crate::engine::model::queue_settings::Pause;
 use crate::engine::model::request::Purge;
-use crate::ids::{Db, PolicyNo, QueueNo, Token};
+use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo, Token};
 use crate::time::Micros;
 
 macro_rules! tags {
@@ -18,6 +19,8 @@ tags! {
     LEASE_OVER = 15, DELETED = 16, EXPIRED = 17, DROPPED = 18, RESCHEDULED = 19, WINDOW_OVER = 20, POLICY_FORGOTTEN = 21, FLUSHED = 22,
     CONFIGURED = 23, PAUSED = 24, DUE_LEFT = 25, PURGED = 26, RENAMED = 27, REDRIVEN = 28,
     AT = 29, LED = 30, STALL_OVER = 31,
+    SCHEDULED = 32, UNSCHEDULED = 33, OCCURRED = 34, PASSED = 35, GAVE_WAY = 36, SCHEDULE_PAUSED = 37,
+    SCHEDULE_MOVED = 38, RAN = 39,
 }
 
 // The database of a FLUSHED that names none.
@@ -126,6 +129,52 @@ impl<'a> Fact<'a> {
                 w.u8(LED).u64(term).u64(node).u64(stall_from.0).u64(stall_to.0).u32(level)
             }
             Fact::StallOver => w.u8(STALL_OVER),
+            Fact::Scheduled {
+                queue,
+                schedule,
+                name,
+                body,
+                ref definition,
+                anchor,
+                after,
+                next,
+            } => {
+                w.head(SCHEDULED, queue).u64(schedule.0).bytes(name).bytes(body);
+                w.definition(definition).u64(anchor.0).u64(after.0).coming(next)
+            }
+            Fact::Unscheduled { queue, schedule } => w.head(UNSCHEDULED, queue).u64(schedule.0),
+            Fact::Occurred {
+                queue,
+                schedule,
+                nominal,
+                due,
+                offset_s,
+                policy,
+                priority,
+                left,
+                next,
+            } => {
+                w.head(OCCURRED, queue).u64(schedule.0).u64(nominal.0).u64(due.0);
+                w.u32(offset_s as u32).u32(policy.0).u8(priority).u8(left.into()).coming(next)
+            }
+            Fact::Passed { queue, schedule, nominal, offset_s, missed, skipped, next } => {
+                w.head(PASSED, queue).u64(schedule.0).u64(nominal.0).u32(offset_s as u32);
+                w.u64(missed).u64(skipped).coming(next)
+            }
+            Fact::GaveWay { queue, schedule, at } => {
+                w.head(GAVE_WAY, queue).u64(schedule.0).u64(at.0)
+            }
+            Fact::SchedulePaused { queue, schedule, pause, after, next } => {
+                w.head(SCHEDULE_PAUSED, queue).u64(schedule.0).u64(pause.number());
+                w.u64(after.0).coming(next)
+            }
+            Fact::ScheduleMoved { queue, schedule, after, next } => {
+                w.head(SCHEDULE_MOVED, queue).u64(schedule.0).u64(after.0).coming(next)
+            }
+            Fact::Ran { queue, schedule, at, due, policy, priority, left } => {
+                w.head(RAN, queue).u64(schedule.0).u64(at.0).u64(due.0);
+                w.u32(policy.0).u8(priority).u8(left.into())
+            }
         };
     }
 
@@ -229,6 +278,59 @@ impl<'a> Fact<'a> {
             WINDOW_OVER => Fact::WindowOver { queue, id: r.bytes()? },
             CONFIGURED => Fact::Configured { queue, settings: Box::new(r.settings()?) },
             PAUSED => Fact::Paused { queue, pauses: r.pauses()? },
+            SCHEDULED..=RAN => return Fact::decode_scheduling(tag, queue, r),
+            _ => return Err(r.malformed()),
+        })
+    }
+
+    /// A fact about a schedule.
+    fn decode_scheduling(
+        tag: u8,
+        queue: QueueNo,
+        r: &mut Reader<'a>,
+    ) -> Result<Fact<'a>, Malformed> {
+        let schedule = ScheduleNo(r.u64()?);
+        Ok(match tag {
+            SCHEDULED => {
+                let (name, body, definition) = (r.bytes()?, r.bytes()?, Box::new(r.definition()?));
+                let (anchor, after, next) = (r.millis()?, r.millis()?, r.coming()?);
+                Fact::Scheduled { queue, schedule, name, body, definition, anchor, after, next }
+            }
+            UNSCHEDULED => Fact::Unscheduled { queue, schedule },
+            OCCURRED => {
+                let (nominal, due, offset_s) = (r.millis()?, r.millis()?, r.u32()? as i32);
+                let (policy, priority, left) = (PolicyNo(r.u32()?), r.u8()?, r.flag()?);
+                let next = r.coming()?;
+                Fact::Occurred {
+                    queue,
+                    schedule,
+                    nominal,
+                    due,
+                    offset_s,
+                    policy,
+                    priority,
+                    left,
+                    next,
+                }
+            }
+            PASSED => {
+                let (nominal, offset_s) = (r.millis()?, r.u32()? as i32);
+                let (missed, skipped, next) = (r.u64()?, r.u64()?, r.coming()?);
+                Fact::Passed { queue, schedule, nominal, offset_s, missed, skipped, next }
+            }
+            GAVE_WAY => Fact::GaveWay { queue, schedule, at: r.millis()? },
+            SCHEDULE_PAUSED => {
+                let (pause, after) = (Pause::of_number(r.u64()?), r.millis()?);
+                Fact::SchedulePaused { queue, schedule, pause, after, next: r.coming()? }
+            }
+            SCHEDULE_MOVED => {
+                let after = r.millis()?;
+                Fact::ScheduleMoved { queue, schedule, after, next: r.coming()? }
+            }
+            RAN => {
+                let (at, due, policy) = (r.millis()?, r.millis()?, PolicyNo(r.u32()?));
+                Fact::Ran { queue, schedule, at, due, policy, priority: r.u8()?, left: r.flag()? }
+            }
             _ => return Err(r.malformed()),
         })
     }
@@ -242,6 +344,7 @@ mod tests {
     use crate::engine::model::policy::{Backoff, Policy, Steps};
     use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings, Side};
     use crate::engine::model::reply::Reason;
+    use crate::engine::model::schedule::{Coming, Definition, JobOptions, Overlap, Rule, Terms};
     use crate::time::Millis;
     use rand::{Rng, SeedableRng, rngs::SmallRng};
 
@@ -356,7 +459,94 @@ mod tests {
             Fact::At { now: Micros(1 << 50) },
             Fact::Led { term: 7, node: 1 << 63, stall_from: due, stall_to: due.plus(9), level: 2 },
             Fact::StallOver,
+            Fact::Scheduled {
+                queue,
+                schedule: ScheduleNo(3),
+                name: b"daily",
+                body: b"\0body",
+                definition: Box::new(definition()),
+                anchor: Millis(5),
+                after: Millis(6),
+                next: Some(Coming { nominal: due, due: due.plus(7) }),
+            },
+            Fact::Scheduled {
+                queue,
+                schedule: ScheduleNo(3),
+                name: b"poll",
+                body: b"",
+                definition: Box::new(Definition::of(Rule::Every { ms: 100 })),
+                anchor: Millis(5),
+                after: Millis(6),
+                next: None,
+            },
+            Fact::Unscheduled { queue, schedule: ScheduleNo(u64::MAX) },
+            Fact::Occurred {
+                queue,
+                schedule: ScheduleNo(3),
+                nominal: due,
+                due: due.plus(7),
+                offset_s: -7_200,
+                policy: number,
+                priority: 4,
+                left: true,
+                next: Some(Coming { nominal: due.plus(8), due: due.plus(9) }),
+            },
+            Fact::Passed {
+                queue,
+                schedule: ScheduleNo(3),
+                nominal: due,
+                offset_s: 3_600,
+                missed: 1 << 40,
+                skipped: 2,
+                next: None,
+            },
+            Fact::GaveWay { queue, schedule: ScheduleNo(3), at: due },
+            Fact::SchedulePaused {
+                queue,
+                schedule: ScheduleNo(3),
+                pause: Pause::Endless,
+                after: due,
+                next: None,
+            },
+            Fact::ScheduleMoved {
+                queue,
+                schedule: ScheduleNo(3),
+                after: due,
+                next: Some(Coming { nominal: due.plus(1), due: due.plus(1) }),
+            },
+            Fact::Ran {
+                queue,
+                schedule: ScheduleNo(3),
+                at: due,
+                due: due.plus(1),
+                policy: number,
+                priority: 9,
+                left: false,
+            },
         ]
+    }
+
+    /// With all that can be said.
+    fn definition() -> Definition {
+        let options = JobOptions {
+            priority: Some(1),
+            attempts: Some(2),
+            backoff: settings().backoff,
+            lease_ms: Some(3),
+            ttl_ms: Some(4),
+        };
+        let rule = Rule::Cron { pattern: "0 8 * * 1-5".into(), zone: "Europe/Berlin".into() };
+        let terms = Terms {
+            from: Millis(1),
+            until: Millis(2),
+            runs: 3,
+            catchup: 4,
+            spread_ms: 5,
+            grace_ms: 6,
+            overlap: Overlap::Replace,
+            options,
+        };
+        terms.with(rule)
     }
 
     #[test]
@@ -385,7 +575,7 @@ mod tests {
 
     #[test]
     fn tags_that_nobody_wrote_and_a_stall_that_ends_before_it_begins_are_malformed() {
-        for tag in (0..=u8::MAX).filter(|tag| !(1..=STALL_OVER).contains(tag)) {
+        for tag in (0..=u8::MAX).filter(|tag| !(1..=RAN).contains(tag)) {
             let facts = Facts { bytes: [&[tag][..], &[0; 64]].concat(), count: 1 };
             assert!(matches!(facts.iter().next(), Some(Err(_))), "tag {tag}");
         }

@@ -9,10 +9,11 @@ mod bytes;
 mod codec;
 
 use crate::engine::model::policy::Policy;
-use crate::engine::model::queue_settings::{Pauses, QueueSettings};
+use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
 use crate::engine::model::request::Purge;
-use crate::ids::{Db, PolicyNo, QueueNo, Token};
+use crate::engine::model::schedule::{Coming, Definition};
+use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo, Token};
 use crate::time::{Micros, Millis};
 pub use batch::Applying;
 pub(in crate::engine) use bytes::{Counted, Writer};
@@ -234,6 +235,78 @@ pub enum Fact<'a> {
     },
     /// Every lease was met that would have ended in the stall.
     StallOver,
+    /// A schedule was set: a new one, or that of this number is all of this from now on.
+    Scheduled {
+        queue: QueueNo,
+        schedule: ScheduleNo,
+        name: &'a [u8],
+        body: &'a [u8],
+        definition: Box<Definition>,
+        /// The first instant of the grid of EVERY.
+        anchor: Millis,
+        /// No nominal instant up to this one is to come any more. So in the facts below.
+        after: Millis,
+        next: Option<Coming>,
+    },
+    /// A schedule was removed.
+    Unscheduled { queue: QueueNo, schedule: ScheduleNo },
+    /// A nominal instant came due and its occurrence was made: a job that is ready, with the schedule's body and the
+    /// id `name@nominal`.
+    Occurred {
+        queue: QueueNo,
+        schedule: ScheduleNo,
+        nominal: Millis,
+        /// The job's due time.
+        due: Millis,
+        /// By how much the clocks of the zone were ahead of UTC then, s.
+        offset_s: i32,
+        policy: PolicyNo,
+        /// 0 to 9.
+        priority: u8,
+        /// At the head of its priority, not at the tail.
+        left: bool,
+        next: Option<Coming>,
+    },
+    /// Nominal instants came due and no occurrence was made.
+    Passed {
+        queue: QueueNo,
+        schedule: ScheduleNo,
+        /// The newest of them.
+        nominal: Millis,
+        offset_s: i32,
+        missed: u64,
+        skipped: u64,
+        next: Option<Coming>,
+    },
+    /// An occurrence that nobody has begun is gone, since a newer one takes its place.
+    GaveWay {
+        queue: QueueNo,
+        schedule: ScheduleNo,
+        /// What stands behind the `@` of its id.
+        at: Millis,
+    },
+    /// A schedule was paused or resumed, or its pause ended by itself.
+    SchedulePaused {
+        queue: QueueNo,
+        schedule: ScheduleNo,
+        pause: Pause,
+        after: Millis,
+        next: Option<Coming>,
+    },
+    /// The next occurrence comes at another time than was said: the tables of zones have changed, or the clock.
+    ScheduleMoved { queue: QueueNo, schedule: ScheduleNo, after: Millis, next: Option<Coming> },
+    /// RUN made an occurrence, whatever the time.
+    Ran {
+        queue: QueueNo,
+        schedule: ScheduleNo,
+        /// What stands behind the `@` of its id.
+        at: Millis,
+        due: Millis,
+        policy: PolicyNo,
+        /// 0 to 9.
+        priority: u8,
+        left: bool,
+    },
 }
 
 impl<'a> Fact<'a> {
@@ -259,6 +332,21 @@ impl<'a> Fact<'a> {
         })
     }
 
+    /// The schedule that it is about, and its queue.
+    pub fn schedule(&self) -> Option<(QueueNo, ScheduleNo)> {
+        match *self {
+            Fact::Scheduled { queue, schedule, .. }
+            | Fact::Unscheduled { queue, schedule }
+            | Fact::Occurred { queue, schedule, .. }
+            | Fact::Passed { queue, schedule, .. }
+            | Fact::GaveWay { queue, schedule, .. }
+            | Fact::SchedulePaused { queue, schedule, .. }
+            | Fact::ScheduleMoved { queue, schedule, .. }
+            | Fact::Ran { queue, schedule, .. } => Some((queue, schedule)),
+            _ => None,
+        }
+    }
+
     /// The queue that it is about and leaves bound.
     pub fn queue(&self) -> Option<QueueNo> {
         match *self {
@@ -269,6 +357,7 @@ impl<'a> Fact<'a> {
             | Fact::Purged { queue, .. }
             | Fact::Renamed { queue, .. }
             | Fact::Added { queue, id: FactId::Made(_), .. } => Some(queue),
+            _ if self.schedule().is_some() => self.schedule().map(|(queue, _)| queue),
             _ => self.subject().map(|(queue, _)| queue),
         }
     }

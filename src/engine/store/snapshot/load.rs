@@ -13,17 +13,19 @@ use crate::engine::model::fact::{Malformed, Reader};
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::leading::Leading;
 use crate::engine::model::policy::Policy;
+use crate::engine::model::schedule::Outcomes;
 use crate::engine::model::settings::Settings;
 use crate::engine::store::jobs::hash::wide;
 use crate::engine::store::jobs::{Job, JobIndex, Jobs, Stage};
 use crate::engine::store::memory::{Footprint, Footprints};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::ready::TAIL_PLACE_MIN;
+use crate::engine::store::schedules::Schedule;
 use crate::engine::store::snapshot::record;
 use crate::engine::store::snapshot::record::{Counts, Image, JobImage, QueueImage, QueueMore};
 use crate::engine::store::{Store, place_of};
 use crate::ids::{DATABASES, Db, PolicyNo, QueueNo};
-use crate::limits::{PRIORITY_MAX, RATE_MAX};
+use crate::limits::{NAME_BYTES_MAX, PRIORITY_MAX, RATE_MAX};
 use crate::time::{Micros, Millis};
 use crate::wheel::{Timers, Wheel};
 
@@ -149,6 +151,14 @@ impl Loader {
             Image::QueueMore(image) => self.queue_more(*image),
             Image::Job(image) => self.job(image),
             Image::Window { queue, id, policy, end } => self.window(queue, id, policy, end),
+            Image::Schedule { queue, schedule } => self.schedule(queue, *schedule),
+            Image::ScheduleTotals { queue, made, missed } => {
+                self.schedule_totals(queue, made, missed)
+            }
+            Image::Schedules { count } => {
+                let counted = std::mem::replace(&mut self.counts.schedules, 0);
+                when(count > 0 && count == counted)
+            }
             Image::End(counts) => {
                 self.ended = true;
                 when(counts == self.counts)
@@ -202,6 +212,31 @@ impl Loader {
         let existing = u64::from(store.queue(number).exists());
         store.database_mut(Db((number.0 % u32::from(DATABASES)) as u8)).existing -= existing;
         when(record::more_bytes(store.queue(number)) > 0)
+    }
+
+    fn schedule(&mut self, queue: QueueNo, schedule: Schedule) -> Fits {
+        when(
+            (1..=NAME_BYTES_MAX).contains(&schedule.name.len()) && schedule.number.0 <= COUNTED_MAX,
+        )?;
+        let Outcomes { made, missed, skipped, replaced } = schedule.outcomes;
+        when([made, missed, skipped, replaced].iter().all(|count| *count <= COUNTED_MAX))?;
+        self.store.bound_queue(queue)?;
+        self.counts.schedules += 1;
+        self.store.restoring(queue, |store| store.restore_schedule(queue, schedule))
+    }
+
+    fn schedule_totals(&mut self, queue: QueueNo, made: u64, missed: u64) -> Fits {
+        // It stands right behind its queue.
+        self.standings.last().filter(|last| last.queue == queue)?;
+        when(made + missed > 0 && made.max(missed) <= COUNTED_MAX)?;
+        let schedules = self.store.queue(queue).schedules.as_deref();
+        when(schedules.is_none_or(|all| all.made + all.missed == 0))?;
+        self.store.restoring(queue, |store| {
+            store.change_schedules(queue, None, |schedules| {
+                (schedules.made, schedules.missed) = (made, missed);
+            });
+            Some(())
+        })
     }
 
     /// The number of the queue's standing.
@@ -417,6 +452,16 @@ impl Store {
             record::lateness_growth(true, false) + filled * record::lateness_growth(false, true);
         self.queue_mut(number).lateness = Some(lateness);
         self.count_bytes(number, Footprint::of_lateness(image_bytes));
+    }
+
+    /// Changes a queue, which counts as one that exists only when its jobs stand where they are to stand.
+    fn restoring(&mut self, number: QueueNo, change: impl FnOnce(&mut Store) -> Fits) -> Fits {
+        let db = self.queue(number).db;
+        self.database_mut(db).existing += u64::from(self.queue(number).exists());
+        let fits = change(self);
+        let exists = u64::from(self.queue(number).exists());
+        self.database_mut(db).existing -= exists;
+        fits
     }
 
     fn restore_counts(&mut self, number: QueueNo, counts: [u64; 4]) {

@@ -24,7 +24,7 @@ use crate::engine::store::jobs::policies::Policies;
 use crate::engine::store::jobs::{JobIndex, Jobs, Stage};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::{Located, Store};
-use crate::ids::{DATABASES, PolicyNo, QueueNo};
+use crate::ids::{DATABASES, PolicyNo, QueueNo, ScheduleNo};
 use record::Counts;
 
 /// Jobs noted at once of the queue that is walked: what the id index gives in one look at a table.
@@ -77,6 +77,8 @@ enum Walk {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scan {
     From(u64),
+    /// All of the index; now its schedules, from this number on.
+    Schedules(ScheduleNo),
     Done,
 }
 
@@ -127,6 +129,27 @@ impl Bases {
         let from = self.output.len();
         record::write_queue(&mut self.output, queue);
         self.add_to_sum(from);
+    }
+
+    /// Writes the schedule's image, unless that is done, or there is none yet.
+    fn image_schedule(&mut self, queue: &mut Queue, number: ScheduleNo) {
+        let Some(schedules) = queue.schedules.as_deref_mut() else { return };
+        if !schedules.note_imaged(number, self.number) {
+            return;
+        }
+        let schedule = schedules.get(number).expect("it was noted");
+        let from = self.output.len();
+        record::write_schedule(&mut self.output, queue.number, schedule);
+        self.running().counts.schedules += 1;
+        self.add_to_sum(from);
+    }
+
+    /// Writes the image of the next schedule of a queue: where to go on.
+    fn walk_schedules(&mut self, queue: &mut Queue, from: ScheduleNo) -> Scan {
+        let next = queue.schedules.as_deref().and_then(|schedules| schedules.from(from).next());
+        let Some(number) = next.map(|schedule| schedule.number) else { return Scan::Done };
+        self.image_schedule(queue, number);
+        Scan::Schedules(ScheduleNo(number.0 + 1))
     }
 
     /// What stands from `from` on is one image, or two that belong together.
@@ -202,6 +225,10 @@ impl Store {
             _ => {
                 let Some(queue) = fact.queue() else { return };
                 self.image_queue(queue);
+                if let Some((queue, schedule)) = fact.schedule() {
+                    let queue = crate::engine::store::bound_in(&mut self.databases, queue);
+                    self.bases.image_schedule(queue, schedule);
+                }
                 if let Some(index) = at.index {
                     self.image_job(queue, index);
                 }
@@ -295,6 +322,10 @@ impl Store {
                 let scan = self.bases.scan(&self.jobs, &queue, cursor);
                 self.bases.running().grave = Some((queue, scan));
             }
+            Scan::Schedules(from) => {
+                let scan = self.bases.walk_schedules(&mut queue, from);
+                self.bases.running().grave = Some((queue, scan));
+            }
             _ => self.graveyard.put(queue),
         }
     }
@@ -333,6 +364,10 @@ impl Store {
                         let scan = self.bases.scan(&self.jobs, queue, cursor);
                         Walk::Queues { db, place, at: Some((queue.born, scan)) }
                     }
+                    Scan::Schedules(from) => {
+                        let scan = self.bases.walk_schedules(queue, from);
+                        Walk::Queues { db, place, at: Some((queue.born, scan)) }
+                    }
                     _ => {
                         queue.walked = self.bases.number;
                         Walk::Queues { db, place: place + 1, at: None }
@@ -364,7 +399,7 @@ impl Bases {
             }
         };
         match queue.table.scan(cursor, PENDING, hash_of, visit) {
-            0 => Scan::Done,
+            0 => Scan::Schedules(ScheduleNo(0)),
             next => Scan::From(next),
         }
     }
@@ -410,6 +445,7 @@ impl Store {
     /// How many bytes of images a base file would have if it were written now. O(16).
     pub fn base_bytes(&self) -> u64 {
         let queues: u64 = self.databases.iter().map(|database| database.image_bytes).sum();
-        record::frame_bytes(&self.leading) + self.policy_image_bytes + queues
+        let counts = record::Counts { schedules: self.schedule_total(), ..Counts::default() };
+        record::frame_bytes(&self.leading, counts) + self.policy_image_bytes + queues
     }
 }

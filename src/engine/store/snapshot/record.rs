@@ -8,12 +8,15 @@ use crate::engine::model::fact::{Counted, Malformed, Reader, Sink, Writer};
 use crate::engine::model::lateness::Histogram;
 use crate::engine::model::leading::{Leading, Stall};
 use crate::engine::model::policy::Policy;
-use crate::engine::model::queue_settings::{Pauses, QueueSettings};
+use crate::engine::model::queue_settings::{Pause, Pauses, QueueSettings};
 use crate::engine::model::reply::Reason;
+use crate::engine::model::schedule::Outcomes;
 use crate::engine::model::stats::Totals;
 use crate::engine::store::jobs::{History, Job, Stage};
 use crate::engine::store::queue::Queue;
-use crate::ids::{Db, PolicyNo, QueueNo};
+pub use crate::engine::store::schedules::{Schedule, occurrence_id};
+use crate::ids::{Db, PolicyNo, QueueNo, ScheduleNo};
+use crate::limits::OPEN_MAX;
 use crate::time::Millis;
 
 const BEGIN: u8 = 1;
@@ -24,6 +27,9 @@ const WINDOW: u8 = 5;
 const END: u8 = 6;
 const QUEUE_MORE: u8 = 7;
 const LEADING: u8 = 8;
+const SCHEDULE: u8 = 9;
+const SCHEDULE_TOTALS: u8 = 10;
+const SCHEDULES: u8 = 11;
 
 // The stage of a job stands in the low bits of its flags.
 const STAGES: u8 = 7;
@@ -38,9 +44,9 @@ const NO_STALL: (Millis, Millis) = (Millis(1), Millis(0));
 const ALIVE: u8 = u8::MAX;
 
 /// Bytes of the first and the last image, and of who leads.
-pub fn frame_bytes(leading: &Leading) -> u64 {
+pub fn frame_bytes(leading: &Leading, counts: Counts) -> u64 {
     let begin = Counted::of(|out| write_begin(out, 0, leading));
-    begin + Counted::of(|out| write_end(out, Counts::default()))
+    begin + Counted::of(|out| write_end(out, counts))
 }
 
 /// Bytes of a job's or window's image.
@@ -72,17 +78,23 @@ pub fn more_bytes(queue: &Queue) -> u64 {
     Counted::of(|out| write_more(out, queue))
 }
 
+/// Bytes of a schedule's image.
+pub fn schedule_bytes(schedule: &Schedule) -> u64 {
+    Counted::of(|out| write_schedule(out, QueueNo(0), schedule))
+}
+
 /// By how much a value counted as lateness makes the image of its queue longer.
 pub fn lateness_growth(made: bool, first_of_bucket: bool) -> u64 {
     u64::from(made) * 8 + u64::from(first_of_bucket) * 5
 }
 
-/// How many images of each kind there are: policies, queues, jobs and windows.
+/// How many images of each kind there are: policies, queues, jobs and windows, schedules.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     pub policies: u64,
     pub queues: u64,
     pub jobs: u64,
+    pub schedules: u64,
 }
 
 /// Appends the first image: the greatest number used for a token or an id. Behind it, who leads, if anybody ever
@@ -99,7 +111,11 @@ pub fn write_begin(out: &mut impl Sink, number: u64, leading: &Leading) {
 }
 
 /// Appends the last image.
+/// If there are schedules their number stands before it, in an image of its own.
 pub fn write_end(out: &mut impl Sink, counts: Counts) {
+    if counts.schedules > 0 {
+        Writer(out).u8(SCHEDULES).u64(counts.schedules);
+    }
     Writer(out).u8(END).u64(counts.policies).u64(counts.queues).u64(counts.jobs);
 }
 
@@ -115,6 +131,15 @@ pub fn write_queue(out: &mut Vec<u8>, queue: &Queue) {
 }
 
 fn write_more(out: &mut impl Sink, queue: &Queue) {
+    write_settings(out, queue);
+    let schedules = queue.schedules.as_deref();
+    let (made, missed) = schedules.map_or((0, 0), |all| (all.made, all.missed));
+    if made + missed > 0 {
+        Writer(out).head(SCHEDULE_TOTALS, queue.number).u64(made).u64(missed);
+    }
+}
+
+fn write_settings(out: &mut impl Sink, queue: &Queue) {
     if queue.settings.is_none() && !queue.pauses.any() && queue.first_place == 1 {
         return;
     }
@@ -168,6 +193,20 @@ pub fn write_job(
     }
 }
 
+/// Appends a schedule.
+pub fn write_schedule(out: &mut impl Sink, queue: QueueNo, schedule: &Schedule) {
+    let w = &mut Writer(out);
+    w.head(SCHEDULE, queue).u64(schedule.number.0).bytes(&schedule.name).bytes(&schedule.body);
+    w.definition(&schedule.definition).u64(schedule.anchor.0).u64(schedule.after.0);
+    w.coming(schedule.next()).u64(schedule.last.0).u64(schedule.made_at.0);
+    w.u32(schedule.offset_s as u32).u64(schedule.changed.0).u64(schedule.pause().number());
+    let Outcomes { made, missed, skipped, replaced } = schedule.outcomes;
+    w.u64(made).u64(missed).u64(skipped).u64(replaced).u8(schedule.recent.len() as u8);
+    for at in &*schedule.recent {
+        w.u64(at.0);
+    }
+}
+
 fn write_history(out: &mut impl Sink, history: &History) {
     let w = &mut Writer(out);
     w.u64(history.token).u64(history.due.0).u64(history.armed as u64);
@@ -201,6 +240,20 @@ pub enum Image<'a> {
     },
     /// Who leads; behind the first.
     Leading(Leading),
+    Schedule {
+        queue: QueueNo,
+        schedule: Box<Schedule>,
+    },
+    /// What has become of the occurrences of the queue before, those of removed schedules included.
+    ScheduleTotals {
+        queue: QueueNo,
+        made: u64,
+        missed: u64,
+    },
+    /// How many schedules there are; right before the last.
+    Schedules {
+        count: u64,
+    },
     /// The last.
     End(Counts),
 }
@@ -262,10 +315,44 @@ impl<'a> Image<'a> {
                 Image::Window { queue, id, policy: PolicyNo(r.u32()?), end: r.millis()? }
             }
             LEADING => Image::Leading(read_leading(r)?),
-            END => Image::End(Counts { policies: r.u64()?, queues: r.u64()?, jobs: r.u64()? }),
+            SCHEDULE => {
+                Image::Schedule { queue: QueueNo(r.u32()?), schedule: Box::new(read_schedule(r)?) }
+            }
+            SCHEDULE_TOTALS => {
+                let (queue, made, missed) = (QueueNo(r.u32()?), r.u64()?, r.u64()?);
+                Image::ScheduleTotals { queue, made, missed }
+            }
+            SCHEDULES => Image::Schedules { count: r.u64()? },
+            END => {
+                let (policies, queues, jobs) = (r.u64()?, r.u64()?, r.u64()?);
+                Image::End(Counts { policies, queues, jobs, schedules: 0 })
+            }
             _ => return Err(r.malformed()),
         })
     }
+}
+
+fn read_schedule(r: &mut Reader<'_>) -> Result<Schedule, Malformed> {
+    let (number, name, body) = (ScheduleNo(r.u64()?), r.bytes()?.into(), r.bytes()?.into());
+    let (definition, anchor, after) = (r.definition()?, r.millis()?, r.millis()?);
+    let (next, last, made_at) = (r.coming()?, r.millis()?, r.millis()?);
+    let (offset_s, changed) = (r.u32()? as i32, r.millis()?);
+    let pause = Pause::of_number(r.u64()?);
+    let [made, missed, skipped, replaced] = [r.u64()?, r.u64()?, r.u64()?, r.u64()?];
+    let open = usize::from(r.u8()?);
+    if open > OPEN_MAX {
+        return Err(r.malformed());
+    }
+    let recent: Result<Box<[Millis]>, Malformed> = (0..open).map(|_| r.millis()).collect();
+    let mut schedule = Schedule::default();
+    (schedule.number, schedule.name, schedule.body) = (number, name, body);
+    (schedule.definition, schedule.anchor, schedule.last) = (definition, anchor, last);
+    (schedule.made_at, schedule.changed, schedule.recent) = (made_at, changed, recent?);
+    schedule.outcomes = Outcomes { made, missed, skipped, replaced };
+    schedule.set_pause(pause);
+    schedule.set_next(after, next);
+    schedule.offset_s = offset_s;
+    Ok(schedule)
 }
 
 fn read_leading(r: &mut Reader<'_>) -> Result<Leading, Malformed> {
