@@ -42,7 +42,7 @@ use super::names::{Address, Listed, Name};
 use super::node::Node;
 use super::output::{Fetch, Refused};
 use super::start::{Start, WrongStart};
-use crate::limits::HEARTBEAT_TICKS;
+use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS};
 use crate::time::Micros;
 use bytes::Bytes;
 use campaign::Campaign;
@@ -165,6 +165,8 @@ pub struct Driver {
 
     roles: Roles,
     clocks: Clocks,
+    /// Somebody may lack what this node's clock shows.
+    clock_lacked: bool,
     freshness: Freshness,
     /// Of the others, as they have said.
     priorities: BTreeMap<u64, u64>,
@@ -208,6 +210,7 @@ impl Driver {
             waiting: VecDeque::new(),
             roles: Roles::default(),
             clocks: Clocks::default(),
+            clock_lacked: false,
             freshness: Freshness::default(),
             priorities: BTreeMap::new(),
             lease: Lease::new(identity.election_us),
@@ -271,6 +274,8 @@ impl Driver {
         self.check_claims(claims)?;
         self.joining.met.insert(claims.name.clone(), claims.clone());
         self.clocks.met(claims.node.0);
+        self.clock_lacked = true;
+        self.roles.met(claims.node.0, self.now);
         self.join();
         Ok(())
     }
@@ -302,6 +307,7 @@ impl Driver {
     /// The node does not call any more: another one may have its name.
     pub fn parted(&mut self, peer: u64) {
         self.joining.met.retain(|_, claims| claims.node.0 != peer);
+        self.roles.parted(peer);
     }
 
     /// This machine's wall clock shows `wall` now, µs since the epoch; to be said each tick.
@@ -315,6 +321,17 @@ impl Driver {
         let note = self.clocks.note_for(peer, now)?;
         let commit = if self.is_sure(now) == Some(true) { self.node.commit() } else { 0 };
         Some(ClockNote { commit, priority: self.campaign.priority, ..note })
+    }
+
+    /// Whether the others are to be told what this node's clock shows, in the tick of this number or between two: at once
+    /// whom it has just met and who does not know it yet, for without clocks nobody is fit to lead, and leadership may be
+    /// handed over to a node that has just begun; more often as long as it does not know theirs; and by a leader with each
+    /// heartbeat, as before they know how far all is committed its followers answer no reads.
+    pub fn tells_clock(&mut self, now: Micros, tick: Option<usize>) -> bool {
+        let is_calm = self.knows_clocks() && self.is_sure(now).is_none();
+        let each = if is_calm { ELECTION_TICKS } else { HEARTBEAT_TICKS };
+        let is_due = tick.is_some_and(|number| number.is_multiple_of(each));
+        std::mem::take(&mut self.clock_lacked) || is_due
     }
 
     /// Whether it leads with its lease, so that nobody else can have committed anything; nothing of one that does not lead.
@@ -334,6 +351,8 @@ impl Driver {
         self.advance(now);
         if self.node.members().contains(peer) {
             self.clocks.hear(peer, now, note);
+            // Who has had none of this node's notes knows nothing of the way here.
+            self.clock_lacked |= note.echo == 0;
             self.freshness.hear(note);
             self.priorities.insert(peer, note.priority);
         }
@@ -455,8 +474,14 @@ impl Driver {
         self.go_on_resigning();
     }
 
-    /// Begins to hand leadership over to this voter, or to the one that has most; whether it is begun. The lease has
-    /// ended by then, for the rest of the epoch. If the other does not lead within E, this node goes on.
+    /// Whether leadership is being handed over.
+    pub fn is_handing_over(&self) -> bool {
+        self.node.is_transferring()
+    }
+
+    /// Begins to hand leadership over to this voter, or to the one that has most; whether it is begun. Where that was
+    /// begun before, and another one can be found than was asked then, that one is asked now. The lease has ended by then,
+    /// for the rest of the epoch. If nobody else leads within E, this node goes on.
     pub fn hand_over(&mut self, now: Micros, to: Option<u64>) -> bool {
         self.advance(now);
         self.begin_to_hand_over(to)

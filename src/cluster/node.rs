@@ -69,6 +69,8 @@ pub struct Node {
     /// Ticks until it votes: after a start, and after a leader was heard.
     start_silence: usize,
     leader_silence: usize,
+    /// The leader has asked it to take over while it was not fit to; and the ticks for which that counts.
+    asked: Option<(Message, usize)>,
     /// The term in which leadership was to be handed over.
     transfer_term: u64,
     /// To whom a base is sent, and the ticks since something was heard of it.
@@ -118,6 +120,7 @@ impl Node {
             may_lead: true,
             start_silence: ELECTION_TICKS,
             leader_silence: 0,
+            asked: None,
             transfer_term: 0,
             bases: BTreeMap::new(),
             chance: Chance(start.seed),
@@ -133,6 +136,8 @@ impl Node {
     pub fn tick(&mut self) {
         self.start_silence = self.start_silence.saturating_sub(1);
         self.leader_silence = self.leader_silence.saturating_sub(1);
+        let asked = self.asked.take().filter(|(_, ticks)| *ticks > 0);
+        self.asked = asked.map(|(message, ticks)| (message, ticks - 1));
         self.watch_bases();
         if !self.may_campaign() {
             // It counts as having waited, and never as having waited long enough.
@@ -151,6 +156,9 @@ impl Node {
         let (message, entries) = head.into_message(bodies)?;
         self.check(peer, &message)?;
         if self.is_ignored(&message) {
+            if message.get_msg_type() == MessageType::MsgTimeoutNow {
+                self.asked = Some((message, ELECTION_TICKS));
+            }
             return Ok(());
         }
         let (from, term, kind) = (message.from, message.term, message.get_msg_type());
@@ -275,10 +283,17 @@ impl Node {
         }
     }
 
-    /// Whether this node may ask for votes: not while its state is not loaded, say. It votes all the same.
+    /// Whether this node may ask for votes: not while its state is not loaded, say. It votes all the same. One that the
+    /// leader has asked to take over shortly before takes over now.
     pub fn set_may_lead(&mut self, may_lead: bool) {
         self.may_lead = may_lead;
         self.draw_timeout();
+        if let Some((message, _)) = self.asked.take_if(|(_, _)| may_lead)
+            && !self.is_ignored(&message)
+        {
+            _ = self.raw.step(message);
+            self.drain();
+        }
     }
 
     /// What a fetch asked for, from its first index on; nothing if the log no longer has it.
@@ -395,6 +410,11 @@ impl Node {
     /// Whether leadership is being handed over.
     pub fn is_transferring(&self) -> bool {
         self.raw.raft.lead_transferee.is_some()
+    }
+
+    /// To whom.
+    pub fn transferee(&self) -> Option<u64> {
+        self.raw.raft.lead_transferee
     }
 
     /// The others, as this leader knows them.

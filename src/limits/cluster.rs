@@ -86,7 +86,7 @@ pub const HAND_OVER_MS_MAX: u64 = 2_000;
 /// FAILOVER keeps commands back for so long at most, whatever its TIMEOUT says, ms.
 pub const FAILOVER_MS_MAX: u64 = 60_000;
 /// After so long it asks again, ms.
-pub const HAND_OVER_MS_EACH: u64 = 200;
+pub const HAND_OVER_MS_EACH: u64 = 75;
 /// After so long without a leader that is known, µs, a node offers itself though its clock is wrong or its disk is full: one that is
 /// better would have.
 pub const LEADERLESS_US: u64 = 3_000_000;

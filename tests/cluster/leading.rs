@@ -121,6 +121,66 @@ fn among_older_nodes_a_newer_one_takes_over_at_once() {
     }
 }
 
+/// Who was asked first does not answer: another one is asked, and leads at once.
+#[test]
+fn a_hand_over_that_fails_goes_to_another_one() {
+    for seed in 0..20 {
+        let (mut site, leader) = formed(seed, Weather::calm(3));
+        let (first, other) = ((leader + 1) % 3, (leader + 2) % 3);
+        site.cut.insert((leader, first));
+        let id = site.hosts[first].id;
+        assert!(hand_over(&mut site, leader, Some(id)));
+        site.run_until(site.now + 50 * MS);
+        assert!(!site.hosts[other].leads());
+        assert!(hand_over(&mut site, leader, None));
+        let took = site.wait_for("the other one decides", E, |site| site.hosts[other].leads());
+        assert!(took < 10 * MS, "seed {seed}: {took} µs");
+        assert!(!hand_over(&mut site, leader, None), "it does not lead any more");
+    }
+}
+
+/// Who has just begun may not be fit to lead: of two that have all, leadership goes to who has been there for longer.
+#[test]
+fn leadership_goes_to_who_has_been_there_for_longer() {
+    for seed in 0..30 {
+        let (mut site, leader) = formed(seed, Weather::calm(3));
+        let (one, other) = ((leader + 1) % 3, (leader + 2) % 3);
+        let (new, old) = [(one, other), (other, one)][seed as usize % 2];
+        assert!(site.decide(leader, 2));
+        site.run_until(site.now + 10 * MS);
+        site.kill(new);
+        site.run_until(site.now + 50 * MS);
+        site.start(new);
+        let matched = |site: &Site, at: usize| {
+            let status = site.hosts[leader].driver.as_ref().expect("it runs").status();
+            let peer = status.peers.iter().find(|peer| peer.id == site.hosts[at].id);
+            peer.map(|peer| peer.matched)
+        };
+        site.wait_for("it has all", SECOND, |site| matched(site, new) == matched(site, old));
+        assert!(hand_over(&mut site, leader, None));
+        site.wait_for("the other one decides", E, |site| site.hosts[old].leads());
+    }
+}
+
+/// Without clocks nobody is fit to lead, so whoever lacks this node's is told at once, and once.
+#[test]
+fn who_lacks_a_clock_is_told_at_once() {
+    let (mut site, leader) = formed(7, Weather::calm(3));
+    let other = (leader + 1) % 3;
+    let (id, clock) = (site.hosts[leader].id, site.hosts[other].clock(site.now));
+    let claims = site.hosts[leader].driver().claims();
+    let driver = site.hosts[other].driver();
+    driver.tells_clock(clock, None);
+    assert!(!driver.tells_clock(clock, None), "nobody lacks anything");
+    driver.met(clock, &claims).expect("it is a member");
+    assert!(driver.tells_clock(clock, None) && !driver.tells_clock(clock, None));
+    let note = ClockNote { sent: 5, wall: 5, ..ClockNote::default() };
+    driver.clock_heard(clock, id, &note);
+    assert!(driver.tells_clock(clock, None) && !driver.tells_clock(clock, None));
+    driver.clock_heard(clock, id, &ClockNote { echo: clock.0 - 1, ..note });
+    assert!(!driver.tells_clock(clock, None), "it knows the way");
+}
+
 /// The other one never answers: what was decided meanwhile waited, and is committed when this node goes on.
 #[test]
 fn a_hand_over_that_fails_costs_nothing() {
@@ -130,7 +190,7 @@ fn a_hand_over_that_fails_costs_nothing() {
         set_cut(&mut site, to, true);
         let id = site.hosts[to].id;
         assert!(hand_over(&mut site, leader, Some(id)));
-        assert!(!hand_over(&mut site, leader, None), "one at a time");
+        assert!(!hand_over(&mut site, leader, Some(id)), "it was asked");
         assert!(site.hosts[leader].driver().status().transferring);
         assert!(!site.hosts[leader].driver().takes());
         assert!(site.decide(leader, 3));

@@ -406,6 +406,26 @@ fn a_hand_over_that_failed_leaves_no_promise() {
     world.wait_for("all is equal", SECOND, World::is_equal);
 }
 
+/// Who has just begun is asked before it is fit to lead: it takes over as soon as it is, if that is within E.
+#[test]
+fn who_was_asked_before_it_was_fit_takes_over_once_it_is() {
+    for late in [false, true] {
+        let mut world = World::new(11, Options::calm(3));
+        let leader = world.wait_for_leader();
+        propose_for(&mut world, 50 * MS, MS);
+        let to = others(&world, leader)[0];
+        world.machines[to].node().set_may_lead(false);
+        assert!(world.transfer(leader, to as u64 + 1));
+        let wait = if late { 2 * E } else { E / 2 };
+        world.run_until(world.now + wait);
+        assert!(!world.machines[to].leads());
+        world.machines[to].node().set_may_lead(true);
+        world.run_until(world.now + 20 * MS);
+        assert_eq!(world.machines[to].leads(), !late);
+        world.wait_for("all is equal", SECOND, World::is_equal);
+    }
+}
+
 /// Peers' messages in another's name, for another, or about entries that are not there.
 #[test]
 fn messages_that_cannot_be_are_refused() {

@@ -241,9 +241,7 @@ impl Live {
         }
         let is_set = self.driver.set_wall(clock, wall);
         self.driver.tick(clock);
-        let is_calm = self.driver.knows_clocks() && self.driver.is_sure(clock).is_none();
-        let each = if is_calm { ELECTION_TICKS } else { HEARTBEAT_TICKS };
-        let is_due = is_set || self.ticks.is_multiple_of(each);
+        let is_due = self.driver.tells_clock(clock, Some(self.ticks)) || is_set;
         let note = |peer: &u64| Some((*peer, self.driver.clock_note(clock, *peer)?));
         peers.iter().filter(|_| is_due).filter_map(note).collect()
     }

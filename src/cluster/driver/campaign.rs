@@ -43,11 +43,12 @@ impl Driver {
             .set_may_lead(may && (is_waived || priority > 0 && has_room && self.has_right_clock()));
     }
 
-    /// Who is to lead next: of those that are there and have nearly all there is the one that is preferred, or else who has
-    /// most.
-    pub(super) fn successor(&self) -> Option<u64> {
+    /// Who is to lead next, other than `but`: of those that are there and have nearly all there is the one that is preferred,
+    /// or else who has been there for longer, up to E, since who has just begun may not be fit yet; or else who has most.
+    pub(super) fn successor(&self, but: Option<u64>) -> Option<u64> {
         let own = self.identity.node;
-        let voters = self.node.members().voters.iter().copied().filter(|id| *id != own);
+        let is_other = |id: &u64| *id != own && Some(*id) != but;
+        let voters = self.node.members().voters.iter().copied().filter(is_other);
         let (peers, last) = (self.node.peers(), self.node.last());
         voters.max_by_key(|id| {
             let peer = peers.iter().find(|peer| peer.id == *id);
@@ -55,7 +56,8 @@ impl Driver {
             let is_heard = self.roles.is_heard(*id, self.now, self.identity.election_us);
             let is_near = matched + HAND_OVER_BEHIND_MAX >= last;
             let priority = self.priority_of(*id).unwrap_or(REPLICA_PRIORITY_DEFAULT);
-            (is_heard, priority > 0, is_near, Reverse(priority), matched)
+            let there_us = self.roles.there_us(*id, self.now).min(self.identity.election_us);
+            (is_heard, priority > 0, is_near, Reverse(priority), there_us, matched)
         })
     }
 

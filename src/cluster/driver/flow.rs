@@ -46,6 +46,8 @@ impl Driver {
                 self.roles.keep_heard(members);
                 let all = members.all();
                 self.clocks.keep(&all);
+                // Of who was no member nothing was believed.
+                self.clock_lacked = true;
                 self.priorities.retain(|id, _| all.contains(id));
             }
             self.out.told.push(Told::Delivered(entry));
@@ -108,9 +110,10 @@ impl Driver {
     pub(super) fn begin_to_hand_over(&mut self, to: Option<u64>) -> bool {
         let own = self.identity.node;
         let is_one = |id: &u64| *id != own && self.node.members().voters.contains(id);
-        let to = to.map_or_else(|| self.successor(), |to| Some(to).filter(is_one));
-        let is_free = self.node.role() == Role::Leader && !self.node.is_transferring();
-        let Some(to) = to.filter(|_| is_free) else { return false };
+        let asked = self.node.transferee();
+        let to = to.map_or_else(|| self.successor(asked), |to| Some(to).filter(is_one));
+        let is_leader = self.node.role() == Role::Leader;
+        let Some(to) = to.filter(|to| is_leader && asked != Some(*to)) else { return false };
         self.lease.end();
         let is_begun = self.node.transfer(to);
         self.settle();

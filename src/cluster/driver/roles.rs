@@ -21,6 +21,8 @@ pub(super) struct Roles {
     /// The term that this node gives up, and whether it has tried to hand over.
     resigning: Option<(u64, bool)>,
     heard: BTreeMap<u64, Micros>,
+    /// When a handshake ended well the last time, of those that are there.
+    met: BTreeMap<u64, Micros>,
 }
 
 /// What a node does that is not to lead.
@@ -80,6 +82,19 @@ impl Roles {
 
     pub fn heard(&mut self, peer: u64, now: Micros) {
         self.heard.insert(peer, now);
+    }
+
+    pub fn met(&mut self, peer: u64, now: Micros) {
+        self.met.insert(peer, now);
+    }
+
+    pub fn parted(&mut self, peer: u64) {
+        self.met.remove(&peer);
+    }
+
+    /// For how long it has been there, as far as is known, µs.
+    pub fn there_us(&self, peer: u64, now: Micros) -> u64 {
+        self.met.get(&peer).map_or(0, |met| now.0.saturating_sub(met.0))
     }
 
     /// When the leader was heard last.

@@ -283,7 +283,7 @@ impl<L: NodeLog> Host<L> {
                 Ask::Priority(priority) => self.driver.set_priority(priority),
                 Ask::Resign => self.driver.resign(),
                 Ask::HandOver(to) => {
-                    if !self.driver.hand_over(now, to) {
+                    if !self.driver.hand_over(now, to) && !self.driver.is_handing_over() {
                         tracing::info!("there is nobody to hand leadership over to");
                     }
                 }
@@ -329,13 +329,9 @@ impl<L: NodeLog> Host<L> {
                 self.not_sent.push(to);
             }
         }
-        // At first more often: before it knows their clocks this node leads only if no other can. And a leader with each heartbeat:
-        // before they know how far all is committed its followers answer no reads.
         let now = Micros(boot_us());
-        let is_calm = self.driver.knows_clocks() && self.driver.is_sure(now).is_none();
-        let each = if is_calm { ELECTION_TICKS } else { HEARTBEAT_TICKS };
         let is_clock_set = std::mem::take(&mut self.is_clock_set);
-        if is_clock_set || has_ticked && self.ticks.is_multiple_of(each) {
+        if self.driver.tells_clock(now, has_ticked.then_some(self.ticks)) || is_clock_set {
             self.transport.send_clocks(|peer| self.driver.clock_note(now, peer));
         }
         self.lost = self.transport.flush();
