@@ -15,7 +15,7 @@ pub const LAZY_SYNC_US: u64 = 1_000_000;
 /// as long again before replies have to wait for it.
 pub const EVERYSEC_SYNC_US: u64 = 500_000;
 const _: () = assert!(EVERYSEC_SYNC_US * 2 <= UNSAFE_US_MAX);
-/// Under `everysec` and `no`: from one write to the next, µs. A turn has then no writer to wake, 200
+/// From one write that nobody waits for to the next, µs. A turn has then no writer to wake, 200
 /// times a second apart.
 pub const LAZY_WRITE_US: u64 = 5_000;
 const _: () = assert!(LAZY_WRITE_US > COMMANDS_US_PER_TURN && LAZY_WRITE_US < EVERYSEC_SYNC_US);

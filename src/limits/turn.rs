@@ -85,8 +85,11 @@ pub const REDRIVEN_PER_TURN: u32 = 1_024;
 pub const DROPPED_PER_TURN: u32 = 2_048;
 /// Jobs that FORECAST counts in a turn, two cache misses each: about 250 µs.
 pub const FORECAST_JOBS_PER_TURN: usize = 2_048;
-/// Spans in which FORECAST counts the occurrences of a schedule in a turn, a µs each: two searches and a counting.
-pub const FORECAST_SPANS_PER_TURN: u32 = 512;
+/// Spans in which FORECAST counts the occurrences of a schedule in a turn: a search and a counting each, 1 to 2 µs; with
+/// SPREAD 10 µs.
+pub const FORECAST_SPANS_PER_TURN: u32 = 256;
+/// Spans times schedules that one FORECAST looks at: some 10 s beside all else.
+pub const FORECAST_SPANS_MAX: u64 = 5_000_000;
 /// Ready jobs that one LRANGE, LINDEX, LPOS or LREM looks at, in one go. Jobs that lie in memory in their order take 13 ns
 /// each; those that became ready in another order than they were added, among two million and with cold
 /// caches, 0.5 µs: 10 ms at the worst. A KiB compared is one more.

@@ -171,9 +171,13 @@ mod zones {
         check_ready(&mut bench, &[]);
         let held = bench.say("GET q n");
         assert!(held.starts_with("held zone"), "{held}");
+        let counts = bench.engine.schedule_counts();
+        assert_eq!((counts.held, counts.active), (1, 0));
         bench.engine.set_zones(tables(0));
         bench.at(3 * DAY + 1);
         bench.at(3 * DAY + 2);
+        let counts = bench.engine.schedule_counts();
+        assert_eq!((counts.held, counts.active), (0, 1));
         // It was active all the time.
         check_ready(&mut bench, &[2 * DAY + 9 * HOUR]);
         let next = 3 * DAY + 9 * HOUR;
@@ -412,6 +416,51 @@ mod life {
         check(&mut bench, "LIST a", "");
         bench.at(MIN);
         check_ready(&mut bench, &[MIN]);
+    }
+}
+
+mod looking {
+    use super::*;
+    use delayd::limits::FORECAST_SPANS_MAX;
+
+    /// Fewer rows than were asked for mean that there are no more, however long names and rules are.
+    #[test]
+    fn e71_a_list_is_cut_by_its_count_alone() {
+        let mut bench = Bench::new();
+        let name = |number: u32| format!("{number:0480}");
+        for number in 0..10_500 {
+            let rule = "CRON \"0 1,2,3,4,5,6,7,8,9,10,11,12,13,14 * * *\" TZ America/Argentina/Rio_Gallegos";
+            bench.say(&format!("SET q {} b {rule}", name(number)));
+        }
+        let rows = |said: String| said.split_whitespace().count() / 2;
+        assert_eq!(rows(bench.say("LIST q COUNT 10000")), 10_000);
+        let rest = format!("LIST q COUNT 10000 AFTER {}", name(9_999));
+        assert_eq!(rows(bench.say(&rest)), 500);
+    }
+
+    #[test]
+    fn a_forecast_of_too_much_is_refused_and_one_of_as_much_as_may_be_is_right() {
+        let mut bench = Bench::new();
+        for number in 0..500 {
+            bench.say(&format!("SET q n{number} b CRON \"*/5 8-19 * * 1-5\" TZ Europe/Berlin"));
+        }
+        let forecast = |count: u64| {
+            let (queue, count) = (queue("q"), u32::try_from(count).unwrap());
+            Request::Forecast { queue, span_ms: HOUR, count, schedules: true }
+        };
+        let most = FORECAST_SPANS_MAX / 500;
+        bench.check(2, forecast(most + 1), &["2:ERR"]);
+        // 2025-01-01 is a Wednesday; 08:00 there is 07:00Z, and what is due at the end of a span is of it.
+        let mut said = String::new();
+        while said.is_empty() {
+            bench.ask(2, forecast(30));
+            said = bench.take_events().pop().unwrap_or_default();
+        }
+        let counts: Vec<u64> =
+            said.trim_start_matches("2:").split(' ').map(|count| count.parse().unwrap()).collect();
+        assert_eq!(counts[..8], [0, 0, 0, 0, 0, 0, 500, 6_000]);
+        assert_eq!(counts[18..20], [5_500, 0]);
+        assert_eq!(counts.iter().sum::<u64>(), 500 * 144);
     }
 }
 

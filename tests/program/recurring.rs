@@ -325,6 +325,30 @@ fn start_instances(program: &Program, again: usize) -> (Vec<Reply>, u64) {
     })
 }
 
+/// Nobody waits for the fact of an occurrence, so it is not synced at once; but it is in the file, where the death of the
+/// process alone cannot take it from: of the next start it would be an instant that was missed.
+#[test]
+fn an_occurrence_that_nobody_has_asked_for_is_in_the_file_at_once() {
+    let folder = Folder::new("at-once");
+    let program = Program::start(&folder.0, &["--appendfsync", "always"]);
+    let mut wire = program.connect_loaded();
+    let reply = wire.ask("DELAY.SCHEDULE SET q s b EVERY 10s FROM @0");
+    let next = reply.array().expect("two")[1].number() as u64;
+    // The next is 10 s away at most: another grid has it within a second.
+    let next = next - (next - wall_ms()) / 1_000 * 1_000;
+    let reply = wire.ask(&format!("DELAY.SCHEDULE SET q s b EVERY 10s FROM @{}", next - 10_000));
+    assert_eq!(reply.array().expect("two")[1].number() as u64, next);
+    let dumped = || {
+        let mut dump = Command::new(env!("CARGO_BIN_EXE_delayd"));
+        let facts = dump.args(["dump", folder.text()]).output().unwrap().stdout;
+        String::from_utf8(facts).unwrap().contains("\"fact\":\"occurred\"")
+    };
+    while !dumped() {
+        assert!(wall_ms() < next + 700, "it is not in the file");
+    }
+    program.kill();
+}
+
 /// How many of the answers say this, for each of what was said.
 fn count_of(answers: &[Reply], what: &str) -> [usize; 3] {
     let mut counts = [0; 3];

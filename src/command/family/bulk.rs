@@ -33,8 +33,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     notes: "The counts are exact for the instant at which the command was received, also when counting \
             takes several turns. A job that is due at the end of a span belongs to it; what is due \
             already is ready and counted nowhere. With SCHEDULES each occurrence counts that comes by what is \
-            set now, as if every one of them was made; what counting them takes is the number of spans \
-            that have any, of each schedule.",
+            set now, as if every one of them was made; n times the number of schedules is at most 5000000 then.",
     example: &[
         ("DELAY.ADD orders 30m x ID order:7", "\"order:7\""),
         ("DELAY.ADD orders 90m x ID order:8", "\"order:8\""),

@@ -5,7 +5,8 @@ use crate::engine::model::request::QueueName;
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::forecast::Forecast;
-use crate::limits::{FORECAST_JOBS_PER_TURN, FORECAST_SPANS_PER_TURN};
+use crate::error::Error;
+use crate::limits::{FORECAST_JOBS_PER_TURN, FORECAST_SPANS_MAX, FORECAST_SPANS_PER_TURN};
 
 impl Step<'_, '_> {
     pub fn forecast(
@@ -22,6 +23,13 @@ impl Step<'_, '_> {
             return self.reply(Reply::Counts(&vec![0; count as usize]));
         };
         let queue = self.store.queue(number);
+        let all = queue.schedules.as_ref().map_or(0, |all| all.len() as u64);
+        if schedules && begun.is_none() && all * u64::from(count) > FORECAST_SPANS_MAX {
+            let max = FORECAST_SPANS_MAX / all;
+            return self.refuse(&Error::text(format!(
+                "ERR n is {count}; with SCHEDULES it is at most {max} here, as the queue has {all} schedules"
+            )));
+        }
         // One whose queue was removed meanwhile begins anew.
         let begun = begun.filter(|begun| begun.is_of(queue));
         let begin = || Box::new(Forecast::new(client, queue, self.now, span_ms, count));

@@ -155,10 +155,10 @@ impl Step<'_, '_> {
             }
             *left -= 1;
             // All that is due by the end of the span.
-            let newest = times.newest_due(forecast.end(span)).unwrap_or(next.nominal);
-            let count = times.count(Millis(next.nominal.0 - 1), newest).max(1).min(runs);
+            let (newest, count) = times.due_within(next, forecast.end(span));
+            let count = count.min(runs);
             forecast.counts[span] += count;
-            (after, runs) = (newest.max(next.nominal), runs - count);
+            (after, runs) = (newest, runs - count);
         }
     }
 }

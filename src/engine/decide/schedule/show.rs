@@ -14,11 +14,8 @@ use crate::engine::store::schedules::Schedule;
 use crate::error::{Error, Shown};
 use crate::glob;
 use crate::ids::QueueNo;
-use crate::limits::{PATTERN_STEPS_PER_TURN, REPLY_BYTES_MAX, SCHEDULES_LISTED_MAX};
+use crate::limits::{PATTERN_STEPS_PER_TURN, SCHEDULES_LISTED_MAX};
 use crate::time::Millis;
-
-/// Bytes of a row of LIST beside the name and the rule.
-const ROW_BYTES: usize = 64;
 
 impl Step<'_, '_> {
     pub(super) fn show_schedule(
@@ -92,13 +89,14 @@ impl Step<'_, '_> {
             _ => None,
         };
         let Some(queue) = self.queue(queue) else { return Ok(self.reply(Reply::Schedules(&[]))) };
-        let (mut rows, mut bytes, mut steps, mut looked) = (Vec::new(), 0, 0, 0);
+        // A row has a KiB at most, so a reply has 10 MiB.
+        let (mut rows, mut steps, mut looked) = (Vec::new(), 0, 0);
         let mut is_cut = false;
         let schedules = self.store.queue(queue).schedules.as_deref();
         let named = schedules.into_iter().flat_map(|all| all.by_name(begun.as_deref().or(after)));
         let mut last = None;
         for schedule in named {
-            let full = rows.len() == count as usize || bytes >= REPLY_BYTES_MAX;
+            let full = rows.len() == count as usize;
             if full || steps >= PATTERN_STEPS_PER_TURN || looked == SCHEDULES_LISTED_MAX {
                 is_cut = self.alone;
                 break;
@@ -109,7 +107,6 @@ impl Step<'_, '_> {
             if !pattern.is_none_or(fits) {
                 continue;
             }
-            bytes += schedule.name.len() + ROW_BYTES;
             rows.push(ScheduleRow {
                 name: &schedule.name,
                 state: self.state_of(queue, schedule).0,

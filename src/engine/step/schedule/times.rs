@@ -122,6 +122,15 @@ impl Times {
         }
     }
 
+    /// From `next` on, what is due by `end`: the newest nominal instant, or one up to which there is none behind it, and
+    /// how many those are. Cost: a counting; with a shift also of [`Times::newest_due`].
+    pub fn due_within(&self, next: Coming, end: Millis) -> (Millis, u64) {
+        let newest =
+            if self.shift_ms == 0 { Some(end.min(self.until)) } else { self.newest_due(end) };
+        let newest = newest.unwrap_or_default().max(next.nominal);
+        (newest, self.count(Millis(next.nominal.0 - 1), newest).max(1))
+    }
+
     /// How many nominal instants there are after `after`, up to `upto`.
     pub fn count(&self, after: Millis, upto: Millis) -> u64 {
         match &self.rule {

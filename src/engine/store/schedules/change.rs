@@ -296,7 +296,8 @@ impl Store {
         let Some(schedules) = self.queue_mut(queue).schedules.as_deref_mut() else { return };
         (schedules.was_held, schedules.held, schedules.held_count) = (false, None, 0);
         if before.held > 0 {
-            self.move_schedule_tally(queue, before, Tally { held: 0, ..before });
+            let after = self.queue(queue).schedule_tally();
+            self.move_schedule_tally(queue, before, after);
         }
     }
 
@@ -368,7 +369,7 @@ impl Queue {
     fn schedule_tally(&self) -> Tally {
         self.schedules.as_deref().map_or(Tally::NONE, |schedules| Tally {
             counts: schedules.counts,
-            held: schedules.held_count,
+            held: schedules.held_count + schedules.stuck,
             wake: schedules.first_wake(),
         })
     }
@@ -396,6 +397,7 @@ impl Schedules {
         self.wakes.remove(&(schedule.wake(), number));
         self.bytes -= schedule.memory_bytes();
         self.counts[schedule.class() as usize] -= 1;
+        self.stuck -= u64::from(schedule.is_held_stuck());
         Some(schedule)
     }
 
@@ -403,8 +405,10 @@ impl Schedules {
     fn change(&mut self, number: ScheduleNo, change: impl FnOnce(&mut Schedule)) {
         let schedule = self.by_number.get_mut(&number).expect("the schedule's number is bound");
         let (wake, class, before) = (schedule.wake(), schedule.class(), schedule.outcomes);
+        let was_stuck = u64::from(schedule.is_held_stuck());
         change(schedule);
         let (wake_after, class_after) = (schedule.wake(), schedule.class());
+        self.stuck = self.stuck + u64::from(schedule.is_held_stuck()) - was_stuck;
         self.made += schedule.outcomes.made - before.made;
         self.missed += schedule.outcomes.missed - before.missed;
         self.counts[class as usize] -= 1;
@@ -421,6 +425,7 @@ impl Schedules {
         let (number, wake) = (schedule.number, schedule.wake());
         self.bytes += schedule.memory_bytes();
         self.counts[schedule.class() as usize] += 1;
+        self.stuck += u64::from(schedule.is_held_stuck());
         if wake != NEVER {
             self.wakes.insert((wake, number));
         }

@@ -205,6 +205,11 @@ impl Schedule {
             _ => Class::Paused,
         }
     }
+
+    /// Whether it counts as held because its rule means nothing.
+    fn is_held_stuck(&self) -> bool {
+        self.stuck && self.class() == Class::Active
+    }
 }
 
 /// The schedules of a queue.
@@ -219,6 +224,8 @@ pub struct Schedules {
     pub missed: u64,
     /// Active, paused and done ones.
     counts: [u64; 3],
+    /// How many of the active ones have a rule that means nothing.
+    stuck: u64,
     /// Bytes counted for them.
     bytes: u64,
     /// What is due cannot be made; it is tried again then. Volatile, as are the next two.
