@@ -28,7 +28,7 @@ use seeds::{Seen, Telltale, run_seeds, seeds_or};
 use world::World;
 
 /// What must have happened in a hundred seeds.
-const HAPPENS: [&str; 24] = [
+const HAPPENS: [&str; 25] = [
     "nodes killed",
     "leaders killed",
     "nodes paused",
@@ -53,6 +53,7 @@ const HAPPENS: [&str; 24] = [
     "bases broken off",
     "nodes compared",
     "jobs looked at",
+    "followers stood still",
 ];
 
 #[test]

@@ -141,6 +141,8 @@ pub struct DriverOutput {
     pub bases: Vec<(u64, Outgoing)>,
     /// To the turn, in order.
     pub told: Vec<Told>,
+    /// Changes of members that were asked for, to no avail: somebody was told that they would be made.
+    pub given_up: Vec<(MemberChange, WrongChange)>,
 }
 
 /// See the module.

@@ -11,7 +11,9 @@
 //!    needs a base that is newer than its joining, which is asked for.
 //! 4. *Leadership is confirmed by a majority, each time.* The library's own lease runs up to 2 E after the last
 //!    answer; others elect a leader after one.
-//! 5. *No vote for E after a start*, nor for E after a leader was heard: this node may have promised it not to.
+//! 5. *No vote for E after a start*, nor for E after a leader was heard: this node may have promised it not to. But one for
+//!    whom the leader has asked to take over, which has no promises any more in its term; where another has been elected
+//!    since, that is not the term of the request, or nobody else can be elected in it.
 //! 6. *Appends go in order, and nothing else behind them.* An empty one that overtakes entries has them sent twice; a
 //!    heartbeat that waits behind a large one costs the leader its place.
 //! 7. *A leader that is no voter any more steps down*: one that was elected in a joint state, and leaves with it. The
@@ -465,9 +467,9 @@ impl Node {
     fn is_ignored(&self, message: &Message) -> bool {
         match message.get_msg_type() {
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
-                // A leader that hands over has given up what it was promised.
-                let is_promised = self.leader_silence > 0 && message.context.is_empty();
-                self.start_silence > 0 || is_promised
+                // A leader that hands over has given up what it was promised; and who had led before it has lost that.
+                let is_promised = self.start_silence > 0 || self.leader_silence > 0;
+                is_promised && message.context.is_empty()
             }
             MessageType::MsgRequestVoteResponse | MessageType::MsgRequestPreVoteResponse => {
                 !self.is_fit_to_lead() && !message.reject

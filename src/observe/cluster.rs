@@ -69,7 +69,8 @@ pub struct ClusterView {
     pub verified: Option<Verification>,
     /// Leadership is being handed over.
     pub transferring: bool,
-    /// The format that all members are known to read.
+    /// The format in which whoever leads writes, as far as facts are applied; before the first of them the one that all
+    /// members read which are known.
     pub level: u32,
     /// Leaders seen since the start of the process.
     pub elections: u64,
@@ -312,6 +313,11 @@ impl ClusterView {
     /// Whether what a follower has is not older than 4 E.
     pub fn is_current(&self) -> bool {
         self.read_age_us.is_some_and(|us| us <= 4 * self.election_us)
+    }
+
+    /// Whether that is so of what was all there was at `at`, and it is `now_us` by the same clock.
+    pub fn is_young(&self, now_us: u64, at: Micros) -> bool {
+        now_us.saturating_sub(at.0) <= 4 * self.election_us
     }
 
     /// Whether a leader is known, and, if it is another node, was heard of within 2 E.

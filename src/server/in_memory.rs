@@ -33,6 +33,7 @@ use crate::server::durability::node::{by_hand, reader};
 use crate::server::durability::running::Running;
 use crate::server::turn::Turns;
 use crate::server::turn::demotion::standing_of;
+use crate::server::turn::succession::Succession;
 use crate::server::watch::logs::LogLevel;
 use crate::server::watch::zones::ZoneTables;
 use crate::session::Standing;
@@ -77,6 +78,8 @@ pub struct InMemory {
     loading: Option<Reading>,
     /// Of a node.
     desk: Option<Arc<Desk>>,
+    /// Of one that is being stopped.
+    succession: Option<Succession>,
 }
 
 /// A journal that is being read.
@@ -127,7 +130,8 @@ impl InMemory {
         core.process.run_id = "0123456789abcdef".repeat(3)[..40].to_owned();
         core.process.chance = 7;
         let turns = Turns::new(core, Arc::clone(&notifier));
-        let mut server = InMemory { turns, notifier, disk: None, loading: None, desk: None };
+        let mut server =
+            InMemory { turns, notifier, disk: None, loading: None, desk: None, succession: None };
         server.run();
         server
     }
@@ -234,11 +238,11 @@ impl InMemory {
         self.run();
     }
 
-    /// Of a node: another one is asked to lead, if that is what it does and all is committed.
-    pub fn hand_over(&mut self) {
-        if self.progress().decides && self.turns.core.durability.is_committed() {
-            self.turns.hand_over();
-        }
+    /// Of a node that is being stopped: if it leads, another one is asked to. Whether it is not to end yet.
+    pub fn hands_over(&mut self) -> bool {
+        let now_us = self.turns.core.clock.timer.mono_us();
+        let succession = self.succession.get_or_insert_with(|| Succession::begin(now_us));
+        self.turns.stays_for(succession)
     }
 
     /// A new client, which has been let in or refused.

@@ -6,6 +6,7 @@ use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::E;
 use delayd::cluster::driver::{MemberChange, Status, WrongChange};
 use delayd::cluster::names::{Address, Name};
+use delayd::limits::LEVEL;
 use rand::Rng;
 
 /// `first` of `count` hosts are a cluster, and list themselves alone; the others list all.
@@ -97,6 +98,36 @@ fn three_become_five_and_any_two_may_be_lost() {
 }
 
 /// Whoever said OK dies before the host was there.
+/// Who is away may have anything in its log that was written before: what all could read is not given up for it.
+#[test]
+fn the_level_falls_for_who_reads_less_and_not_for_who_is_away() {
+    for seed in seeds_or(20) {
+        let mut site = site(seed, 3, 3);
+        let level_after = |site: &Site, at: usize, before: u32| {
+            status(site, at).expect("it runs").level_after(before)
+        };
+        let gone = site.leader().expect("it has formed");
+        assert!((0..3).all(|at| level_after(&site, at, 1) == LEVEL), "all are there");
+        site.kill(gone);
+        goes_on(&mut site);
+        let leader = site.leader().expect("it goes on");
+        let levels = [0, 1, 2, LEVEL].map(|before| level_after(&site, leader, before));
+        assert_eq!(levels, [1, 1, 2, LEVEL], "seed {seed}: what was in force is");
+        site.hosts[gone].level = 2;
+        site.start(gone);
+        site.wait_for("it has said what it reads", 10 * E, |site| {
+            level_after(site, leader, LEVEL) == 2
+        });
+        assert_eq!(level_after(&site, leader, 1), 2);
+        // With another one away, too.
+        let other = 3 - gone - leader;
+        site.kill(other);
+        site.run_until(site.now + E);
+        let levels = [1, LEVEL].map(|before| level_after(&site, leader, before));
+        assert_eq!(levels, [1, 2], "seed {seed}");
+    }
+}
+
 #[test]
 fn an_invitation_outlives_the_leader() {
     for seed in seeds_or(20) {
@@ -198,8 +229,9 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     for at in 4..10 {
         ask(&mut site, add(at)).unwrap();
     }
-    site.run_until(site.now + E);
     let text = "a cluster has at most 9 nodes, those that leave it included; these are 10";
+    assert_eq!(refused(&mut site, add(3)), text, "as those that wait count");
+    site.run_until(site.now + E);
     assert_eq!(refused(&mut site, add(3)), text);
     for at in 4..10 {
         ask(&mut site, remove(at)).unwrap();
@@ -229,6 +261,39 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     site.run_until(site.now + 2 * E);
     ask(&mut site, remove(follower)).unwrap();
     site.wait_for("it is gone", 5 * E, |site| are_members(site, &[leader, other]));
+}
+
+/// A change that is asked for while leadership is handed over waits until that is over. Whoever leads no more says that it
+/// has not made it; who goes on makes it.
+#[test]
+fn a_change_waits_for_a_hand_over() {
+    for seed in seeds_or(20) {
+        let mut site = site(seed, 3, 3);
+        site.run_until(site.now + E);
+        let leader = site.leader().expect("it has formed");
+        let (to, gone) = ((leader + 1) % 3, (leader + 2) % 3);
+        let is_lost = seed.is_multiple_of(2);
+        if is_lost {
+            site.cut.insert((leader, to));
+        }
+        let (id, clock) = (site.hosts[to].id, site.hosts[leader].clock(site.now));
+        assert!(site.hosts[leader].driver().hand_over(clock, Some(id)));
+        site.settle(leader);
+        ask(&mut site, remove(gone)).unwrap();
+        if is_lost {
+            site.run_until(site.now + E / 2);
+            site.cut.clear();
+            site.wait_for("it is gone", 5 * E, |site| are_members(site, &[leader, to]));
+            assert_eq!(site.given_up, Vec::<String>::new());
+        } else {
+            site.wait_for("the other one decides", E, |site| site.hosts[to].leads());
+            site.run_until(site.now + E);
+            let text = format!("DELAY.CLUSTER REMOVE n{}: another node leads", gone + 1);
+            assert_eq!(site.given_up, [text]);
+            assert!(are_members(&site, &[0, 1, 2]));
+        }
+        goes_on(&mut site);
+    }
 }
 
 /// A host was away while all that it knew were replaced: it learns from those that it does not know who they are.

@@ -212,6 +212,32 @@ fn no_vote_for_e_after_a_start() {
     }
 }
 
+/// The leader asks another node to take over and is gone: the third one has just started, and without its vote there is no
+/// majority.
+#[test]
+fn who_has_just_started_votes_for_who_was_asked_to_lead() {
+    for seed in 0..60 {
+        let mut world = World::new(seed, Options::calm(3));
+        let leader = world.wait_for_leader();
+        propose_for(&mut world, 50 * MS, MS);
+        world.run_until(world.now + 10 * MS);
+        let [starts, takes_over] = others(&world, leader)[..] else { panic!("three nodes") };
+        world.kill(starts);
+        world.run_until(world.now + 10 * MS);
+        world.start(starts);
+        let ms = world.chance.random_range(0..200);
+        world.run_until(world.now + ms * MS);
+        assert!(world.transfer(leader, takes_over as u64 + 1));
+        world.run_until(world.now + 150);
+        world.kill(leader);
+        let took = world
+            .wait_for("the other one leads", 10 * E, |world| world.machines[takes_over].leads());
+        assert!(took < 20 * MS, "seed {seed}: {took} µs");
+        world.start(leader);
+        world.wait_for("all is equal", 10 * E, World::is_equal);
+    }
+}
+
 /// 3 MiB take 31 ms on their way, small batches before and after them: everything is sent once. And 100 MB take
 /// a second, in which nobody is deposed.
 #[test]

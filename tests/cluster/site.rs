@@ -102,6 +102,8 @@ pub struct Site {
     pub refusals: BTreeSet<String>,
     pub refused_batches: u64,
     pub lease_reads: u64,
+    /// Changes of members.
+    pub given_up: Vec<String>,
 }
 
 impl Site {
@@ -130,6 +132,7 @@ impl Site {
             refusals: BTreeSet::new(),
             refused_batches: 0,
             lease_reads: 0,
+            given_up: Vec::new(),
         }
     }
 
@@ -455,7 +458,9 @@ impl Site {
     pub fn settle(&mut self, at: usize) {
         let host = &mut self.hosts[at];
         let Some(driver) = &mut host.driver else { return };
-        let DriverOutput { writes, messages, fetches, bases, told } = driver.take_output();
+        let DriverOutput { writes, messages, fetches, bases, told, given_up } =
+            driver.take_output();
+        self.given_up.extend(given_up.iter().map(|(change, why)| format!("{change}: {why}")));
         assert!(bases.is_empty(), "logs are whole here");
         let id = host.id;
         for write in writes {

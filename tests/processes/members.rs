@@ -117,3 +117,35 @@ fn one_disk_of_a_lost_cluster_begins_another() {
     assert!(!matches!(nodes.wire(1).unwrap().ask("DELAY.ADD q 1h x"), Reply::Bulk(_)));
     assert!(nodes.roles().contains(&("n2".to_owned(), "invited".to_owned())));
 }
+
+/// The next leader may write all that the one before could.
+#[test]
+fn schedules_are_set_while_a_node_is_away() {
+    let mut nodes = Nodes::new("away", 3);
+    (0..3).for_each(|node| nodes.begin(node, &[0, 1, 2]));
+    nodes.wait_for_voters(&[0, 1, 2]);
+    let set = |nodes: &Nodes, name: &str| {
+        let reply = nodes.ask(&format!("DELAY.SCHEDULE SET q {name} body EVERY 1h"));
+        assert!(reply.array().is_some_and(|parts| parts[0].text() == "created"), "{reply:?}");
+    };
+    set(&nodes, "before");
+    for _ in 0..2 {
+        let leader = nodes.leader();
+        let level = nodes.wire(leader).unwrap().field("raft_level");
+        nodes.kill(leader);
+        set(&nodes, &format!("after-{leader}"));
+        let next = nodes.leader();
+        assert_eq!(nodes.wire(next).unwrap().field("raft_level"), level);
+        nodes.begin(leader, &[0, 1, 2]);
+        nodes.wait_for_voters(&[0, 1, 2]);
+    }
+    // Those that were asked for a moment ago count.
+    let add = |nodes: &Nodes, node: usize| {
+        nodes.ask(&format!("DELAY.CLUSTER ADD n{node} 127.0.0.1:{node}"))
+    };
+    let is_asked = |node| add(&nodes, node) == Reply::Simple("OK".to_owned());
+    wait_until("all are there", || is_asked(4).then_some(()));
+    assert!((5..10).all(is_asked));
+    let Reply::Error(text) = add(&nodes, 10) else { panic!("a tenth node") };
+    assert!(text.contains("at most 9 nodes"), "{text}");
+}

@@ -272,6 +272,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         first: 1,
         base: 100,
         members: Members { learners: vec![2], ..Members::of([1, 3]) },
+        asked: Vec::new(),
         directory: Some(directory),
         peers: vec![peer(2, "n3", 20, false), peer(3, "n2", 119, true)],
         leader_heard: (!is_leader).then_some(Micros(950_000)),
@@ -281,6 +282,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         priorities: [(1, 100), (3, 10)].into(),
         lease_until: None,
         level: 2,
+        knows_levels: true,
         clock: Some(ClockStatus { base: 0, ahead: -1_500, known: 3 }),
     }
 }

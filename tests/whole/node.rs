@@ -98,7 +98,7 @@ pub struct Live {
 #[derive(Clone, Copy, Debug)]
 pub enum Stop {
     Drains { until: u64 },
-    HandsOver { until: u64, ask: u64 },
+    HandsOver,
 }
 
 /// What came of a step of Raft.
@@ -334,7 +334,7 @@ impl Live {
     }
 
     fn carry_out(&mut self, clock: Micros, has_ticked: bool) -> Step {
-        let DriverOutput { writes, messages, fetches, bases, told } = self.driver.take_output();
+        let DriverOutput { writes, messages, fetches, bases, told, .. } = self.driver.take_output();
         for write in writes {
             self.stamped = self.stamped.max(write.commit);
             self.ops.push_back(Op::Write(write));

@@ -12,10 +12,7 @@ use delayd::cluster::driver::{Dial, Told};
 use delayd::cluster::frame::{Inbox, Lane};
 use delayd::cluster::hello::{Called, Handshake, Secret};
 use delayd::cluster::verify::{Missed, Tally, VerifyNote};
-use delayd::limits::{
-    HAND_OVER_MS_EACH, HAND_OVER_MS_MAX, LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, LEVEL,
-    SHUTDOWN_MS_MAX,
-};
+use delayd::limits::{LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, LEVEL, SHUTDOWN_MS_MAX};
 use delayd::server::in_memory::FarEnd;
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -162,6 +159,7 @@ impl World {
         self.settle_down();
         self.check_replays();
         self.check_compared();
+        self.check_standstills();
     }
 
     /// Waits until all nodes have all that is committed, and nothing else.
@@ -185,6 +183,32 @@ impl World {
             let (applied, digest) = (progress.applied, live.server.digest().0);
             let replayed = live.replayed(storage);
             assert_eq!(replayed, (applied, digest), "a replay of its log differs");
+        }
+    }
+
+    /// A follower stands still, and answers before its Raft has told it anything: of what it had then it tells nothing.
+    fn check_standstills(&mut self) {
+        let now = self.now;
+        for at in 0..NODES {
+            let live = self.nodes[at].live();
+            if live.server.progress().decides {
+                continue;
+            }
+            let mut ask = |us: u64| {
+                live.server.run_at(live.clock(now + us));
+                let far = live.server.connect();
+                far.send(b"DELAY.LEN q\r\n");
+                live.server.run();
+                reply::take(&mut far.receive()).expect("it answers")
+            };
+            // One of an older version knows nothing of its age.
+            if !matches!(ask(1), Reply::Integer(_)) {
+                continue;
+            }
+            self.audit.seen.note("followers stood still");
+            let refused = ask(5 * E);
+            let is_right = matches!(&refused, Reply::Error(text) if text.starts_with("MASTERDOWN"));
+            assert!(is_right, "it is too old: {refused:?}");
         }
     }
 
@@ -973,23 +997,16 @@ impl World {
         match live.stop.expect("it stops") {
             Stop::Drains { until } if live.server.is_drained() || until <= now => {
                 live.server.end_bound();
-                let until = now + HAND_OVER_MS_MAX * MS;
-                live.stop = Some(Stop::HandsOver { until, ask: now });
+                live.stop = Some(Stop::HandsOver);
             }
             Stop::Drains { .. } => {}
-            Stop::HandsOver { until, ask } => {
-                if !live.server.progress().decides || until <= now {
-                    live.close_log();
-                    let storage = self.nodes[at].storage.kill();
-                    self.end(at, storage);
-                    let us = self.chance.random_range(50 * MS..2 * SECOND);
-                    return self.after(us, Event::Start { at });
-                }
-                if ask <= now {
-                    live.server.hand_over();
-                    let ask = now + HAND_OVER_MS_EACH * MS;
-                    live.stop = Some(Stop::HandsOver { until, ask });
-                }
+            Stop::HandsOver if live.server.hands_over() => {}
+            Stop::HandsOver => {
+                live.close_log();
+                let storage = self.nodes[at].storage.kill();
+                self.end(at, storage);
+                let us = self.chance.random_range(50 * MS..2 * SECOND);
+                return self.after(us, Event::Start { at });
             }
         }
         self.turn_by(at, now);

@@ -2,7 +2,8 @@
 //!
 //! Whoever asks is told at once whether it can be, by what is known then; the leader looks again when it comes to it. An
 //! invitation is committed before anybody is taken in, so it outlives the leader to whom it was said. Changes are made
-//! one after the other.
+//! one after the other: one that was asked for waits until those before it are committed, and while leadership is handed
+//! over. What cannot be made any more then is told the log.
 
 use super::status::Status;
 use super::{Driver, PeerStatus};
@@ -11,6 +12,7 @@ use crate::cluster::members::Members;
 use crate::cluster::names::{Address, Listed, Name};
 use crate::cluster::output::Role;
 use crate::limits::{LEVEL_INVITES, MEMBER_CHANGES_MAX};
+use std::fmt;
 use thiserror::Error;
 
 /// What is asked.
@@ -21,6 +23,18 @@ pub enum MemberChange {
     Add(Listed),
     /// That the node of this name leaves, or is not invited any more.
     Remove(Name),
+}
+
+impl fmt::Display for MemberChange {
+    /// As it is asked for.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemberChange::Add(Listed { name, peer }) => {
+                write!(f, "DELAY.CLUSTER ADD {name} {peer}")
+            }
+            MemberChange::Remove(name) => write!(f, "DELAY.CLUSTER REMOVE {name}"),
+        }
+    }
 }
 
 /// Why it cannot be. Nothing was changed.
@@ -55,7 +69,7 @@ pub enum WrongChange {
 }
 
 impl Status {
-    /// Whether the change can be begun, as far as is known.
+    /// Whether the change can be begun after those that wait, as far as is known.
     ///
     /// # Errors
     /// Why not.
@@ -66,10 +80,16 @@ impl Status {
         if let Some(forming) = &self.forming {
             return Err(WrongChange::Forming(forming.clone()));
         }
-        let directory = self.directory.as_ref().ok_or(WrongChange::NotLeader)?;
+        if self.asked.len() >= MEMBER_CHANGES_MAX {
+            return Err(WrongChange::Crowd);
+        }
+        let mut directory = self.directory.clone().ok_or(WrongChange::NotLeader)?;
+        for asked in &self.asked {
+            directory = after(&directory, asked);
+        }
         match change {
-            MemberChange::Add(listed) => self.check_addition(directory, listed),
-            MemberChange::Remove(name) => self.check_removal(directory, name),
+            MemberChange::Add(listed) => self.check_addition(&directory, listed),
+            MemberChange::Remove(name) => self.check_removal(&directory, name),
         }
     }
 
@@ -128,41 +148,43 @@ impl Driver {
     /// Why it cannot be begun.
     pub fn change(&mut self, change: MemberChange) -> Result<(), WrongChange> {
         self.status().check_change(&change)?;
-        if self.joining.asked.len() >= MEMBER_CHANGES_MAX {
-            return Err(WrongChange::Crowd);
-        }
         self.joining.asked.push_back(change);
         self.join();
         Ok(())
     }
 
-    /// The members after the first of the changes that wait, which stays there until it is begun. Those that cannot be
-    /// any more are forgotten: something has changed since they were asked for.
+    /// The members after the first of the changes that wait, which stays there until that is committed. Those that
+    /// cannot be any more are given up: something has changed since they were asked for.
     pub(super) fn next_asked(&mut self, directory: &Directory) -> Option<Members> {
         while let Some(change) = self.joining.asked.front().cloned() {
-            if self.status().check_change(&change).is_err() {
+            let changed = after(directory, &change);
+            let mut next = self.node.members().clone();
+            if let MemberChange::Remove(name) = &change {
+                let goes = |id: &u64| directory.named(name).any(|(other, _)| other == *id);
+                next.voters.retain(|id| !goes(id));
+                next.learners.retain(|id| !goes(id));
+            }
+            if changed == *directory && next == *self.node.members() {
+                // It is done.
                 self.joining.asked.pop_front();
                 continue;
             }
-            let members = self.node.members();
-            let mut next = members.clone();
-            let mut changed = directory.clone();
-            match &change {
-                MemberChange::Add(listed) => changed = directory.with_invited(listed.clone()),
-                MemberChange::Remove(name) => {
-                    changed.invited.retain(|listed| listed.name != *name);
-                    let goes = |id: &u64| directory.named(name).any(|(other, _)| other == *id);
-                    next.voters.retain(|id| !goes(id));
-                    next.learners.retain(|id| !goes(id));
-                }
+            let status = Status { asked: Vec::new(), ..self.status() };
+            if let Err(wrong) = status.check_change(&change) {
+                self.joining.asked.pop_front();
+                self.out.given_up.push((change, wrong));
+                continue;
             }
             next.directory = changed.encode().into();
-            if next != *members {
-                return Some(next);
-            }
-            self.joining.asked.pop_front();
+            return Some(next);
         }
         None
+    }
+
+    /// Of those that wait: another node leads, or will.
+    pub(super) fn give_up_asked(&mut self) {
+        let asked = self.joining.asked.drain(..);
+        self.out.given_up.extend(asked.map(|change| (change, WrongChange::NotLeader)));
     }
 
     /// Whom a cluster takes in: while it forms all that are listed, and then who is invited, and who has the name of
@@ -179,16 +201,30 @@ impl Driver {
         names
     }
 
-    /// The lowest level of all members; of those that are not there the lowest there is.
-    pub(super) fn level(&self) -> u32 {
+    /// The lowest level of the members that have said it, and whether all have.
+    pub(super) fn level(&self) -> (u32, bool) {
         let members = self.node.members().all();
         let others = members.into_iter().filter(|id| *id != self.identity.node);
-        let levels = others.map(|id| self.level_of(id).unwrap_or(1));
-        levels.chain([self.identity.level]).min().expect("its own")
+        let levels: Vec<Option<u32>> = others.map(|id| self.level_of(id)).collect();
+        let lowest =
+            levels.iter().flatten().fold(self.identity.level, |low, level| low.min(*level));
+        (lowest, levels.iter().all(Option::is_some))
     }
 
     /// As it has said in its newest handshake.
     pub(super) fn level_of(&self, id: u64) -> Option<u32> {
         self.joining.met.values().find(|claims| claims.node.0 == id).map(|claims| claims.level)
+    }
+}
+
+/// The names after a change. Who leaves has one until it has left.
+fn after(directory: &Directory, change: &MemberChange) -> Directory {
+    match change {
+        MemberChange::Add(listed) => directory.with_invited(listed.clone()),
+        MemberChange::Remove(name) => {
+            let mut changed = directory.clone();
+            changed.invited.retain(|listed| listed.name != *name);
+            changed
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::cluster::formation::{Answer, Conflict, Decision, Wait, decide};
 use crate::cluster::members::Members;
 use crate::cluster::names::{Listed, Name};
 use crate::cluster::node::Node;
-use crate::cluster::output::Peer;
+use crate::cluster::output::{Peer, Role};
 use crate::cluster::start::Start;
 use crate::limits::{NODES_MAX, WINDOW_BATCHES_MAX};
 use crate::time::Micros;
@@ -29,7 +29,7 @@ pub(super) struct Joining {
     pub conflict: Option<Conflict>,
     /// Why a node that was called has refused this one, and when.
     pub refused: Option<(Micros, String)>,
-    /// Changes of members that wait.
+    /// Changes of members that wait, and the one before them that is not committed.
     pub asked: VecDeque<MemberChange>,
 }
 
@@ -172,7 +172,9 @@ impl Driver {
     fn take_in(&mut self) {
         if !self.node.is_leading() {
             self.joining.conflict = None;
-            self.joining.asked.clear();
+        }
+        if self.node.role() != Role::Leader {
+            self.give_up_asked();
         }
         if !self.node.is_leading() || self.node.members().is_joint() {
             return;
@@ -180,13 +182,9 @@ impl Driver {
         let Some(directory) = self.directory.clone() else { return };
         let voter = self.next_voter(&directory);
         let asked = if voter.is_none() { self.next_asked(&directory) } else { None };
-        let is_asked = asked.is_some();
         let next = voter.or(asked).or_else(|| self.next_learner(&directory));
         let next = next.or_else(|| self.next_directory(&directory));
         if next.is_some_and(|next| self.node.change(&next).is_ok()) {
-            if is_asked {
-                self.joining.asked.pop_front();
-            }
             self.settle();
         }
     }

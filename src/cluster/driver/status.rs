@@ -1,6 +1,6 @@
 //! What is shown of a node.
 
-use super::Driver;
+use super::{Driver, MemberChange};
 use crate::cluster::clocks::ClockStatus;
 use crate::cluster::directory::Directory;
 use crate::cluster::members::Members;
@@ -41,6 +41,8 @@ pub struct Status {
     pub base: u64,
     /// The members as of `applied`.
     pub members: Members,
+    /// Changes of them that were asked for and are not committed, in order.
+    pub asked: Vec<MemberChange>,
     /// Their names and addresses.
     pub directory: Option<Directory>,
     /// The other members.
@@ -57,8 +59,10 @@ pub struct Status {
     pub priorities: BTreeMap<u64, u64>,
     /// Until when it has the lease.
     pub lease_until: Option<Micros>,
-    /// The highest format of facts, members and frames that all members are known to read.
+    /// The highest format of facts, members and frames that all members read which have said it, this node too.
     pub level: u32,
+    /// Whether all have said it: else one is not there.
+    pub knows_levels: bool,
     /// What time it is to most voters; nothing unless more than half of their clocks are known.
     pub clock: Option<ClockStatus>,
 }
@@ -84,11 +88,21 @@ pub struct PeerStatus {
     pub level: Option<u32>,
 }
 
+impl Status {
+    /// The level of what this node writes if it begins to lead now, where that of the leader before was `before`. A member
+    /// that is not there counts as one that reads that: it may stand in its log. So nothing is lost with a node that is away;
+    /// the level falls when one that is there reads less.
+    pub fn level_after(&self, before: u32) -> u32 {
+        if self.knows_levels { self.level } else { self.level.min(before.max(1)) }
+    }
+}
+
 impl Driver {
     /// What it is now. Costs some allocations for each member.
     pub fn status(&self) -> Status {
         let node = &self.node;
         let is_leader = self.roles.led.is_some();
+        let (level, knows_levels) = self.level();
         Status {
             node: self.identity.node,
             name: self.identity.own.name.clone(),
@@ -104,6 +118,7 @@ impl Driver {
             first: node.first(),
             base: node.base().index,
             members: node.members().clone(),
+            asked: self.joining.asked.iter().cloned().collect(),
             directory: self.directory.clone(),
             peers: self.peers(is_leader),
             leader_heard: self.roles.leader_heard(),
@@ -112,7 +127,8 @@ impl Driver {
             transferring: node.is_transferring(),
             priorities: self.priorities(),
             lease_until: self.lease.until(),
-            level: self.level(),
+            level,
+            knows_levels,
             clock: self.clocks.status(self.identity.node, &node.members().voters, self.now),
         }
     }

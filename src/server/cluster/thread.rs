@@ -10,7 +10,7 @@
 //! It touches no file and waits for nobody: neither a long turn nor a slow disk keeps heartbeats back. What a wake-up
 //! made leaves in the same wake-up, the writes before the messages, so that the disk works while the others do.
 
-use crate::cluster::driver::{Driver, DriverOutput, Told};
+use crate::cluster::driver::{Driver, DriverOutput, MemberChange, Told, WrongChange};
 use crate::cluster::entry::{Entry, Payload, Write};
 use crate::cluster::hello::Secret;
 use crate::cluster::output::{Fetch, Refused};
@@ -288,8 +288,8 @@ impl<L: NodeLog> Host<L> {
                     }
                 }
                 Ask::Change(change) => {
-                    if let Err(wrong) = self.driver.change(change) {
-                        tracing::warn!("the members are not changed: {wrong}");
+                    if let Err(wrong) = self.driver.change(change.clone()) {
+                        log_given_up(&change, &wrong);
                     }
                 }
                 Ask::BaseMade(base) => {
@@ -312,7 +312,9 @@ impl<L: NodeLog> Host<L> {
     }
 
     fn carry_out(&mut self, has_ticked: bool) {
-        let DriverOutput { writes, messages, fetches, bases, told } = self.driver.take_output();
+        let DriverOutput { writes, messages, fetches, bases, told, given_up } =
+            self.driver.take_output();
+        given_up.iter().for_each(|(change, wrong)| log_given_up(change, wrong));
         for write in writes {
             self.stamped = self.stamped.max(write.commit);
             let bytes = write.entries.iter().map(Entry::bytes).sum();
@@ -376,6 +378,11 @@ impl<L: NodeLog> Host<L> {
         self.transport.set_claims(self.driver.claims());
         self.transport.set_peers(self.driver.peers_to_dial());
     }
+}
+
+/// Somebody was told OK.
+fn log_given_up(change: &MemberChange, wrong: &WrongChange) {
+    tracing::warn!("{change} is given up, and may not have been done: {wrong}");
 }
 
 fn changes_the_status(told: &Told) -> bool {

@@ -8,6 +8,7 @@
 //!  own facts are lost            connections end; the engine is read again from base and log
 //! ```
 
+use crate::cluster::freshness::as_of;
 use crate::engine::{Applying, Engine, Lead};
 use crate::limits::{APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, HAND_OVER_MS_EACH};
 use crate::observe::cluster::ClusterView;
@@ -109,11 +110,6 @@ impl Turns {
         }
     }
 
-    /// Whether this is a node of a cluster that decides.
-    pub(super) fn leads_others(&mut self) -> bool {
-        self.core.durability.replicated().is_some_and(|node| node.decides())
-    }
-
     fn node(&mut self) -> &mut Replicated {
         self.core.durability.replicated().expect("what is called of a node alone")
     }
@@ -154,7 +150,8 @@ impl Turns {
     fn lead(&mut self, epoch: u64) {
         let (node, last, grace_us) = (self.node().id(), self.node().last(), self.node().grace_us());
         let heard = self.node().status().and_then(|status| status.leader_heard);
-        let level = self.node().status().map_or(1, |status| status.level);
+        let before = self.core.engine.leading().level;
+        let level = self.node().status().map_or(before.max(1), |status| status.level_after(before));
         let core = &mut self.core;
         core.clock.take_over(last, core.options.limits.clock_jump_us_max);
         let (now, boot_us) = (core.clock.now, core.clock.timer.boot_us());
@@ -225,6 +222,8 @@ impl Turns {
         let (role, is_committed) = (node.role(), node.is_committed());
         let Some(status) = node.status() else { return self.stand(Standing::Loading) };
         let base = self.core.durability.shown.base_index;
+        let leading = self.core.engine.leading();
+        let level = if leading.term > 0 { leading.level } else { status.level };
         self.core.durability.follow_status(&status);
         let verified = self.core.durability.verification();
         // It is kept, so that no other one is made at its address.
@@ -232,7 +231,7 @@ impl Turns {
             && Arc::ptr_eq(told, &status)
             && (*of_role, *of_committed) == (role, is_committed)
             && let Some(view) = &self.core.view
-            && view.base == base
+            && (view.base, view.level) == (base, level)
             && view.verified.as_ref() == verified
         {
             return;
@@ -244,6 +243,7 @@ impl Turns {
         let mut view = self.node().view(&status, now);
         // Raft hears of bases at a start alone: no node is sent one.
         view.base = base;
+        view.level = level;
         view.verified = self.core.durability.verification().cloned();
         let serves_stale = self.core.options.serves_stale;
         let standing = standing_of(role, is_committed, &view, serves_stale);
@@ -252,6 +252,24 @@ impl Turns {
         log_leaving(self.core.view.as_deref(), &view);
         self.core.show_cluster(Box::new(view));
         self.stand(standing);
+    }
+
+    /// What a follower reads from has grown too old since that was looked at last: this process stood still, in this turn
+    /// maybe, and the thread of Raft has told nothing since. To be called behind the turn's clock, before requests are run.
+    pub(super) fn look_at_age(&mut self) {
+        if self.core.standing != (Standing::Following { reads: true }) {
+            return;
+        }
+        let now_us = self.core.clock.timer.boot_us();
+        let Some(node) = self.core.durability.replicated() else { return };
+        let applied = node.position().index.0;
+        let (Some((status, ..)), Some(view)) = (&self.told, &self.core.view) else { return };
+        let is_current = as_of(&status.fresh, applied).is_some_and(|at| view.is_young(now_us, at));
+        if !is_current {
+            // It is shown, too.
+            self.told = None;
+            self.stand_as_told();
+        }
     }
 }
 

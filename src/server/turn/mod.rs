@@ -9,6 +9,7 @@ pub(super) mod observers;
 pub(super) mod release;
 pub(super) mod requests;
 pub mod standstill;
+pub(super) mod succession;
 pub(super) mod wait;
 
 use super::core::Core;
@@ -113,6 +114,7 @@ impl Turns {
         self.read_sockets();
         // Once: everything in a turn happens at one instant.
         self.read_clock();
+        self.look_at_age();
         self.end_leaving();
         self.resume_postponed();
         // Before anything is decided.

@@ -1,12 +1,11 @@
 //! The loop around the turns: what wakes it, and how it ends.
 
-use crate::limits::{
-    ACCEPTS_PER_TURN, HAND_OVER_MS_EACH, HAND_OVER_MS_MAX, SHUTDOWN_MS_MAX, TICK_US,
-};
+use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX, TICK_US};
 use crate::server::clock::timer::{self, Alarm, StepWatch};
 use crate::server::connection::listen::{Door, Listener};
 use crate::server::connection::wake::Notifier;
 use crate::server::turn::Turns;
+use crate::server::turn::succession::Succession;
 use crate::server::watch::http::Http;
 use std::future::poll_fn;
 use std::io;
@@ -87,29 +86,27 @@ impl Loop {
         Ok(())
     }
 
-    /// A node that leads goes when another one does: then no time is lost until that is elected. Its last facts are
-    /// committed first.
+    /// A node that leads goes when another one does.
     async fn hand_over(&mut self) -> io::Result<()> {
-        let until_us = timer::mono_us() + HAND_OVER_MS_MAX * 1_000;
-        let mut ask_us = 0;
-        while self.turns.leads_others() && timer::mono_us() < until_us && self.stops < 2 {
-            // Who was asked may have just started, and not be elected; the next one may.
-            if timer::mono_us() >= ask_us && self.turns.core.durability.is_committed() {
-                ask_us = timer::mono_us() + HAND_OVER_MS_EACH * 1_000;
-                self.turns.hand_over();
-            }
-            self.wait().await?;
+        let mut succession = Succession::begin(timer::mono_us());
+        while self.stops < 2 && self.turns.stays_for(&mut succession) {
+            self.wait_by(succession.wake_by_us()).await?;
             self.turns.turn()?;
         }
         Ok(())
     }
 
     async fn wait(&mut self) -> io::Result<()> {
+        self.wait_by(u64::MAX).await
+    }
+
+    /// No longer than until then; monotonic, µs.
+    async fn wait_by(&mut self, by_us: u64) -> io::Result<()> {
         if self.turns.is_behind() {
             // Sockets get their chance all the same: the driver is asked without waiting.
             tokio::task::yield_now().await;
         } else {
-            self.alarm.wake_by(self.turns.wake_by_us())?;
+            self.alarm.wake_by(self.turns.wake_by_us().min(by_us))?;
         }
         poll_fn(|cx| self.poll_woken(cx)).await
     }

@@ -10,7 +10,7 @@
 
 use crate::cluster;
 use crate::cluster::directory::{self, Directory};
-use crate::cluster::driver::{MemberChange, Proposed, Status, Told};
+use crate::cluster::driver::{MemberChange, Proposed, Status, Told, WrongChange};
 use crate::cluster::entry::{Base, Entry, Facts, Payload};
 use crate::cluster::member::{self, Batch, Delivery, Effect, Member, Position, Role};
 use crate::engine::Applying;
@@ -68,6 +68,8 @@ pub struct Replicated {
     makes_way_us: u64,
     is_clock_wrong: bool,
     reloads: u64,
+    /// Changes of members that were asked for since this was said.
+    asked: (Option<Arc<Status>>, Vec<MemberChange>),
 }
 
 /// What stays the same of a node while it runs.
@@ -163,6 +165,7 @@ impl Replicated {
             makes_way_us: 0,
             is_clock_wrong: false,
             reloads: 0,
+            asked: (None, Vec::new()),
         }
     }
 
@@ -261,6 +264,11 @@ impl Replicated {
         self.own.id
     }
 
+    /// E, µs.
+    pub fn election_us(&self) -> u64 {
+        self.own.election_us
+    }
+
     /// How long leases of jobs live at least after this node began to lead, µs.
     pub fn grace_us(&self) -> u64 {
         self.own.lease_grace_us
@@ -303,9 +311,23 @@ impl Replicated {
         self.desk.ask(Ask::HandOver(to));
     }
 
-    /// Asks the thread of Raft for a change of the members, which was checked by what it has said last.
-    pub fn change(&self, change: MemberChange) {
+    /// Asks the thread of Raft for a change of the members, if it can be by what that has said last, and after those that
+    /// it was asked for since.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn change(&mut self, change: MemberChange) -> Result<(), WrongChange> {
+        let status = self.desk.status().ok_or(WrongChange::NotLeader)?;
+        let (told, asked) = &mut self.asked;
+        if !told.as_ref().is_some_and(|told| Arc::ptr_eq(told, &status)) {
+            (*told, *asked) = (Some(Arc::clone(&status)), Vec::new());
+        }
+        let mut status = Status::clone(&status);
+        status.asked.extend_from_slice(asked);
+        status.check_change(&change)?;
+        asked.push(change.clone());
         self.desk.ask(Ask::Change(change));
+        Ok(())
     }
 
     /// How often the engine had to be read again.
