@@ -273,6 +273,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         base: 100,
         members: Members { learners: vec![2], ..Members::of([1, 3]) },
         asked: Vec::new(),
+        changes_heard: 0,
         directory: Some(directory),
         peers: vec![peer(2, "n3", 20, false), peer(3, "n2", 119, true)],
         leader_heard: (!is_leader).then_some(Micros(950_000)),

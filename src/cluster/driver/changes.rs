@@ -147,6 +147,7 @@ impl Driver {
     /// # Errors
     /// Why it cannot be begun.
     pub fn change(&mut self, change: MemberChange) -> Result<(), WrongChange> {
+        self.joining.changes_heard += 1;
         self.status().check_change(&change)?;
         self.joining.asked.push_back(change);
         self.join();

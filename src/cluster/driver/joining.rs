@@ -31,6 +31,8 @@ pub(super) struct Joining {
     pub refused: Option<(Micros, String)>,
     /// Changes of members that wait, and the one before them that is not committed.
     pub asked: VecDeque<MemberChange>,
+    /// How many it was asked for.
+    pub changes_heard: u64,
 }
 
 impl Driver {

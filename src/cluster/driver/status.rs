@@ -43,6 +43,8 @@ pub struct Status {
     pub members: Members,
     /// Changes of them that were asked for and are not committed, in order.
     pub asked: Vec<MemberChange>,
+    /// How many changes it was asked for since the start, those that could not be included.
+    pub changes_heard: u64,
     /// Their names and addresses.
     pub directory: Option<Directory>,
     /// The other members.
@@ -119,6 +121,7 @@ impl Driver {
             base: node.base().index,
             members: node.members().clone(),
             asked: self.joining.asked.iter().cloned().collect(),
+            changes_heard: self.joining.changes_heard,
             directory: self.directory.clone(),
             peers: self.peers(is_leader),
             leader_heard: self.roles.leader_heard(),

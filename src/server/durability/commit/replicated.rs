@@ -68,8 +68,8 @@ pub struct Replicated {
     makes_way_us: u64,
     is_clock_wrong: bool,
     reloads: u64,
-    /// Changes of members that were asked for since this was said.
-    asked: (Option<Arc<Status>>, Vec<MemberChange>),
+    /// Changes of members that were asked for, as far as is known not heard yet, and the number of the first of them.
+    asked: (u64, VecDeque<MemberChange>),
 }
 
 /// What stays the same of a node while it runs.
@@ -165,7 +165,7 @@ impl Replicated {
             makes_way_us: 0,
             is_clock_wrong: false,
             reloads: 0,
-            asked: (None, Vec::new()),
+            asked: (0, VecDeque::new()),
         }
     }
 
@@ -318,14 +318,14 @@ impl Replicated {
     /// Why it cannot be.
     pub fn change(&mut self, change: MemberChange) -> Result<(), WrongChange> {
         let status = self.desk.status().ok_or(WrongChange::NotLeader)?;
-        let (told, asked) = &mut self.asked;
-        if !told.as_ref().is_some_and(|told| Arc::ptr_eq(told, &status)) {
-            (*told, *asked) = (Some(Arc::clone(&status)), Vec::new());
+        let (first, asked) = &mut self.asked;
+        while *first < status.changes_heard && asked.pop_front().is_some() {
+            *first += 1;
         }
         let mut status = Status::clone(&status);
-        status.asked.extend_from_slice(asked);
+        status.asked.extend(asked.iter().cloned());
         status.check_change(&change)?;
-        asked.push(change.clone());
+        asked.push_back(change.clone());
         self.desk.ask(Ask::Change(change));
         Ok(())
     }
