@@ -312,10 +312,10 @@ impl Driver {
         self.roles.parted(peer);
     }
 
-    /// This machine's wall clock shows `wall` now, µs since the epoch; to be said each tick.
-    /// Whether it was set: then the others are to be told now.
-    pub fn set_wall(&mut self, now: Micros, wall: u64) -> bool {
-        self.clocks.set_own(now, wall)
+    /// This machine's wall clock shows `wall` now, µs since the epoch; to be said each tick. If it was set, the others are to
+    /// be told now.
+    pub fn set_wall(&mut self, now: Micros, wall: u64) {
+        self.clock_lacked |= self.clocks.set_own(now, wall);
     }
 
     /// What to tell a peer of this node's clock, and of how far all is committed; nothing before the clock is known.

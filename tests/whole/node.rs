@@ -239,9 +239,9 @@ impl Live {
             self.driver.tick(clock);
             return Vec::new();
         }
-        let is_set = self.driver.set_wall(clock, wall);
+        self.driver.set_wall(clock, wall);
         self.driver.tick(clock);
-        let is_due = self.driver.tells_clock(clock, Some(self.ticks)) || is_set;
+        let is_due = self.driver.tells_clock(clock, Some(self.ticks));
         let note = |peer: &u64| Some((*peer, self.driver.clock_note(clock, *peer)?));
         peers.iter().filter(|_| is_due).filter_map(note).collect()
     }

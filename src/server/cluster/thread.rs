@@ -92,7 +92,6 @@ impl<L: NodeLog> RaftThread<L> {
             stamped: 0,
             ticks: 0,
             has_heard: false,
-            is_clock_set: false,
             unsynced: VecDeque::new(),
             unsynced_bytes: 0,
             lost: Vec::new(),
@@ -159,8 +158,6 @@ struct Host<L> {
     not_sent: Vec<u64>,
     /// Something came since the status was written.
     has_heard: bool,
-    /// Somebody has set the wall clock, and the others were not told.
-    is_clock_set: bool,
     /// There is more to do at once.
     is_awake: bool,
 }
@@ -192,7 +189,7 @@ impl<L: NodeLog> Host<L> {
         let has_ticked = self.transport.wait(std::mem::take(&mut self.is_awake))?;
         let now = Micros(self.transport.now_us());
         if has_ticked {
-            self.is_clock_set = self.driver.set_wall(now, wall_us());
+            self.driver.set_wall(now, wall_us());
             self.driver.tick(now);
             let not_sent = std::mem::take(&mut self.not_sent);
             not_sent.into_iter().for_each(|node| self.driver.base_ended(node, false));
@@ -332,8 +329,7 @@ impl<L: NodeLog> Host<L> {
             }
         }
         let now = Micros(boot_us());
-        let is_clock_set = std::mem::take(&mut self.is_clock_set);
-        if self.driver.tells_clock(now, has_ticked.then_some(self.ticks)) || is_clock_set {
+        if self.driver.tells_clock(now, has_ticked.then_some(self.ticks)) {
             self.transport.send_clocks(|peer| self.driver.clock_note(now, peer));
         }
         self.lost = self.transport.flush();
