@@ -137,8 +137,7 @@ impl Step<'_, '_> {
         left: &mut u32,
     ) -> bool {
         let Some(first) = schedule.next() else { return true };
-        let runs = u64::from(schedule.definition.terms().runs);
-        let runs = if runs == 0 { u64::MAX } else { runs.saturating_sub(schedule.outcomes.made) };
+        let runs = schedule.runs_left().unwrap_or(u64::MAX);
         let is_due = first.due <= forecast.now;
         let before = if is_due { times.newest_due(forecast.now) } else { None };
         let before = before.unwrap_or(Millis(first.nominal.0 - 1));

@@ -28,14 +28,13 @@ impl Step<'_, '_> {
         };
         let schedule = self.store.schedule(queue, number);
         let (state, obstacle) = self.state_of(queue, schedule);
-        let runs = u64::from(schedule.definition.terms().runs);
         let has_made = schedule.last > Millis(0);
         let view = ScheduleView {
             name: &schedule.name,
             body: &schedule.body,
             state,
             definition: &schedule.definition,
-            runs_left: (runs > 0).then(|| runs.saturating_sub(schedule.outcomes.made)),
+            runs_left: schedule.runs_left(),
             changed: schedule.changed,
             next: schedule.next(),
             last: has_made.then_some((schedule.last, schedule.made_at)),
@@ -137,12 +136,7 @@ impl Step<'_, '_> {
             return Err(Error::text("ERR no such schedule"));
         };
         let schedule = self.store.schedule(queue, number);
-        let runs = u64::from(schedule.definition.terms().runs);
-        let left = match runs {
-            0 => u64::MAX,
-            runs => runs.saturating_sub(schedule.outcomes.made),
-        };
-        let count = u64::from(count).min(left) as usize;
+        let count = u64::from(count).min(schedule.runs_left().unwrap_or(u64::MAX)) as usize;
         let instants: Vec<u64> = match self.times(schedule) {
             Ok(times) => {
                 let all = std::iter::successors(schedule.next(), |one| times.next(one.nominal));

@@ -312,8 +312,8 @@ impl Step<'_, '_> {
             self.pass(queue, number, times, nominal, [0, 1]);
             return Ok(());
         }
-        let (body_bytes, runs) = (schedule.body.len(), u64::from(schedule.definition.terms().runs));
-        let is_last = runs > 0 && schedule.outcomes.made + 1 >= runs;
+        let body_bytes = schedule.body.len();
+        let is_last = schedule.runs_left().is_some_and(|left| left <= 1);
         // Before anything gives way: what is held changes nothing.
         self.check_making(queue, id.len() + body_bytes)?;
         if overlap == Overlap::Replace && self.give_way(queue, number) {

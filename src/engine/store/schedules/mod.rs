@@ -130,8 +130,13 @@ impl Schedule {
 
     /// Whether as many occurrences as RUNS allows are made.
     pub fn is_used_up(&self) -> bool {
+        self.runs_left() == Some(0)
+    }
+
+    /// How many more RUNS allows; none without it.
+    pub fn runs_left(&self) -> Option<u64> {
         let runs = u64::from(self.definition.terms().runs);
-        runs > 0 && self.outcomes.made >= runs
+        (runs > 0).then(|| runs.saturating_sub(self.outcomes.made))
     }
 
     /// What is to come; none if nothing is, or while it is paused without an end.
