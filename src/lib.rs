@@ -4,6 +4,7 @@ pub mod calendar;
 pub mod cluster;
 pub mod command;
 pub mod config;
+pub mod console;
 pub mod engine;
 pub mod error;
 pub mod glob;

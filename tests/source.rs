@@ -8,7 +8,7 @@ use support::{code, source};
 /// Who may use whom: a module, and the modules of this crate that it may name. Leaves may be named
 /// by all.
 const LEAVES: [&str; 8] = ["error", "glob", "ids", "limits", "nearest", "pool", "time", "words"];
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("wheel", &["wheel"]),
     ("calendar", &["calendar"]),
     ("engine", &["engine", "wheel", "calendar"]),
@@ -20,6 +20,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("observe", &["observe", "engine", "command", "config", "cluster"]),
     ("config", &["config"]),
     ("journal", &["journal", "engine"]),
+    ("console", &["console"]),
     ("tools", &["tools", "journal", "engine", "cluster"]),
 ];
 

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod connection;
+mod console;
 mod journal;
 mod memory;
 mod peers;
@@ -14,6 +15,7 @@ mod watch;
 
 pub use cluster::*;
 pub use connection::*;
+pub use console::*;
 pub use journal::*;
 pub use memory::*;
 pub use peers::*;

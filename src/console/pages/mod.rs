@@ -1,0 +1,1 @@
+//! One file a page: what it asks, what it makes of the replies, what it shows.

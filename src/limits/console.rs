@@ -1,0 +1,36 @@
+//! Limits of the console.
+
+use std::time::Duration;
+
+/// Connections to the console at a time; a browser opens six. Of more the oldest that has asked nothing ends.
+pub const CONSOLE_CONNECTIONS_MAX: usize = 64;
+/// Bytes of a request's line and headers.
+pub const CONSOLE_HEAD_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a form, or of a request to the API: a body of a job that is added by hand fits.
+pub const CONSOLE_FORM_BYTES_MAX: usize = 1 << 20;
+/// How long a request may take to be answered, streams apart.
+pub const CONSOLE_REQUEST_TIME: Duration = Duration::from_secs(10);
+/// Viewers of live pages at a time: each holds a connection open.
+pub const CONSOLE_STREAMS_MAX: usize = 32;
+/// Sessions at a time; the one that was idle for longest makes room.
+pub const CONSOLE_SESSIONS_MAX: usize = 256;
+/// A session that asked nothing for so long is over.
+pub const CONSOLE_IDLE_TIME: Duration = Duration::from_secs(30 * 60);
+/// A session is over after so long whatever it does.
+pub const CONSOLE_SESSION_TIME: Duration = Duration::from_secs(12 * 3_600);
+/// Wrong passwords from one address in a minute; then 429.
+pub const CONSOLE_WRONG_MAX: usize = 10;
+/// How long the answer to a wrong password takes.
+pub const CONSOLE_WRONG_TIME: Duration = Duration::from_secs(1);
+/// Commands one page, or one request to the API, sends at once.
+pub const CONSOLE_PIPELINE_MAX: usize = 200;
+/// Ids that can be selected for one action.
+pub const CONSOLE_SELECTED_MAX: usize = 1_000;
+/// Samples kept for the lines of the last ten minutes, one a second: 600 × 80 bytes.
+pub const CONSOLE_SAMPLES: usize = 600;
+/// Bytes of a body that are shown as JSON or text; more is cut, and there to be downloaded.
+pub const CONSOLE_TEXT_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a body that are shown as hex.
+pub const CONSOLE_HEX_BYTES_MAX: usize = 64 << 10;
+/// Hits a search shows.
+pub const CONSOLE_HITS_MAX: usize = 200;
