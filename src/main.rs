@@ -96,6 +96,9 @@ fn greet(server: &Server) {
     for address in server.http_addresses() {
         tracing::info!("metrics on http://{address}/metrics, health on /healthz and /readyz");
     }
+    for url in server.console_urls() {
+        tracing::info!("console on {url}");
+    }
 }
 
 fn print(text: &str) -> ExitCode {

@@ -20,7 +20,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("observe", &["observe", "engine", "command", "config", "cluster"]),
     ("config", &["config"]),
     ("journal", &["journal", "engine"]),
-    ("console", &["console"]),
+    ("console", &["console", "command"]),
     ("tools", &["tools", "journal", "engine", "cluster"]),
 ];
 

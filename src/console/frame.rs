@@ -1,5 +1,6 @@
 //! What stands around every page: who looks, what they may do, and how the server stands.
 
+use super::live::Sample;
 use super::value::{Command, Value, command};
 use std::collections::BTreeSet;
 
@@ -30,6 +31,8 @@ pub struct Frame {
     pub state: Option<State>,
     /// The database looked at, 0 to 15.
     pub db: u8,
+    /// The last ten minutes, one a second, oldest first.
+    pub samples: Vec<Sample>,
 }
 
 /// What an action came to.
@@ -48,7 +51,7 @@ pub struct May(BTreeSet<&'static str>);
 
 /// What the console offers to do or show: each is tried with a queue named `q`, and goes by its first word, or the
 /// first two where the first has subcommands.
-pub const OFFERED: [&[&str]; 33] = [
+pub const OFFERED: [&[&str]; 34] = [
     &["INFO"],
     &["DELAY.QUEUES"],
     &["DELAY.FIND", "id"],
@@ -60,6 +63,7 @@ pub const OFFERED: [&[&str]; 33] = [
     &["DELAY.ADD", "q", "1s", "body"],
     &["DELAY.RESCHEDULE", "q", "id", "0s"],
     &["DELAY.CANCEL", "q", "id"],
+    &["DELAY.NACK", "q", "id", "1", "BURY"],
     &["DELAY.DEL", "q", "id"],
     &["DELAY.REDRIVE", "q"],
     &["DELAY.PURGE", "q"],

@@ -7,6 +7,23 @@
 //! A page is three pure functions in a file of its own below [`pages`]: `ask` says which commands it wants, `read`
 //! makes plain data of their replies, `page` makes HTML of the data. None of them sees a socket.
 
+pub mod act;
+pub mod api;
+pub mod assets;
+pub mod chart;
+pub mod export;
 pub mod frame;
+pub mod guard;
+pub mod kept;
+pub mod layout;
+pub mod link;
+pub mod live;
+pub mod login;
 pub mod pages;
+pub mod params;
+pub mod parts;
+pub mod serve;
+pub mod session;
+pub mod shown;
+pub mod site;
 pub mod value;

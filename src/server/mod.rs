@@ -24,6 +24,7 @@ use clock::timer::{Timer, mono_ns};
 use cluster::peer_tls::PeerTls;
 use connection::handshake::Handshakes;
 use connection::listen::Listener;
+use connection::pair::Pairs;
 use connection::wake::Notifier;
 use core::{Core, Users};
 use durability::home::Home;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use turn::Turns;
 use turn::observers::Observers;
-use turn::wait::Loop;
+use turn::wait::{Beside, Loop};
 use watch::http::Http;
 use watch::logs::LogLevel;
 use watch::resident::Resident;
@@ -71,6 +72,9 @@ pub struct Server {
     /// For metrics and health; empty when there is no port for them.
     http: Vec<TcpListener>,
     http_addresses: Vec<SocketAddr>,
+    /// For the console; empty when there is no port for it.
+    console: Vec<TcpListener>,
+    console_tls: Option<Arc<rustls::ServerConfig>>,
     /// What this node is to be, and where its peers come in.
     clustered: Option<Clustered>,
     supervised: bool,
@@ -109,6 +113,8 @@ impl Server {
         let addresses = listeners.iter().filter_map(Listener::address).collect();
         let sentinel = connection::listen::listen_as_sentinel(&config)?;
         let http = connection::listen::listen_for_metrics(&config)?;
+        let console = connection::listen::listen_for_console(&config)?;
+        let console_tls = connection::tls::console_config(&config).map_err(io::Error::other)?;
         let clustered = match node {
             Some(options) => {
                 let listeners = connection::listen::listen_for_peers(&config, options.peer_port)?;
@@ -130,6 +136,8 @@ impl Server {
             addresses,
             http,
             http_addresses,
+            console,
+            console_tls,
             clustered,
             supervised: false,
             notifier: Arc::default(),
@@ -169,6 +177,12 @@ impl Server {
     /// Where metrics and health are told; empty without `metrics-port`.
     pub fn http_addresses(&self) -> &[SocketAddr] {
         &self.http_addresses
+    }
+
+    /// Where browsers find the console, as addresses; empty without `console-port`.
+    pub fn console_urls(&self) -> Vec<String> {
+        let addresses = self.console.iter().filter_map(|listener| listener.local_addr().ok());
+        addresses.map(|address| watch::console::url(&address, self.console_tls.is_some())).collect()
     }
 
     /// Where it listens, as its log says it: addresses, then the Unix socket.
@@ -220,6 +234,7 @@ impl Server {
 
     /// Begins to load the journal, and starts what watches the server.
     fn start(self, signals: Vec<Signal>) -> io::Result<Loop> {
+        let redis_cli = self.redis_cli();
         let notifier = self.notifier;
         let port = self.addresses.first().map_or(0, |address| address.port());
         let mut core =
@@ -234,16 +249,30 @@ impl Server {
         // Before the journal is loaded, whose schedules are looked at by them.
         core.set_zones(zones);
         // Before the journal is loaded: whoever asks is told that it is.
-        let http = match self.http.is_empty() {
-            true => None,
-            false => {
-                let status = Arc::new(StatusBoard::new(Arc::clone(&notifier), core.clock.mono_us));
-                Some((Http::start(self.http, Arc::clone(&status))?, status))
-            }
-        };
+        let watched = !self.http.is_empty() || !self.console.is_empty();
+        let status =
+            watched.then(|| Arc::new(StatusBoard::new(Arc::clone(&notifier), core.clock.mono_us)));
+        let mut beside = Beside::default();
+        if let Some(status) = status.as_ref().filter(|_| !self.http.is_empty()) {
+            beside.http = Some(Http::start(self.http, Arc::clone(status))?);
+        }
+        let mut pairs = None;
+        if let Some(status) = status.as_ref().filter(|_| !self.console.is_empty()) {
+            let made = Arc::new(Pairs::new(Arc::clone(&notifier)));
+            let (tls, status) = (self.console_tls, Arc::clone(status));
+            let config = &core.options.config;
+            beside.console = Some(watch::console::start(
+                config,
+                self.console,
+                tls,
+                Arc::clone(&made),
+                status,
+                redis_cli,
+            )?);
+            pairs = Some(made);
+        }
         let supervisor = self.supervised.then(Supervisor::from_environment).flatten();
         core.process.supervised = supervisor.is_some();
-        let (http, status) = http.unzip();
         if let Some(give_back) = self.give_back {
             match Resident::start(give_back, Arc::clone(&notifier)) {
                 Ok(resident) => core.watch.resident = Some(resident),
@@ -261,10 +290,11 @@ impl Server {
         }
         let mut turns = Turns::new(core, Arc::clone(&notifier));
         turns.observers = Observers::new(status, supervisor);
+        turns.pairs = pairs;
         if turns.core.users.tls.is_some() {
             turns.handshakes = Some(Handshakes::start(notifier)?);
         }
         let listeners = self.listeners.into_iter().chain(self.sentinel).collect();
-        Loop::new(turns, listeners, http, signals)
+        Loop::new(turns, listeners, beside, signals)
     }
 }

@@ -4,9 +4,10 @@ use delayd::config::options::{OPTIONS, Spec};
 use delayd::config::value::{Kind, quoted};
 
 /// A section's title and the option it begins with.
-const SECTIONS: [(&str, &str); 12] = [
+const SECTIONS: [(&str, &str); 13] = [
     ("Network", "port"),
     ("Metrics and probes", "metrics-port"),
+    ("Console", "console-port"),
     ("Memory", "maxmemory"),
     ("Jobs", "max-body-size"),
     ("Clients", "max-clients-memory"),

@@ -134,6 +134,17 @@ pub fn listen_for_metrics(config: &Config) -> io::Result<Vec<TcpListener>> {
     }
 }
 
+/// Opens the listeners of the console; none without a port for it.
+///
+/// # Errors
+/// As of [`listen`].
+pub fn listen_for_console(config: &Config) -> io::Result<Vec<TcpListener>> {
+    match config.number(Name::ConsolePort) {
+        0 => Ok(Vec::new()),
+        port => listen_on(config, Name::ConsoleBind, port as u16),
+    }
+}
+
 /// Opens the sockets that other nodes of the cluster connect to.
 ///
 /// # Errors

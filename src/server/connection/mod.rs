@@ -11,6 +11,7 @@ pub mod input;
 pub mod lines;
 pub mod listen;
 pub mod memory;
+pub mod pair;
 pub mod pause;
 pub mod stream;
 pub mod tls;

@@ -193,6 +193,30 @@ pub fn server_config(config: &Config) -> Result<Option<Arc<ServerConfig>>, Strin
     Ok(Some(Arc::new(tls)))
 }
 
+/// What browsers of the console are greeted with; none where it speaks plain HTTP. They are asked for no certificate.
+///
+/// # Errors
+/// As of [`server_config`].
+pub fn console_config(config: &Config) -> Result<Option<Arc<ServerConfig>>, String> {
+    let wanted = match config.text(Name::ConsoleTls) {
+        "yes" => true,
+        "no" => false,
+        _ => config.number(Name::TlsPort) > 0,
+    };
+    if !wanted || config.number(Name::ConsolePort) == 0 {
+        return Ok(None);
+    }
+    let (chain, key) = certificate(config, "the console speaks TLS")?;
+    let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&versions(config.text(Name::TlsProtocols))?)
+        .map_err(|error: rustls::Error| error.to_string())?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(wrong_certificate)?;
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Some(Arc::new(tls)))
+}
+
 /// Whose certificates are taken; none: nobody is asked for one.
 fn client_verifier(
     config: &Config,

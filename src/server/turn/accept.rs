@@ -24,6 +24,7 @@ impl Turns {
     pub(in crate::server) fn greet(&mut self) {
         let mut accepted = std::mem::take(&mut self.accepted);
         accepted.extend(self.handshakes.iter().flat_map(Handshakes::take));
+        accepted.extend(self.pairs.iter().flat_map(|pairs| pairs.take()));
         for accepted in accepted {
             let (stream, peer) = match accepted {
                 Accepted::Ready(stream, peer) => (stream, peer),

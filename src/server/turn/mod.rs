@@ -21,6 +21,7 @@ use crate::observe::{Counters, rates};
 use crate::server::connection::client::Client;
 use crate::server::connection::clients::Clients;
 use crate::server::connection::handshake::Handshakes;
+use crate::server::connection::pair::Pairs;
 use crate::server::connection::stream::Accepted;
 use crate::server::connection::wake::Notifier;
 use crate::server::turn::demotion::Leaving;
@@ -42,6 +43,8 @@ pub struct Turns {
     pub accepted: Vec<Accepted>,
     /// TLS handshakes that are going on, if there is a port for them.
     pub handshakes: Option<Handshakes>,
+    /// Connections that the console makes, if there is one.
+    pub pairs: Option<Arc<Pairs>>,
     /// The wall clock was set since the last turn.
     pub stepped: bool,
     /// No new command is taken any more.
@@ -79,6 +82,7 @@ impl Turns {
             clients: Clients::default(),
             accepted: Vec::new(),
             handshakes: None,
+            pairs: None,
             stepped: false,
             draining: false,
             listed: Vec::new(),

@@ -10,7 +10,7 @@ use crate::observe::metrics::top::Top;
 use crate::observe::metrics::{Scrape, TURN_US};
 use crate::server::admin::info;
 use crate::server::turn::Turns;
-use crate::server::watch::status::{Standing, StatusBoard};
+use crate::server::watch::status::{GAUGES, Standing, StatusBoard};
 use crate::server::watch::supervisor::Supervisor;
 use crate::session;
 use std::sync::Arc;
@@ -91,8 +91,16 @@ impl Turns {
         observers.turns.record(mono_us.saturating_sub(begun_us));
         if let Some(status) = &observers.status {
             status.turned(mono_us);
+            status.set_gauges(self.gauges());
         }
         self.observers = Some(observers);
+    }
+
+    /// What a console samples.
+    fn gauges(&self) -> [u64; GAUGES] {
+        let [delayed, ready, leased, dead] = self.core.engine.job_counts();
+        let totals = &self.core.engine.tally().totals;
+        [delayed, ready, leased, dead, totals.added, totals.delivered, totals.acked, totals.died]
     }
 
     /// A slice of what a scrape wants.

@@ -1,5 +1,6 @@
 //! The loop around the turns: what wakes it, and how it ends.
 
+use crate::console::serve::Serving;
 use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX, TICK_US};
 use crate::server::clock::timer::{self, Alarm, StepWatch};
 use crate::server::connection::listen::{Door, Listener};
@@ -23,11 +24,19 @@ pub struct Loop {
     notifier: Arc<Notifier>,
     woken: Vec<u32>,
     /// Ends with the loop.
-    http: Option<Http>,
+    beside: Beside,
     /// How often a stop was asked for.
     stops: u32,
     /// A listener failed, as it does when there are no file descriptors: left alone until then.
     accept_from_us: u64,
+}
+
+/// What runs beside the loop on threads of its own, and ends with it.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each is what its type says")]
+pub struct Beside {
+    pub http: Option<Http>,
+    pub console: Option<Serving>,
 }
 
 impl Loop {
@@ -35,7 +44,7 @@ impl Loop {
     pub fn new(
         turns: Turns,
         listeners: Vec<Listener>,
-        http: Option<Http>,
+        beside: Beside,
         signals: Vec<Signal>,
     ) -> io::Result<Loop> {
         Ok(Loop {
@@ -47,7 +56,7 @@ impl Loop {
             signals,
             woken: Vec::new(),
             stops: 0,
-            http,
+            beside,
             accept_from_us: 0,
         })
     }
@@ -81,7 +90,7 @@ impl Loop {
         self.turns.end_bound()?;
         self.hand_over().await?;
         self.turns.core.durability.close()?;
-        drop(self.http.take());
+        drop(std::mem::take(&mut self.beside));
         tracing::info!("stopped");
         Ok(())
     }

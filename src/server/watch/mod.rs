@@ -1,6 +1,7 @@
 //! What others see of the server while it runs: the log, probes and metrics, the service manager, and
 //! what the machine gives the process: its memory, its tables of time zones.
 
+pub(super) mod console;
 pub(super) mod counts;
 pub(super) mod http;
 pub mod logs;

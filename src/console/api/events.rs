@@ -1,0 +1,117 @@
+//! What is published, as a stream of events: `GET /api/v1/events?pattern=__delay@0__:emails`.
+
+use super::{Failed, enter, login_of};
+use crate::console::link::{Ends, Link};
+use crate::console::live;
+use crate::console::params::Params;
+use crate::console::site::Site;
+use crate::console::value::{Value, command};
+use axum::body::Bytes;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use hyper::body::{Body as Streamed, Frame};
+use serde_json::json;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// After so long without an event a comment is sent, which keeps proxies from closing.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// A stream of what is said in the channels and patterns that the address names.
+pub(super) async fn answer(
+    site: &Arc<Site>,
+    query: &str,
+    headers: &HeaderMap,
+    ends: Ends,
+) -> Result<Response, Failed> {
+    let params = Params::read(query.as_bytes());
+    let permit = Arc::clone(&site.streams).try_acquire_owned();
+    let permit = permit.map_err(|_| {
+        Failed(StatusCode::SERVICE_UNAVAILABLE, "ERR 32 streams are open".to_owned())
+    })?;
+    let mut link = enter(site, ends, login_of(headers)?.as_ref()).await?;
+    let subscribe = match (params.bytes("channel"), params.bytes("pattern")) {
+        (Some(channel), None) => command!["SUBSCRIBE", channel],
+        (None, Some(pattern)) => command!["PSUBSCRIBE", pattern],
+        _ => {
+            return Err(Failed(
+                StatusCode::BAD_REQUEST,
+                "ERR name a channel or a pattern".to_owned(),
+            ));
+        }
+    };
+    let failed =
+        |_| Failed(StatusCode::BAD_GATEWAY, "ERR the server closed the connection".to_owned());
+    if let Value::Error(text) = link.begin(&subscribe).await.map_err(failed)? {
+        return Err(Failed(StatusCode::FORBIDDEN, String::from_utf8_lossy(&text).into_owned()));
+    }
+    Ok(live::stream(Events { next: Box::pin(next(link)), _permit: permit }))
+}
+
+type Next = Pin<Box<dyn Future<Output = Option<(Link, Bytes)>> + Send>>;
+
+/// Messages until the server or the reader goes.
+struct Events {
+    next: Next,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Streamed for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Some((link, text)) = ready!(self.next.as_mut().poll(cx)) else {
+            return Poll::Ready(None);
+        };
+        self.next = Box::pin(next(link));
+        Poll::Ready(Some(Ok(Frame::data(text))))
+    }
+}
+
+/// The next message as an event, or a sign of life.
+async fn next(mut link: Link) -> Option<(Link, Bytes)> {
+    match tokio::time::timeout(QUIET, link.message()).await {
+        Ok(Ok(message)) => {
+            let text = event(&message);
+            Some((link, text))
+        }
+        Ok(Err(_)) => None,
+        Err(_) => Some((link, Bytes::from_static(b": still here\n\n"))),
+    }
+}
+
+/// `message`, channel and text, or `pmessage`, pattern, channel and text; nothing else comes.
+fn event(message: &Value) -> Bytes {
+    let words: Vec<_> = message
+        .items()
+        .iter()
+        .map(|item| String::from_utf8_lossy(item.bytes().unwrap_or_default()))
+        .collect();
+    let (channel, text) = match words.as_slice() {
+        [.., channel, text] => (channel.clone(), text.clone()),
+        _ => Default::default(),
+    };
+    Bytes::from(format!("data: {}\n\n", json!({ "channel": channel, "message": text })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_event_whatever_it_holds() {
+        let text = |text: &'static str| Value::Text(text.into());
+        let message =
+            Value::Array(vec![text("pmessage"), text("*"), text("c"), text("a\n\ndata: b")]);
+        assert_eq!(event(&message), "data: {\"channel\":\"c\",\"message\":\"a\\n\\ndata: b\"}\n\n");
+    }
+}

@@ -1,0 +1,334 @@
+//! Commands over HTTP, for what cannot hold a TCP connection: `POST /api/v1/command` with a command as a JSON array,
+//! `/api/v1/pipeline` and `/api/v1/multi-exec` with an array of them, `/api/v1/events` for what is published.
+//!
+//! The shapes are those of Upstash's REST API, where its clients can carry them. Each request is a connection of its
+//! own: it logs in, speaks and is closed, so a client that goes away while it waits leaves its job where it was.
+
+mod events;
+mod json;
+
+use super::link::{Ends, Link};
+use super::session::{Denied, connect};
+use super::site::Site;
+use super::value::{Command, Value, command};
+use crate::command::spec::Flag;
+use crate::command::table;
+use crate::limits::{
+    CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME, CONSOLE_WRONG_TIME,
+};
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::header::{self, HeaderMap, HeaderValue};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use json::Texts;
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Commands after which a connection no longer answers each request with one reply, or answers in another protocol.
+const NOT_OVER_HTTP: [&str; 14] = [
+    "auth",
+    "hello",
+    "quit",
+    "reset",
+    "monitor",
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+    "sync",
+    "psync",
+    "client|reply",
+];
+/// Commands that open or end a transaction, which `multi-exec` is for.
+const IN_TRANSACTIONS: [&str; 3] = ["multi", "exec", "discard"];
+
+/// Why a request has no replies.
+struct Failed(StatusCode, String);
+
+/// The answer to a request below `/api/`.
+pub async fn answer(site: Arc<Site>, request: Request, ends: Ends) -> Response {
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let allowed = origin.as_ref().filter(|origin| is_allowed(&site, origin)).cloned();
+    let mut response = match () {
+        () if origin.is_some() && allowed.is_none() => failed(&Failed(
+            StatusCode::FORBIDDEN,
+            "ERR pages of this origin are not in console-cors".to_owned(),
+        )),
+        () if request.method() == Method::OPTIONS => preflight(),
+        () => route(&site, request, ends).await,
+    };
+    if let Some(origin) = allowed {
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Origin"));
+    }
+    response
+}
+
+fn is_allowed(site: &Site, origin: &HeaderValue) -> bool {
+    site.options.cors.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
+}
+
+fn preflight() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let said = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, upstash-encoding"),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
+    ];
+    for (name, value) in said {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn route(site: &Arc<Site>, request: Request, ends: Ends) -> Response {
+    let path = request.uri().path().to_owned();
+    let answered = match (path.as_str(), request.method()) {
+        ("/api/v1/events", &Method::GET) => {
+            let (head, _) = request.into_parts();
+            let query = head.uri.query().unwrap_or_default();
+            let answered = events::answer(site, query, &head.headers, ends).await;
+            return answered.unwrap_or_else(|why| failed(&why));
+        }
+
+        (
+            "/api/v1" | "/api/v1/" | "/api/v1/command" | "/api/v1/pipeline" | "/api/v1/multi-exec",
+            &Method::POST,
+        ) => tokio::time::timeout(CONSOLE_REQUEST_TIME, commands(site, &path, request, ends)).await,
+        ("/api/v1/command" | "/api/v1/pipeline" | "/api/v1/multi-exec", _) => {
+            return failed(&Failed(StatusCode::METHOD_NOT_ALLOWED, "ERR only POST".to_owned()));
+        }
+        _ => {
+            return failed(&Failed(
+                StatusCode::NOT_FOUND,
+                "ERR there is /api/v1/command, /pipeline, /multi-exec and /events".to_owned(),
+            ));
+        }
+    };
+    let late =
+        || Failed(StatusCode::GATEWAY_TIMEOUT, "ERR there was no reply within 10 s".to_owned());
+    match answered.unwrap_or_else(|_| Err(late())) {
+        Ok(response) => response,
+        Err(why) => failed(&why),
+    }
+}
+
+async fn commands(
+    site: &Arc<Site>,
+    path: &str,
+    request: Request,
+    ends: Ends,
+) -> Result<Response, Failed> {
+    let (head, body) = request.into_parts();
+    let texts = Texts::of(&head.headers);
+    // A page of another site can send text without being asked whether it may; JSON it cannot.
+    if !head
+        .headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|is| is.as_bytes().starts_with(b"application/json"))
+    {
+        return Err(Failed(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "ERR the content-type has to be application/json".to_owned(),
+        ));
+    }
+    let login = login_of(&head.headers)?;
+    let body = to_bytes(body, CONSOLE_FORM_BYTES_MAX).await;
+    let body = body.map_err(|_| {
+        Failed(StatusCode::PAYLOAD_TOO_LARGE, "ERR a request has at most 1 MiB".to_owned())
+    })?;
+    let read = |text: String| Failed(StatusCode::BAD_REQUEST, text);
+    let single = !path.ends_with("/pipeline") && !path.ends_with("/multi-exec");
+    let commands = if single {
+        vec![json::command(&body).map_err(read)?]
+    } else {
+        json::commands(&body).map_err(read)?
+    };
+    if commands.len() > CONSOLE_PIPELINE_MAX {
+        return Err(read(format!(
+            "ERR {} commands at once; at most {CONSOLE_PIPELINE_MAX}",
+            commands.len()
+        )));
+    }
+    for command in &commands {
+        check(site, command).map_err(read)?;
+    }
+    let mut link = enter(site, ends, login.as_ref()).await?;
+    let replies = match path.ends_with("/multi-exec") {
+        true => transaction(&mut link, commands).await?,
+        false => ask(&mut link, &commands).await?,
+    };
+    Ok(match single {
+        true => one(&replies[0], texts),
+        false => answered(
+            StatusCode::OK,
+            &Json::Array(replies.iter().map(|reply| json::wrapped(reply, texts)).collect()),
+        ),
+    })
+}
+
+async fn ask(link: &mut Link, commands: &[Command]) -> Result<Vec<Value>, Failed> {
+    let asked = link.ask(commands).await;
+    asked.map_err(|_| {
+        Failed(StatusCode::BAD_GATEWAY, "ERR the server closed the connection".to_owned())
+    })
+}
+
+/// The replies of EXEC; or why there was none.
+async fn transaction(link: &mut Link, commands: Vec<Command>) -> Result<Vec<Value>, Failed> {
+    let mut asked = vec![command!["MULTI"]];
+    asked.extend(commands);
+    asked.push(command!["EXEC"]);
+    match ask(link, &asked).await?.pop() {
+        Some(Value::Array(replies)) => Ok(replies),
+        Some(Value::Error(text)) => {
+            Err(Failed(StatusCode::BAD_REQUEST, String::from_utf8_lossy(&text).into_owned()))
+        }
+        _ => Err(Failed(StatusCode::BAD_GATEWAY, "ERR the transaction has no reply".to_owned())),
+    }
+}
+
+fn one(reply: &Value, texts: Texts) -> Response {
+    let status = if reply.error().is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    answered(status, &json::wrapped(reply, texts))
+}
+
+/// Whether a command can be carried, and may be.
+fn check(site: &Site, command: &Command) -> Result<(), String> {
+    let words: Vec<&[u8]> = command.iter().map(|word| &word[..]).collect();
+    let Some(name) = words.first() else { return Err("ERR an empty command".to_owned()) };
+    // What there is not is refused by the server in its own words.
+    let Ok(spec) = table::resolve(&words) else { return Ok(()) };
+    if NOT_OVER_HTTP.contains(&spec.name) {
+        return Err(format!("ERR {} is not to be had over HTTP", name.escape_ascii()));
+    }
+    if IN_TRANSACTIONS.contains(&spec.name) {
+        return Err(format!(
+            "ERR {} is not to be had over HTTP; /api/v1/multi-exec is a transaction",
+            name.escape_ascii()
+        ));
+    }
+    let changes = spec
+        .flags
+        .iter()
+        .any(|flag| matches!(flag, Flag::Write | Flag::Admin | Flag::PubSub | Flag::SkipSlowLog));
+    if site.options.readonly && changes {
+        return Err(format!(
+            "READONLY the console is read-only (console-readonly): {} may change something",
+            name.escape_ascii()
+        ));
+    }
+    Ok(())
+}
+
+/// User and password of the header; none without one.
+fn login_of(headers: &HeaderMap) -> Result<Option<(Vec<u8>, Vec<u8>)>, Failed> {
+    let Some(said) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let wrong = || {
+        Failed(
+            StatusCode::UNAUTHORIZED,
+            "WRONGPASS Authorization is Basic or Bearer with user:password".to_owned(),
+        )
+    };
+    let said = said.as_bytes();
+    let pair = match said.iter().position(|byte| *byte == b' ').map(|at| said.split_at(at)) {
+        Some((b"Basic" | b"basic", rest)) => {
+            STANDARD.decode(rest.trim_ascii()).map_err(|_| wrong())?
+        }
+        Some((b"Bearer" | b"bearer", rest)) => rest.trim_ascii().to_vec(),
+        _ => return Err(wrong()),
+    };
+    let Some(colon) = pair.iter().position(|byte| *byte == b':') else {
+        // A token alone is the password of the default user, as AUTH has it.
+        return Ok(Some((b"default".to_vec(), pair)));
+    };
+    Ok(Some((pair[..colon].to_vec(), pair[colon + 1..].to_vec())))
+}
+
+/// A fresh connection on which the request's user has logged in.
+async fn enter(
+    site: &Site,
+    ends: Ends,
+    login: Option<&(Vec<u8>, Vec<u8>)>,
+) -> Result<Link, Failed> {
+    let address = ends.peer.ip().to_canonical();
+    if login.is_some() && !site.takes_passwords(ends) {
+        return Err(Failed(StatusCode::FORBIDDEN, "ERR a password would cross the network as plain text; use TLS, or console-insecure behind a proxy".to_owned()));
+    }
+    if site.wrong.is_full(address, Instant::now()) {
+        return Err(Failed(
+            StatusCode::TOO_MANY_REQUESTS,
+            "ERR too many wrong passwords came from this address; wait for a minute".to_owned(),
+        ));
+    }
+    let entered =
+        connect(&site.connector, ends, login.map(|(user, password)| (&user[..], &password[..])))
+            .await;
+    match entered {
+        Ok(link) => Ok(link),
+        Err(Denied::Wrong) if login.is_none() => Err(Failed(
+            StatusCode::UNAUTHORIZED,
+            "NOAUTH a user and a password are needed".to_owned(),
+        )),
+        Err(Denied::Wrong) => {
+            site.wrong.count(address, Instant::now());
+            tokio::time::sleep(CONSOLE_WRONG_TIME).await;
+            Err(Failed(
+                StatusCode::UNAUTHORIZED,
+                "WRONGPASS the user or the password is wrong".to_owned(),
+            ))
+        }
+        Err(Denied::Refused(text)) => Err(Failed(StatusCode::SERVICE_UNAVAILABLE, text)),
+    }
+}
+
+fn answered(status: StatusCode, body: &Json) -> Response {
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn failed(Failed(status, text): &Failed) -> Response {
+    let mut response = answered(*status, &json!({ "error": text }));
+    if *status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(
+            header::WWW_AUTHENTICATE,
+            HeaderValue::from_static("Basic realm=\"delayd\", charset=\"UTF-8\""),
+        );
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn login(said: &str) -> Option<(Vec<u8>, Vec<u8>)> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, said.parse().unwrap());
+        login_of(&headers).ok().flatten()
+    }
+
+    #[test]
+    fn users_log_in_by_basic_and_bearer() {
+        let pair = |user: &str, password: &str| {
+            Some((user.as_bytes().to_vec(), password.as_bytes().to_vec()))
+        };
+        assert_eq!(login("Basic d29ya2VyOmE6Yg=="), pair("worker", "a:b"));
+        assert_eq!(login("Bearer worker:a:b"), pair("worker", "a:b"));
+        assert_eq!(login("Bearer secret"), pair("default", "secret"));
+        for wrong in ["Basic !", "Digest x", "Basic"] {
+            assert_eq!(login(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! One job: all of GET in words, its life as far as it is known, its body, and what can be done to it.
+
+use super::{NO_MORE, Page};
+use crate::console::frame::Frame;
+use crate::console::layout::{Tab, live};
+use crate::console::params::Params;
+use crate::console::parts::{self, Confirm, Tone, offered};
+use crate::console::shown::{self, Way};
+use crate::console::site::{attachment, problem};
+use crate::console::value::{Command, Value, command};
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+
+/// `/job`.
+pub const PAGE: Page = Page { path: "/job", ask, more: NO_MORE, show, file: None };
+/// `/job/body`: the body as a file.
+pub const BODY: Page = Page { path: "/job/body", file: Some(file), ..PAGE };
+
+fn ask(params: &Params) -> Vec<Command> {
+    let field = |name| params.bytes(name).unwrap_or_default();
+    vec![command!["DELAY.GET", field("queue"), field("id")]]
+}
+
+/// A job, and whose it is.
+struct Job<'a> {
+    queue: &'a [u8],
+    id: &'a [u8],
+    got: &'a Value,
+}
+
+impl Job<'_> {
+    fn number(&self, name: &str) -> u64 {
+        self.got.field(name).number().unwrap_or(0)
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.got.field(name).text().unwrap_or_default()
+    }
+
+    fn bytes(&self, name: &str) -> &[u8] {
+        self.got.field(name).bytes().unwrap_or_default()
+    }
+}
+
+fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+    let field = |name| params.bytes(name).unwrap_or_default();
+    let job = Job { queue: field("queue"), id: field("id"), got: &replies[0] };
+    let title = format!("Job {}", shown::shortened(&shown::text(job.id), 60));
+    let body = html! {
+        p class="lead" { "in " (parts::queue_link(frame.db, job.queue)) }
+        @match job.got {
+            Value::Error(_) => p class="refused" role="alert" { (job.got.error().unwrap_or_default()) },
+            Value::Null => (parts::part("job", gone(frame, &job))),
+            _ => {
+                (parts::part("job", html! { (summary(frame, &job)) (life(frame, &job)) }))
+                (actions(frame, &job))
+                (content(frame, params, &job))
+            }
+        }
+    };
+    live(frame, &title, Tab::Queues, body)
+}
+
+fn gone(frame: &Frame, job: &Job<'_>) -> Markup {
+    parts::empty(
+        "There is no such job: it was done, taken, removed, or never there. delayd keeps no history of jobs.",
+        &[("Where else a job of this id is:", parts::commands(frame, &[b"DELAY.FIND", job.id]))],
+    )
+}
+
+/// The state in a sentence.
+fn summary(frame: &Frame, job: &Job<'_>) -> Markup {
+    let due = job.number("due");
+    html! {
+        p class="lead" {
+            (parts::state(job.text("state"))) " "
+            @match job.text("state") {
+                "delayed" => { "due " (parts::moment(frame, due)) },
+                "ready" => { "due since " (parts::moment(frame, due)) ", waiting for a worker" },
+                "leased" => { "with a worker until " (parts::moment(frame, job.number("lease-end"))) },
+                "dead" => { (died(job.text("reason"))) " " (parts::moment(frame, job.number("died"))) },
+                _ => {},
+            }
+            ". " (attempts(job))
+        }
+        @let error = job.bytes("error");
+        @if !error.is_empty() { p { "The last error: " code { bdi { (shown::text(error)) } } } }
+    }
+}
+
+fn died(reason: &str) -> &'static str {
+    match reason {
+        "attempts" => "its attempts were used up",
+        "timeout" => "its last lease ran out",
+        "lost" => "its last connection was lost",
+        "buried" => "it was buried",
+        _ => "it died",
+    }
+}
+
+/// "Attempt 3 of 20, after 2 failures; the next waits by 1s,5s,30s."
+fn attempts(job: &Job<'_>) -> Markup {
+    let (attempt, most) = (job.number("attempt"), job.number("max-attempts"));
+    let failures = job.number("nacks") + job.number("timeouts") + job.number("lost");
+    html! {
+        @if attempt == 0 { "Not delivered yet" } @else { "Delivery " (parts::grouped(attempt)) }
+        @if most > 0 { @if attempt == 0 { "; at most " } @else { " of " } (parts::grouped(most)) @if attempt == 0 { " deliveries" } }
+        @if failures > 0 { ", after " (parts::counted(failures, "failure", "failures")) }
+        @if !job.text("backoff").is_empty() { "; a failure waits by " code { (job.text("backoff")) } }
+        "."
+    }
+}
+
+/// What is known of its life, in the order in which it was.
+fn life(frame: &Frame, job: &Job<'_>) -> Markup {
+    let number = |name: &str| parts::number(job.number(name));
+    let mut pairs = vec![
+        ("added", parts::moment(frame, job.number("added"))),
+        ("due", parts::moment(frame, job.number("due"))),
+        ("priority", number("priority")),
+        ("delivered", html! { (number("deliveries")) " times" }),
+        ("nacked", html! { (number("nacks")) " times" }),
+        ("lease ran out", html! { (number("timeouts")) " times" }),
+        ("connection lost", html! { (number("lost")) " times" }),
+    ];
+    let spans = [("lease", "lease-ms"), ("time to live", "ttl-ms"), ("unique for", "unique-ms")];
+    for (label, name) in spans {
+        if job.number(name) > 0 {
+            pairs.push((label, html! { (parts::duration(job.number(name))) }));
+        }
+    }
+    if job.number("expires") > 0 {
+        pairs.push(("expires", parts::moment(frame, job.number("expires"))));
+    }
+    if job.text("state") == "leased" {
+        pairs.push(("token", html! { code { (job.number("token")) } }));
+        if job.number("bound") == 1 {
+            pairs.push(("bound", html! { "the lease ends with its connection" }));
+        }
+    }
+    parts::card("Its life", html! {}, parts::facts(&pairs))
+}
+
+fn actions(frame: &Frame, job: &Job<'_>) -> Markup {
+    let db = frame.db.to_string();
+    let fields = [("db", db.as_bytes()), ("queue", job.queue), ("id", job.id)];
+    let state = job.text("state");
+    let waits = matches!(state, "delayed" | "ready");
+    html! {
+        section class="card" aria-label="Actions" {
+            header { h2 { "Actions" } }
+            div class="actions" {
+                @if state == "delayed" && offered(frame, "DELAY.RESCHEDULE") {
+                    (parts::action_toned(frame, "/do/run", &fields, "Run now", Confirm::None, Tone::Good))
+                }
+                @if state == "dead" && offered(frame, "DELAY.REDRIVE") {
+                    (parts::action_toned(frame, "/do/redrive", &fields, "Redrive", Confirm::None, Tone::Good))
+                }
+                @if state == "leased" { (of_leased(frame, job, &fields)) }
+                @if state != "leased" && offered(frame, "DELAY.CANCEL") {
+                    (parts::action(frame, "/do/cancel", &fields, "Cancel", Confirm::Count { words: format!("Remove this {state} job.") }))
+                }
+            }
+            @if waits && offered(frame, "DELAY.RESCHEDULE") {
+                (parts::form(frame, "", "/do/move", &fields, true, html! {
+                    (parts::text_input("Due", "when", "", "30s, 1h30m, @unix-ms, 2030-01-31T12:30:00Z"))
+                    button { "Move" }
+                }))
+            }
+            (parts::copy(&parts::commands(frame, &[b"DELAY.GET", job.queue, job.id])))
+        }
+    }
+}
+
+fn of_leased(frame: &Frame, job: &Job<'_>, fields: &[(&str, &[u8]); 3]) -> Markup {
+    let token = job.number("token").to_string();
+    let bury = [fields[0], fields[1], fields[2], ("lease", token.as_bytes())];
+    let force = [fields[0], fields[1], fields[2], ("force", &b"1"[..])];
+    html! {
+        @if offered(frame, "DELAY.NACK") {
+            (parts::action(frame, "/do/bury", &bury, "Bury", Confirm::Count { words: "The lease ends and the job is dead until it is redriven. Its worker goes on, but its ACK will count for nothing.".to_owned() }))
+        }
+        @if offered(frame, "DELAY.CANCEL") {
+            (parts::action(frame, "/do/cancel", &force, "Cancel", Confirm::Count { words: "Remove the job although a worker has it. The worker goes on, but its ACK will count for nothing.".to_owned() }))
+        }
+    }
+}
+
+fn content(frame: &Frame, params: &Params, job: &Job<'_>) -> Markup {
+    let bytes = job.bytes("body");
+    let way = params.bytes("as").and_then(Way::read);
+    let body = way.map_or_else(|| shown::body(bytes), |way| shown::body_as(bytes, way));
+    let at = |word: &str| format!("{}&as={word}", parts::job_href(frame.db, job.queue, job.id));
+    let links = ["json", "text", "hex"].map(|word| (word, at(word), None));
+    let file = format!(
+        "/job/body?db={}&queue={}&id={}",
+        frame.db,
+        shown::query(job.queue),
+        shown::query(job.id)
+    );
+    let note = html! { (body.kind) ", " (parts::bytes(bytes.len() as u64)) " · " a href=(file) download { "Download" } };
+    parts::card(
+        "Body",
+        note,
+        html! {
+            (parts::tabs("Shown as", body.way.word(), &links))
+            @if body.is_cut() { p class="note" { "The first " (parts::bytes(body.shown as u64)) " are shown." } }
+            (body)
+        },
+    )
+}
+
+/// The body itself, never shown by a browser as a page.
+fn file(_: &Params, replies: &[Value]) -> Response {
+    match replies[0].field("body") {
+        Value::Text(body) => attachment("body.bin", "application/octet-stream", Bytes::clone(body)),
+        _ => problem(StatusCode::NOT_FOUND, "There is no such job."),
+    }
+}

@@ -1,0 +1,22 @@
+//! Where a user and a password are asked for.
+
+use crate::console::frame::Frame;
+use crate::console::layout;
+use maud::{Markup, html};
+
+/// The form; `back` is where it leads, `text` why it is shown again.
+pub fn show(_frame: &Frame, back: &str, user: &str, text: Option<&str>) -> Markup {
+    layout::bare(
+        "Log in",
+        html! {
+            @if let Some(text) = text { p class="refused" role="alert" { (text) } }
+            form method="post" action="/login" class="form" {
+                input type="hidden" name="back" value=(back);
+                label class="field" { span { "User" } input name="user" value=(user) autocomplete="username" autocapitalize="off" spellcheck="false"; }
+                label class="field" { span { "Password" } input name="password" type="password" autocomplete="current-password" autofocus; }
+                button class="primary" { "Log in" }
+            }
+            p class="faint" { "Users are those of the server: what AUTH takes, the console takes." }
+        },
+    )
+}

@@ -1,0 +1,179 @@
+//! The first page: what waits, what comes, and what needs a look.
+
+mod trouble;
+
+use super::Page;
+use super::forecast::{self, Window};
+use super::queues::{self, Queue};
+use crate::console::chart;
+use crate::console::frame::Frame;
+use crate::console::layout::{Tab, live};
+use crate::console::live::Sample;
+use crate::console::params::Params;
+use crate::console::parts::{self, Tone};
+use crate::console::value::{Command, Value, command};
+use maud::{Markup, html};
+pub use trouble::{Trouble, troubles};
+
+/// `/`.
+pub const PAGE: Page = Page { path: "/", ask, more, show, file: None };
+
+/// Queues in the table.
+const COUNT: usize = 20;
+/// Delayed jobs that are counted for the bars of the next hour; a queue with more has a timeline of its own.
+const FORECAST_JOBS_MAX: u64 = 200_000;
+/// Queues that are counted for them.
+const FORECAST_QUEUES_MAX: usize = 20;
+
+/// The queues that matter: most ready, oldest, most dead, most delayed.
+pub fn ask(_: &Params) -> Vec<Command> {
+    let by = |order: &str| command!["DELAY.QUEUES", "BY", order, "COUNT", COUNT.to_string()];
+    vec![by("READY"), by("AGE"), by("DEAD"), by("DELAYED")]
+}
+
+fn more(_: &Params, replies: &[Value]) -> Vec<Command> {
+    let hour = Window::of("hour");
+    let counted = counted(&queues::read(&replies[3]));
+    let of = |queue: &Queue| {
+        let with = (queue.schedules > 0).then(|| hour.ask(&queue.name, true));
+        [Some(hour.ask(&queue.name, false)), with].into_iter().flatten()
+    };
+    counted.iter().flat_map(of).collect()
+}
+
+/// The queues whose jobs are counted: those with the most, for as long as it is cheap.
+fn counted(delayed: &[Queue]) -> Vec<Queue> {
+    let mut left = FORECAST_JOBS_MAX;
+    let mut counted = Vec::new();
+    for queue in delayed.iter().filter(|queue| queue.delayed > 0 || queue.schedules > 0) {
+        if queue.delayed <= left && counted.len() < FORECAST_QUEUES_MAX {
+            left -= queue.delayed;
+            counted.push(queue.clone());
+        }
+    }
+    counted
+}
+
+fn show(frame: &Frame, _: &Params, replies: &[Value]) -> Markup {
+    let [ready, oldest, dead, delayed] = [0, 1, 2, 3].map(|at| queues::read(&replies[at]));
+    let found = troubles(frame, &ready, &oldest, &dead);
+    let refused = replies[0].error();
+    let body = html! {
+        (parts::part("figures", figures(frame)))
+        (parts::part("trouble", trouble::list(&found)))
+        @if let Some(error) = refused { p class="refused" role="alert" { (error) } }
+        @else if ready.is_empty() {
+            (parts::empty("There is no queue yet. A queue begins with its first job.", &queues::teaching(frame, b"emails")))
+        }
+        @else {
+            (parts::part("coming", coming(frame, &delayed, &replies[4..])))
+            (parts::card("Queues", html! { a href="/queues" { "all" } }, parts::part("queues-part",
+                queues::table(frame, "queues", "Queues with the most ready jobs", &ready, "", None))))
+        }
+        (parts::part("rates", rates(frame)))
+    };
+    live(frame, "Overview", Tab::Overview, body)
+}
+
+fn figures(frame: &Frame) -> Markup {
+    let Some(state) = &frame.state else {
+        return html! { p class="lead" { "The numbers of the whole server are for users who may run INFO." } };
+    };
+    let number = |field| state.number(field).unwrap_or(0);
+    let late = |field| parts::micros(number(field));
+    let dead = number("jobs_dead");
+    html! {
+        div class="figures" {
+            (parts::figure("late, p99 of the last minute", late("lateness_minute_p99_us"), &format!("most {}", late("lateness_minute_max_us")), Tone::Plain, "/server#lateness"))
+            (parts::figure("ready", parts::grouped(number("jobs_ready")), &oldest(number("oldest_ready_age_ms")), Tone::Plain, "/queues?by=ready"))
+            (parts::figure("delayed", parts::grouped(number("jobs_delayed")), "", Tone::Plain, "/queues?by=delayed"))
+            (parts::figure("leased", parts::grouped(number("jobs_leased")), "", Tone::Plain, "/queues?by=leased"))
+            (parts::figure("dead", parts::grouped(dead), "", if dead > 0 { Tone::Bad } else { Tone::Plain }, "/queues?by=dead"))
+            (parts::figure("schedules", parts::grouped(number("schedules")), &missed(number("schedule_missed_total")), Tone::Plain, "/schedules"))
+        }
+    }
+}
+
+fn oldest(age_ms: u64) -> String {
+    if age_ms == 0 { String::new() } else { format!("the oldest for {}", parts::duration(age_ms)) }
+}
+
+fn missed(count: u64) -> String {
+    if count == 0 { String::new() } else { format!("{} missed", parts::grouped(count)) }
+}
+
+/// What falls due within the hour, of the queues that were counted.
+fn coming(frame: &Frame, delayed: &[Queue], replies: &[Value]) -> Markup {
+    let counted = counted(delayed);
+    let hour = Window::of("hour");
+    let (mut jobs, mut occurrences) = (vec![0; hour.count as usize], vec![0; hour.count as usize]);
+    let mut replies = replies.iter().map(forecast::read);
+    for queue in &counted {
+        let alone = replies.next().unwrap_or_default();
+        forecast::add(&mut jobs, &alone.jobs);
+        if queue.schedules > 0 {
+            let with = replies.next().unwrap_or_default();
+            forecast::add(&mut occurrences, &forecast::occurrences(&with, &alone));
+        }
+    }
+    let all = frame.state.as_ref().and_then(|state| state.number("jobs_delayed")).unwrap_or(0);
+    let looked_at: u64 = counted.iter().map(|queue| queue.delayed).sum();
+    let note = html! {
+        "a bar a minute"
+        @if looked_at < all { ", of " (parts::grouped(looked_at)) " of " (parts::grouped(all)) " delayed jobs; larger queues have a timeline of their own" }
+    };
+    if counted.is_empty() && all == 0 {
+        return parts::card(
+            "Due in the next hour",
+            html! {},
+            html! { p class="lead" { "Nothing is delayed." } },
+        );
+    }
+    let labels: Vec<String> = (0..hour.count)
+        .map(|at| if at == 0 { "now".to_owned() } else { format!("in {at} min") })
+        .collect();
+    let options = chart::Options {
+        title: "Due in the next hour",
+        unit: "jobs",
+        second: Some((&occurrences, "of schedules")),
+        small: true,
+    };
+    parts::card("Due in the next hour", note, chart::bars(&jobs, &labels, &[], &options))
+}
+
+/// Added, delivered and done a second over the last ten minutes.
+fn rates(frame: &Frame) -> Markup {
+    if frame.state.is_none() || frame.samples.len() < 2 {
+        return html! {};
+    }
+    let rate = |of: fn(&Sample) -> u64| -> Vec<u64> {
+        frame.samples.windows(2).map(|pair| of(&pair[1]).saturating_sub(of(&pair[0]))).collect()
+    };
+    let level = |of: fn(&Sample) -> u64| -> Vec<u64> { frame.samples.iter().map(of).collect() };
+    let lines = [
+        ("added a second", rate(|sample| sample.added)),
+        ("delivered a second", rate(|sample| sample.delivered)),
+        ("died a second", rate(|sample| sample.died)),
+        ("ready", level(|sample| sample.ready)),
+        ("leased", level(|sample| sample.leased)),
+    ];
+    let note = html! {
+        @if frame.grafana.is_empty() { "nothing older is kept" }
+        @else { a href=(frame.grafana) rel="noreferrer" { "what is longer ago" } }
+    };
+    parts::card(
+        "The last ten minutes",
+        note,
+        html! {
+            div class="sparks" {
+                @for (label, values) in &lines {
+                    div {
+                        span class="label" { (label) } " "
+                        b { (parts::grouped(values.last().copied().unwrap_or(0))) }
+                        (chart::spark(values, label))
+                    }
+                }
+            }
+        },
+    )
+}

@@ -1,0 +1,146 @@
+//! One queue: its numbers, its future, its jobs by state, and what can be done to it.
+
+mod actions;
+mod head;
+mod jobs;
+mod settings;
+mod timeline;
+
+use super::Page;
+use crate::console::frame::Frame;
+use crate::console::layout::{Tab, live};
+use crate::console::params::Params;
+use crate::console::parts;
+use crate::console::shown;
+use crate::console::value::{Command, Value, command};
+use maud::{Markup, html};
+
+/// `/queue`.
+pub const PAGE: Page = Page { path: "/queue", ask, more, show, file: None };
+
+/// Jobs listed in a tab.
+const COUNT: usize = 50;
+/// Dead letters looked at to group them by error.
+const SAMPLE: usize = 150;
+
+/// What the tabs are called.
+const TABS: [&str; 7] =
+    ["ready", "delayed", "leased", "dead", "schedules", "settings", "consumers"];
+
+/// What a request is about.
+struct About<'a> {
+    params: &'a Params,
+    queue: &'a [u8],
+    tab: &'static str,
+}
+
+impl<'a> About<'a> {
+    fn of(params: &'a Params) -> About<'a> {
+        let asked = params.text("tab").unwrap_or("ready");
+        let tab = TABS.into_iter().find(|tab| *tab == asked).unwrap_or("ready");
+        About { params, queue: params.bytes("name").unwrap_or_default(), tab }
+    }
+
+    /// Dead letters by error.
+    fn is_grouped(&self) -> bool {
+        self.tab == "dead" && self.params.text("by") == Some("error")
+    }
+
+    /// The page with another tab.
+    fn href(&self, db: u8, tab: &str) -> String {
+        format!("{}&tab={tab}", parts::queue_href(db, self.queue))
+    }
+}
+
+fn ask(params: &Params) -> Vec<Command> {
+    let about = About::of(params);
+    let queue = about.queue;
+    let peek = |state: &str, count: usize| {
+        let mut peek = command!["DELAY.PEEK", queue, state];
+        if state == "DEAD" {
+            peek.extend(command!["NEWEST"]);
+        }
+        peek.extend(command!["COUNT", count.to_string()]);
+        peek
+    };
+    let listed = match about.tab {
+        "ready" => peek("READY", COUNT),
+        "delayed" => peek("DELAYED", COUNT),
+        "leased" => peek("LEASED", COUNT),
+        "dead" => peek("DEAD", if about.is_grouped() { SAMPLE } else { COUNT }),
+        "schedules" => command!["DELAY.SCHEDULE", "LIST", queue, "COUNT", "100"],
+        "consumers" => command!["CLIENT", "LIST"],
+        _ => command!["PING"],
+    };
+    vec![command!["DELAY.STATS", queue], command!["DELAY.CONFIG", "GET", queue], listed]
+}
+
+fn more(params: &Params, replies: &[Value]) -> Vec<Command> {
+    let about = About::of(params);
+    let mut asked = timeline::ask(&about, &replies[0]);
+    if matches!(about.tab, "leased" | "dead") {
+        let ids = replies[2].items().iter().filter_map(|job| job.items().first()?.bytes());
+        asked.extend(ids.map(|id| command!["DELAY.GET", about.queue, id]));
+    }
+    asked
+}
+
+fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+    let about = About::of(params);
+    let title = shown::shortened(&shown::text(about.queue), 80);
+    let (stats, config, listed, rest) = (&replies[0], &replies[1], &replies[2], &replies[3..]);
+    if let Some(error) = stats.error() {
+        return live(
+            frame,
+            &title,
+            Tab::Queues,
+            html! { p class="refused" role="alert" { (error) } },
+        );
+    }
+    let counted = timeline::count(&about, stats).min(rest.len());
+    let (forecasts, jobs) = rest.split_at(counted);
+    let body = html! {
+        (parts::part("head", head::show(frame, &about, stats, config)))
+        (timeline::show(frame, &about, stats, forecasts))
+        (tabs(frame, &about, stats))
+        div class="tab" { (tab(frame, &about, stats, config, listed, jobs)) }
+        (actions::show(frame, &about, stats))
+    };
+    live(frame, &title, Tab::Queues, body)
+}
+
+fn tabs(frame: &Frame, about: &About<'_>, stats: &Value) -> Markup {
+    let links: Vec<(&str, String, Option<u64>)> = TABS
+        .iter()
+        .map(|tab| {
+            let count = match *tab {
+                "consumers" => stats.field("waiters").number(),
+                "settings" => None,
+                tab => stats.field(tab).number(),
+            };
+            (*tab, about.href(frame.db, tab), count)
+        })
+        .collect();
+    parts::part("tabs", parts::tabs("Jobs by state", about.tab, &links))
+}
+
+fn tab(
+    frame: &Frame,
+    about: &About<'_>,
+    stats: &Value,
+    config: &Value,
+    listed: &Value,
+    jobs: &[Value],
+) -> Markup {
+    if let Some(error) = listed.error() {
+        return html! { p class="refused" role="alert" { (error) } };
+    }
+    match about.tab {
+        "ready" | "delayed" => jobs::waiting(frame, about, stats, listed),
+        "leased" => jobs::leased(frame, about, jobs),
+        "dead" => jobs::dead(frame, about, stats, jobs),
+        "schedules" => jobs::schedules(frame, about, listed),
+        "settings" => settings::show(frame, about, config),
+        _ => jobs::consumers(stats, listed),
+    }
+}

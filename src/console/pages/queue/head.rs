@@ -1,0 +1,118 @@
+//! A queue's numbers, and what is in force for it.
+
+use super::About;
+use crate::console::frame::Frame;
+use crate::console::pages::queues;
+use crate::console::parts::{self, Tone};
+use crate::console::shown;
+use crate::console::value::Value;
+use maud::{Markup, html};
+
+/// Counters, lateness, limits and pauses.
+pub fn show(frame: &Frame, about: &About<'_>, stats: &Value, config: &Value) -> Markup {
+    let number = |name| stats.field(name).number().unwrap_or(0);
+    let figure = |state: &'static str, note: &str, tone| {
+        parts::figure(
+            state,
+            parts::grouped(number(state)),
+            note,
+            tone,
+            &about.href(frame.db, state),
+        )
+    };
+    let oldest = stats
+        .field("oldest-ready-age-ms")
+        .number()
+        .map(|age| format!("the oldest for {}", parts::duration(age)));
+    let next =
+        stats.field("next-due").number().map(|at| format!("next {}", parts::span(frame, at)));
+    let dead = if number("dead") > 0 { Tone::Bad } else { Tone::Plain };
+    html! {
+        @if about.queue.is_empty() { p class="refused" { "The address names no queue." } }
+        div class="figures" {
+            (figure("ready", &oldest.unwrap_or_default(), Tone::Plain))
+            (figure("delayed", &next.unwrap_or_default(), Tone::Plain))
+            (figure("leased", &leased_note(stats, config), Tone::Plain))
+            (figure("dead", "", dead))
+            (parts::figure("late, p99", parts::micros(number("lateness-p99-us")), &format!("most {}", parts::micros(number("lateness-max-us"))), Tone::Plain, ""))
+            (parts::figure("waiting consumers", parts::grouped(number("waiters")), "", Tone::Plain, &about.href(frame.db, "consumers")))
+        }
+        (in_force(stats, config))
+        details class="more" {
+            summary { "Totals" }
+            (totals(stats))
+        }
+    }
+}
+
+/// Where jobs wait because of a limit, that is said.
+fn leased_note(stats: &Value, config: &Value) -> String {
+    let number = |name| stats.field(name).number().unwrap_or(0);
+    match set(config, "max-leased") {
+        Some(most) if number("leased") >= most && number("ready") > 0 => {
+            format!("{most} is max-leased: others wait for it")
+        }
+        Some(most) => format!("of {}", parts::grouped(most)),
+        None => String::new(),
+    }
+}
+
+/// A limit that is not 0.
+fn set(config: &Value, name: &str) -> Option<u64> {
+    config.field(name).number().filter(|limit| *limit > 0)
+}
+
+fn in_force(stats: &Value, config: &Value) -> Markup {
+    let paused = stats.field("paused").text().unwrap_or("no");
+    let number = |name| stats.field(name).number().unwrap_or(0);
+    let jobs = number("ready") + number("delayed") + number("leased");
+    let mut pairs: Vec<(&str, Markup)> = Vec::new();
+    if paused != "no" {
+        pairs.push(("open", queues::open(paused)));
+    }
+    if let Some(rate) = set(config, "rate") {
+        pairs.push(("rate", html! { (parts::grouped(rate)) " a second" }));
+    }
+    if let Some(most) = set(config, "max-jobs") {
+        let full = jobs >= most;
+        pairs.push(("max-jobs", html! { (parts::grouped(jobs)) " of " (parts::grouped(most)) @if full { " " (parts::state("full")) } }));
+    }
+    if config.field("due-enters").text() == Some("left") {
+        pairs.push(("due-enters", html! { "left" }));
+    }
+    pairs.push(("memory", html! { (parts::bytes(number("bytes"))) }));
+    parts::facts(&pairs)
+}
+
+fn totals(stats: &Value) -> Markup {
+    const SHOWN: [&str; 13] = [
+        "added",
+        "delivered",
+        "acked",
+        "popped",
+        "nacked",
+        "timeouts",
+        "lost",
+        "expired",
+        "deleted",
+        "died",
+        "dropped",
+        "made",
+        "missed",
+    ];
+    let pairs: Vec<(&str, Markup)> = SHOWN
+        .iter()
+        .filter_map(|name| Some((*name, parts::number(stats.field(name).number()?))))
+        .collect();
+    parts::facts(&pairs)
+}
+
+/// Whether the queue is there; a name that nothing is known of shows how to begin.
+pub fn is_known(stats: &Value) -> bool {
+    !matches!(stats, Value::Null)
+}
+
+/// The name as a person reads it.
+pub fn name(about: &About<'_>) -> String {
+    shown::shortened(&shown::text(about.queue), 80)
+}

@@ -1,0 +1,351 @@
+//! The jobs of a queue by state, its schedules, and who waits for it.
+
+use super::{About, SAMPLE};
+use crate::console::frame::Frame;
+use crate::console::pages::queues::teaching;
+use crate::console::parts::{self, Column, Confirm, Row, Table, Tone, offered};
+use crate::console::shown;
+use crate::console::value::Value;
+use maud::{Markup, html};
+use std::collections::BTreeMap;
+
+/// Letters of a body in a table.
+const EXCERPT: usize = 80;
+/// Bytes of an error by which dead letters are grouped.
+const ERROR_BYTES: usize = 80;
+
+/// Ready or delayed jobs, in the order in which they are handed out or fall due.
+pub fn waiting(frame: &Frame, about: &About<'_>, stats: &Value, listed: &Value) -> Markup {
+    let jobs = listed.items();
+    if jobs.is_empty() {
+        let text = match about.tab {
+            "ready" => "No job is ready.",
+            _ => "No job is delayed.",
+        };
+        return parts::empty(text, &teaching(frame, about.queue));
+    }
+    let row = |job: &Value| {
+        let [id, _, due, body] = job.items() else { return Row::default() };
+        let id = id.bytes().unwrap_or_default();
+        let cells = vec![
+            parts::job_link(frame.db, about.queue, id),
+            parts::ago(frame, due.number().unwrap_or(0)),
+            excerpt(body),
+        ];
+        Row { key: shown::query(id), select: Some((shown::query(id), shown::text(id))), cells }
+    };
+    let table = Table {
+        id: "jobs",
+        caption: format!("Jobs that are {}, the next first", about.tab),
+        columns: vec![Column::text("id"), Column::text("due"), Column::text("body")],
+        rows: jobs.iter().map(row).collect(),
+        form: "bulk",
+        grow: true,
+    };
+    let all = stats.field(about.tab).number().unwrap_or(0);
+    html! {
+        (parts::part("jobs-part", html! { (table) (of(jobs.len(), all)) }))
+        (bulk(frame, about))
+    }
+}
+
+/// Jobs with a worker: for how long, until when, which attempt.
+pub fn leased(frame: &Frame, about: &About<'_>, jobs: &[Value]) -> Markup {
+    let held: Vec<&Value> =
+        jobs.iter().filter(|job| job.field("state").text() == Some("leased")).collect();
+    if held.is_empty() {
+        return parts::empty(
+            "No worker has a job.",
+            &[(
+                "A worker takes one for 60 s, and says when it is done:",
+                parts::commands(frame, &[b"DELAY.RESERVE", b"0", b"1", about.queue]),
+            )],
+        );
+    }
+    let row = |job: &&Value| {
+        let id = job.field("id").bytes().unwrap_or_default();
+        let number = |name| job.field(name).number().unwrap_or(0);
+        let end = number("lease-end");
+        let cells = vec![
+            parts::job_link(frame.db, about.queue, id),
+            parts::ago(frame, end),
+            parts::number(number("attempt")),
+            parts::number(number("deliveries")),
+            html! { @if number("bound") == 1 { "ends with its connection" } @else { span class="faint" { "–" } } },
+            excerpt(job.field("body")),
+        ];
+        Row { key: shown::query(id), select: None, cells }
+    };
+    let table = Table {
+        id: "jobs",
+        caption: "Jobs with a worker, the next lease to end first".to_owned(),
+        columns: vec![
+            Column::text("id"),
+            Column::text("lease ends"),
+            Column::number("attempt"),
+            Column::number("deliveries"),
+            Column::text("bound"),
+            Column::text("body"),
+        ],
+        rows: held.iter().map(row).collect(),
+        form: "",
+        grow: false,
+    };
+    parts::part("jobs-part", html! { (table) })
+}
+
+/// Dead letters, newest first or by error.
+pub fn dead(frame: &Frame, about: &About<'_>, stats: &Value, jobs: &[Value]) -> Markup {
+    let all = stats.field("dead").number().unwrap_or(0);
+    let dead: Vec<&Value> =
+        jobs.iter().filter(|job| job.field("state").text() == Some("dead")).collect();
+    if dead.is_empty() {
+        return parts::empty("Nothing has been given up.", &[]);
+    }
+    let at = |by: &str| format!("{}&by={by}", about.href(frame.db, "dead"));
+    let active = if about.is_grouped() { "by error" } else { "newest first" };
+    html! {
+        (parts::tabs("Order", active, &[("newest first", at("newest"), None), ("by error", at("error"), None)]))
+        @if about.is_grouped() { (groups(frame, about, &dead, all)) } @else { (newest(frame, about, &dead, all)) }
+        (dead_actions(frame, about, all))
+    }
+}
+
+fn newest(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup {
+    let row = |job: &&Value| {
+        let id = job.field("id").bytes().unwrap_or_default();
+        let number = |name| job.field(name).number().unwrap_or(0);
+        let cells = vec![
+            parts::job_link(frame.db, about.queue, id),
+            parts::ago(frame, number("died")),
+            html! { (job.field("reason").text().unwrap_or("")) },
+            parts::number(number("deliveries")),
+            error_cell(job),
+            excerpt(job.field("body")),
+            redrive(frame, about, id),
+        ];
+        Row { key: shown::query(id), select: Some((shown::query(id), shown::text(id))), cells }
+    };
+    let table = Table {
+        id: "jobs",
+        caption: "Dead letters, newest first".to_owned(),
+        columns: vec![
+            Column::text("id"),
+            Column::text("died"),
+            Column::text("because of"),
+            Column::number("deliveries"),
+            Column::text("last error"),
+            Column::text("body"),
+            Column::text("action"),
+        ],
+        rows: dead.iter().map(row).collect(),
+        form: "chosen",
+        grow: true,
+    };
+    parts::part("jobs-part", html! { (table) (of(dead.len(), all)) })
+}
+
+fn redrive(frame: &Frame, about: &About<'_>, id: &[u8]) -> Markup {
+    if !offered(frame, "DELAY.REDRIVE") {
+        return html! {};
+    }
+    let db = frame.db.to_string();
+    parts::action(
+        frame,
+        "/do/redrive",
+        &[("db", db.as_bytes()), ("queue", about.queue), ("id", id)],
+        "Redrive",
+        Confirm::None,
+    )
+}
+
+fn error_of(job: &Value) -> &[u8] {
+    let error = job.field("error").bytes().unwrap_or_default();
+    &error[..error.len().min(ERROR_BYTES)]
+}
+
+fn error_cell(job: &Value) -> Markup {
+    let error = error_of(job);
+    html! { @if error.is_empty() { span class="faint" { "none told" } } @else { (shown::text(error)) } }
+}
+
+/// Equal beginnings of errors together, over a sample that is named.
+fn groups(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup {
+    let mut groups: BTreeMap<(&[u8], &str), u64> = BTreeMap::new();
+    for job in dead {
+        let reason = job.field("reason").text().unwrap_or("");
+        *groups.entry((error_of(job), reason)).or_default() += 1;
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let row = |((error, reason), count): &((&[u8], &str), u64)| {
+        let href = format!(
+            "/search?db={}&queue={}&state=dead&contains={}",
+            frame.db,
+            shown::query(about.queue),
+            shown::query(error)
+        );
+        let cells = vec![
+            html! { @if error.is_empty() { span class="faint" { "none told" } } @else { a href=(href) { (shown::text(error)) } } },
+            html! { (reason) },
+            parts::number(*count),
+        ];
+        Row { key: shown::query(error), select: None, cells }
+    };
+    let table = Table {
+        id: "errors",
+        caption: "Dead letters by their last error".to_owned(),
+        columns: vec![
+            Column::text("last error"),
+            Column::text("because of"),
+            Column::number("jobs"),
+        ],
+        rows: groups.iter().map(row).collect(),
+        form: "",
+        grow: false,
+    };
+    html! {
+        (table)
+        p class="note" {
+            "The newest " (parts::grouped(dead.len() as u64)) " of " (parts::grouped(all)) " were looked at"
+            @if dead.len() == SAMPLE { ", by the first 80 bytes of their error" } "."
+        }
+    }
+}
+
+fn dead_actions(frame: &Frame, about: &About<'_>, all: u64) -> Markup {
+    let db = frame.db.to_string();
+    let fields = [("db", db.as_bytes()), ("queue", about.queue)];
+    let seen = all.to_string();
+    let purge = [
+        ("db", db.as_bytes()),
+        ("queue", about.queue),
+        ("dead", &b"1"[..]),
+        ("seen", seen.as_bytes()),
+    ];
+    let name = super::head::name(about);
+    html! {
+        div class="actions" {
+            @if offered(frame, "DELAY.REDRIVE") && !about.is_grouped() {
+                (parts::form(frame, "chosen", "/do/redrive", &[fields[0], fields[1], ("chosen", b"1")], true, html! {
+                    fieldset { legend { "Selected dead letters" }
+                        (parts::text_input("Due in", "when", "", "now, or 5m"))
+                        label class="check" { input type="checkbox" name="keep" value="1"; " attempts go on from where they were" }
+                        button class="primary" { "Redrive selected" }
+                    }
+                }))
+            }
+            @if offered(frame, "DELAY.REDRIVE") {
+                (parts::form(frame, "", "/do/redrive", &fields, true, html! {
+                    fieldset { legend { "Those that died first" }
+                        (parts::text_input("How many", "count", "100", "1 to 10000"))
+                        (parts::text_input("Due in", "when", "", "now, or 5m"))
+                        button { "Redrive" }
+                    }
+                }))
+                (parts::action(frame, "/do/redrive", &fields, "Redrive all", Confirm::Count { words: format!("Give all {} dead jobs of {name} another chance.", parts::grouped(all)) }))
+            }
+            @if offered(frame, "DELAY.PURGE") {
+                (parts::action(frame, "/do/purge", &purge, "Remove all dead", Confirm::Count { words: format!("Remove {} dead jobs of {name}.", parts::grouped(all)) }))
+            }
+            (export(frame, about, "dead"))
+        }
+    }
+}
+
+/// What can be done with selected jobs that wait.
+fn bulk(frame: &Frame, about: &About<'_>) -> Markup {
+    let db = frame.db.to_string();
+    html! {
+        div class="actions" {
+            @if offered(frame, "DELAY.DEL") {
+                (parts::form(frame, "bulk", "/do/remove", &[("db", db.as_bytes()), ("queue", about.queue)], true, html! {
+                    fieldset { legend { "Selected jobs" } button class="danger" { "Remove selected" } }
+                }))
+            }
+            (export(frame, about, about.tab))
+        }
+    }
+}
+
+fn export(frame: &Frame, about: &About<'_>, state: &str) -> Markup {
+    let href = format!("/export?db={}&queue={}&state={state}", frame.db, shown::query(about.queue));
+    html! { a class="button" href=(href) download { "Export as NDJSON" } }
+}
+
+/// How many of all are shown.
+fn of(shown: usize, all: u64) -> Markup {
+    html! {
+        @if (shown as u64) < all { p class="note" { "The first " (parts::grouped(shown as u64)) " of " (parts::grouped(all)) ". Search finds others." } }
+    }
+}
+
+/// The beginning of a body, on one line.
+pub fn excerpt(body: &Value) -> Markup {
+    let body = body.bytes().unwrap_or_default();
+    let start = &body[..body.len().min(4 * EXCERPT)];
+    html! {
+        @if body.is_empty() { span class="faint" { "empty" } }
+        @else { code class="excerpt" { bdi { (shown::shortened(&shown::text(start), EXCERPT)) } } }
+    }
+}
+
+/// The queue's schedules, each with its next instant.
+pub fn schedules(frame: &Frame, about: &About<'_>, listed: &Value) -> Markup {
+    if listed.items().is_empty() {
+        return parts::empty(
+            "No schedule makes jobs here.",
+            &[(
+                "One that makes a job each five minutes:",
+                parts::commands(
+                    frame,
+                    &[b"DELAY.SCHEDULE", b"SET", about.queue, b"poll", b"", b"EVERY", b"5m"],
+                ),
+            )],
+        );
+    }
+    html! { (parts::part("jobs-part", crate::console::pages::schedules::table(frame, about.queue, listed))) }
+}
+
+/// Clients that are blocked, as CLIENT LIST tells of them.
+pub fn consumers(stats: &Value, listed: &Value) -> Markup {
+    let waiters = stats.field("waiters").number().unwrap_or(0);
+    let text = listed.text().unwrap_or_default();
+    let field = |line: &str, name: &str| {
+        let found = line
+            .split(' ')
+            .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=').map(str::to_owned));
+        found.unwrap_or_default()
+    };
+    let blocked: Vec<&str> =
+        text.lines().filter(|line| field(line, "flags").contains('b')).take(100).collect();
+    let row = |line: &&str| {
+        let cells =
+            ["addr", "name", "lib-name", "cmd", "idle"].map(|name| html! { (field(line, name)) });
+        Row { key: field(line, "id"), select: None, cells: cells.to_vec() }
+    };
+    let table = Table {
+        id: "consumers",
+        caption: "Clients that wait".to_owned(),
+        columns: vec![
+            Column::text("address"),
+            Column::text("name"),
+            Column::text("library"),
+            Column::text("command"),
+            Column::number("waits for, s"),
+        ],
+        rows: blocked.iter().map(row).collect(),
+        form: "",
+        grow: false,
+    };
+    parts::part(
+        "jobs-part",
+        html! {
+            p class="lead" {
+                @if waiters == 0 { (parts::badge(Tone::Warn, "nobody")) " waits for jobs of this queue just now." }
+                @else { (parts::counted(waiters, "consumer waits", "consumers wait")) " for jobs of this queue." }
+            }
+            @if !blocked.is_empty() { (table) p class="note" { "All clients of the server that wait, for whatever queue." } }
+        },
+    )
+}

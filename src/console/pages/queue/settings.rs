@@ -1,0 +1,60 @@
+//! The settings of a queue as a form: those that are set, those that are default.
+
+use super::About;
+use crate::console::act::SETTINGS;
+use crate::console::frame::Frame;
+use crate::console::parts::{self, Confirm, offered};
+use crate::console::value::Value;
+use maud::{Markup, html};
+
+/// What a setting means, shortly.
+const MEANINGS: [&str; 11] = [
+    "deliveries before a new job is dead; 0 no limit",
+    "what a failed delivery waits: exp:1s:1h~, or 1s,10s,1m",
+    "how long a worker has a job, if nobody says otherwise",
+    "of a new job, 0 first to 9",
+    "a new job expires this long after its due time; 0 never",
+    "delayed, ready and leased jobs at most; 0 no limit",
+    "leases at once at most; 0 no limit",
+    "deliveries a second at most; 0 no limit",
+    "how long a dead job is kept",
+    "how many dead jobs are kept",
+    "where due jobs enter: right or left",
+];
+
+/// The form, or a list for who may not change it.
+pub fn show(frame: &Frame, about: &About<'_>, config: &Value) -> Markup {
+    if let Some(error) = config.error() {
+        return html! { p class="refused" role="alert" { (error) } };
+    }
+    let set: Vec<&[u8]> = config.field("set").items().iter().filter_map(Value::bytes).collect();
+    let is_set = |name: &str| set.contains(&name.as_bytes());
+    let value = |name: &str| config.field(name).text().unwrap_or_default().to_owned();
+    if !offered(frame, "DELAY.CONFIG SET") {
+        let pairs: Vec<(&str, Markup)> = SETTINGS
+            .iter()
+            .map(|name| (*name, html! { (value(name)) @if is_set(name) { " (set)" } }))
+            .collect();
+        return parts::facts(&pairs);
+    }
+    let db = frame.db.to_string();
+    let fields = [("db", db.as_bytes()), ("queue", about.queue)];
+    html! {
+        (parts::form(frame, "settings", "/do/settings", &fields, false, html! {
+            @for (name, meaning) in SETTINGS.iter().zip(MEANINGS) {
+                div class="setting" {
+                    label class="field" {
+                        span { (name) @if is_set(name) { " " b { "set" } } @else { " " span class="faint" { "default" } } }
+                        input name=(name) value=(value(name)) autocomplete="off" spellcheck="false" aria-describedby={ "about-" (name) };
+                    }
+                    input type="hidden" name={ "was-" (name) } value=(value(name));
+                    p class="note" id={ "about-" (name) } { (meaning) }
+                }
+            }
+            button class="primary" { "Save settings" }
+        }))
+        @if !set.is_empty() {
+            (parts::action(frame, "/do/reset", &fields, "Back to the defaults", Confirm::Count { words: "Every setting of the queue gets its default again.".to_owned() }))
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! All queues of a database, sorted by what is looked for.
+
+use super::{NO_MORE, Page};
+use crate::console::frame::Frame;
+use crate::console::layout::{Tab, live};
+use crate::console::params::Params;
+use crate::console::parts::{self, Choice, Column, Confirm, Row, Table, Tone, offered};
+use crate::console::shown;
+use crate::console::value::{Command, Value, command};
+use maud::{Markup, html};
+
+/// `/queues`.
+pub const PAGE: Page = Page { path: "/queues", ask, more: NO_MORE, show, file: None };
+
+/// Queues on a page.
+const COUNT: usize = 50;
+
+/// What can be sorted by: the word in addresses, what DELAY.QUEUES calls it.
+const ORDERS: [(&str, &str); 7] = [
+    ("name", "NAME"),
+    ("ready", "READY"),
+    ("delayed", "DELAYED"),
+    ("leased", "LEASED"),
+    ("dead", "DEAD"),
+    ("age", "AGE"),
+    ("bytes", "BYTES"),
+];
+
+/// A queue as DELAY.QUEUES tells of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "each is the field of its name")]
+pub struct Queue {
+    pub name: Vec<u8>,
+    pub ready: u64,
+    pub delayed: u64,
+    pub leased: u64,
+    pub dead: u64,
+    pub waiters: u64,
+    /// `no`, `in`, `out`, `all`.
+    pub paused: String,
+    pub next_due: Option<u64>,
+    pub oldest_ready_age_ms: Option<u64>,
+    pub bytes: u64,
+    pub lateness_p99_us: u64,
+    pub schedules: u64,
+}
+
+/// The queues of a reply.
+pub fn read(reply: &Value) -> Vec<Queue> {
+    let queue = |row: &Value| {
+        let number = |name| row.field(name).number();
+        let count = |name| number(name).unwrap_or(0);
+        Queue {
+            name: row.field("name").bytes().unwrap_or_default().to_vec(),
+            ready: count("ready"),
+            delayed: count("delayed"),
+            leased: count("leased"),
+            dead: count("dead"),
+            waiters: count("waiters"),
+            paused: row.field("paused").text().unwrap_or("no").to_owned(),
+            next_due: number("next-due"),
+            oldest_ready_age_ms: number("oldest-ready-age-ms"),
+            bytes: count("bytes"),
+            lateness_p99_us: count("lateness-p99-us"),
+            schedules: count("schedules"),
+        }
+    };
+    reply.items().iter().map(queue).collect()
+}
+
+/// A table of queues; with `form` its rows can be selected for it.
+pub fn table(
+    frame: &Frame,
+    id: &'static str,
+    caption: &str,
+    queues: &[Queue],
+    form: &'static str,
+    sorted: Option<&Params>,
+) -> Markup {
+    let head = |column: Column, word: &str| match sorted {
+        None => column,
+        Some(params) => column.by(href(params, word, None), order(params).0 == word),
+    };
+    let columns = vec![
+        head(Column::text("name"), "name"),
+        head(Column::number("ready"), "ready"),
+        head(Column::number("delayed"), "delayed"),
+        head(Column::number("leased"), "leased"),
+        head(Column::number("dead"), "dead"),
+        Column::number("waiting"),
+        head(Column::number("oldest ready"), "age"),
+        Column::number("late p99"),
+        Column::text("next due"),
+        head(Column::number("bytes"), "bytes"),
+        Column::text("open"),
+    ];
+    let rows = queues.iter().map(|queue| row(frame, queue, !form.is_empty())).collect();
+    let table = Table { id, caption: caption.to_owned(), columns, rows, form, grow: false };
+    html! { (table) }
+}
+
+fn row(frame: &Frame, queue: &Queue, selectable: bool) -> Row {
+    let href = parts::queue_href(frame.db, &queue.name);
+    let at = |tab: &str| format!("{href}&tab={tab}");
+    let dead = parts::cell_number(queue.dead, &at("dead"));
+    let cells = vec![
+        parts::queue_link(frame.db, &queue.name),
+        parts::cell_number(queue.ready, &at("ready")),
+        parts::cell_number(queue.delayed, &at("delayed")),
+        parts::cell_number(queue.leased, &at("leased")),
+        if queue.dead > 0 { parts::badge(Tone::Bad, dead) } else { dead },
+        parts::number(queue.waiters),
+        html! { @match queue.oldest_ready_age_ms { Some(age) => (parts::duration(age)), None => span class="faint" { "–" } } },
+        html! { @if queue.lateness_p99_us > 0 { (parts::micros(queue.lateness_p99_us)) } @else { span class="faint" { "–" } } },
+        html! { @match queue.next_due { Some(at) => (parts::ago(frame, at)), None => span class="faint" { "–" } } },
+        html! { (parts::bytes(queue.bytes)) },
+        open(&queue.paused),
+    ];
+    let key = shown::query(&queue.name);
+    Row { select: selectable.then(|| (key.clone(), shown::text(&queue.name))), key, cells }
+}
+
+/// Whether a queue takes jobs and hands them out.
+pub fn open(paused: &str) -> Markup {
+    match paused {
+        "no" | "" => html! { span class="faint" { "yes" } },
+        "in" => parts::badge(Tone::Off, "paused in"),
+        "out" => parts::badge(Tone::Off, "paused out"),
+        _ => parts::badge(Tone::Off, "paused"),
+    }
+}
+
+fn order(params: &Params) -> (&'static str, &'static str) {
+    let asked = params.text("by").unwrap_or("name");
+    ORDERS.into_iter().find(|(word, _)| *word == asked).unwrap_or(ORDERS[0])
+}
+
+fn ask(params: &Params) -> Vec<Command> {
+    let (word, by) = order(params);
+    // One more than is shown tells whether there is another page.
+    let mut asked = command!["DELAY.QUEUES", "BY", by, "COUNT", (COUNT + 1).to_string()];
+    if let Some(glob) = params.bytes("match") {
+        asked.extend(command!["MATCH", glob]);
+    }
+    if let Some(after) = params.bytes("after").filter(|_| word == "name") {
+        asked.extend(command!["AFTER", after]);
+    }
+    vec![asked]
+}
+
+/// The page in another order, or from another queue on.
+fn href(params: &Params, by: &str, after: Option<&[u8]>) -> String {
+    let mut href = format!("/queues?db={}&by={by}", params.db());
+    for (name, value) in [("match", params.bytes("match")), ("after", after)] {
+        if let Some(value) = value {
+            href.push_str(&format!("&{name}={}", shown::query(value)));
+        }
+    }
+    href
+}
+
+fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+    let reply = &replies[0];
+    let queues = read(reply);
+    let (word, _) = order(params);
+    let body = html! {
+        (databases(frame))
+        (filter(params))
+        @if let Some(error) = reply.error() { p class="refused" role="alert" { (error) } }
+        @else if queues.is_empty() && params.bytes("match").is_none() { (empty(frame)) }
+        @else {
+            (parts::part("queues-part", html! {
+                @if queues.is_empty() { p class="lead" { "No queue has such a name." } }
+                @else { (table(frame, "queues", "Queues", &queues[..queues.len().min(COUNT)], "bulk", Some(params))) }
+                (pages(params, word, &queues))
+            }))
+            (bulk(frame))
+        }
+    };
+    live(frame, "Queues", Tab::Queues, body)
+}
+
+fn pages(params: &Params, word: &str, queues: &[Queue]) -> Markup {
+    let shown = queues.len().min(COUNT) as u64;
+    let text = match (word, queues.len() > COUNT) {
+        ("name", _) => parts::counted(shown, "queue", "queues"),
+        (word, true) => {
+            format!("the {} with the most {word}", parts::counted(shown, "queue", "queues"))
+        }
+        (_, false) => parts::counted(shown, "queue", "queues"),
+    };
+    let first = params.bytes("after").map(|_| href(params, word, None));
+    let last = queues.get(COUNT - 1).filter(|_| queues.len() > COUNT && word == "name");
+    let next = last.map(|last| href(params, word, Some(&last.name)));
+    parts::pager(&text, first.as_deref(), next.as_deref())
+}
+
+/// Databases beside the one looked at that have queues, as INFO's keyspace tells.
+fn databases(frame: &Frame) -> Markup {
+    let Some(state) = &frame.state else { return html! {} };
+    let keys = |db: u8| {
+        let line = state.text(&format!("db{db}"));
+        line.strip_prefix("keys=").and_then(|rest| rest.split(',').next()?.parse::<u64>().ok())
+    };
+    let used: Vec<u8> = (0..16).filter(|db| keys(*db).is_some() || *db == frame.db).collect();
+    if used == [0] {
+        return html! {};
+    }
+    let words: Vec<String> = used.iter().map(|db| format!("database {db}")).collect();
+    let links: Vec<(&str, String, Option<u64>)> = used
+        .iter()
+        .zip(&words)
+        .map(|(db, word)| (word.as_str(), format!("/queues?db={db}"), keys(*db)))
+        .collect();
+    parts::tabs("Databases", &format!("database {}", frame.db), &links)
+}
+
+fn filter(params: &Params) -> Markup {
+    let (word, _) = order(params);
+    let orders: Vec<Choice<'_>> =
+        ORDERS.iter().map(|(other, _)| (*other, *other, *other == word)).collect();
+    let glob = params.text("match").unwrap_or_default();
+    parts::filter(
+        "/queues",
+        &[("db", params.db().to_string().as_bytes())],
+        html! {
+            (parts::text_input("Name", "match", glob, "mail*"))
+            (parts::select("Sorted by", "by", &orders))
+        },
+    )
+}
+
+fn bulk(frame: &Frame) -> Markup {
+    if !offered(frame, "DELAY.PAUSE") {
+        return html! {};
+    }
+    let db = frame.db.to_string();
+    parts::form(
+        frame,
+        "bulk",
+        "/do/pause",
+        &[("db", db.as_bytes())],
+        true,
+        html! {
+            fieldset {
+                legend { "Selected queues" }
+                (side_choice())
+                (parts::text_input("For", "for", "", "until resumed, or 10m"))
+                button name="what" value="pause" { "Pause" }
+                button name="resume" value="1" { "Resume" }
+            }
+        },
+    )
+}
+
+/// Which side of a queue is closed.
+pub fn side_choice() -> Markup {
+    let sides =
+        [("all", "adding and taking", true), ("in", "adding", false), ("out", "taking", false)];
+    parts::select("Side", "side", &sides)
+}
+
+fn empty(frame: &Frame) -> Markup {
+    parts::empty(
+        "There is no queue yet. A queue begins with its first job.",
+        &teaching(frame, b"emails"),
+    )
+}
+
+/// The two commands that add a job and take it.
+pub fn teaching(frame: &Frame, queue: &[u8]) -> Vec<(&'static str, String)> {
+    vec![
+        (
+            "A job that is due in five seconds:",
+            parts::commands(frame, &[b"DELAY.ADD", queue, b"5s", b"hello"]),
+        ),
+        (
+            "Whoever takes it, and waits for it until it is due:",
+            parts::commands(frame, &[b"DELAY.POP", queue, b"0"]),
+        ),
+    ]
+}
+
+/// A button that pauses or resumes, whichever makes sense.
+pub fn pause_button(frame: &Frame, queue: &[u8], paused: &str) -> Markup {
+    let db = frame.db.to_string();
+    let fields = [("db", db.as_bytes()), ("queue", queue)];
+    html! {
+        @if paused != "no" && offered(frame, "DELAY.RESUME") {
+            (parts::action_toned(frame, "/do/resume", &fields, "Resume", Confirm::None, Tone::Good))
+        }
+        @if paused == "no" && offered(frame, "DELAY.PAUSE") {
+            (parts::action(frame, "/do/pause", &fields, "Pause", Confirm::None))
+        }
+    }
+}

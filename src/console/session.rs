@@ -1,0 +1,207 @@
+//! Who has logged in: a session is a connection of its own to the server, on which AUTH was said. It ends with that
+//! connection, so CLIENT KILL and a deleted user log out.
+
+use super::frame::{May, Message};
+use super::link::{Connector, Ends, Link};
+use super::value::{Command, Value, command};
+use crate::limits::{CONSOLE_IDLE_TIME, CONSOLE_SESSION_TIME, CONSOLE_SESSIONS_MAX};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// A user who is logged in.
+#[derive(Debug)]
+pub struct Session {
+    /// What the browser's cookie says.
+    pub key: String,
+    /// What every form says besides, which no other site can know.
+    pub token: String,
+    /// The user's name.
+    pub user: Vec<u8>,
+    /// Where the user came from, for the log.
+    pub ends: Ends,
+    /// What the user may run.
+    pub may: May,
+    link: Arc<tokio::sync::Mutex<Option<Link>>>,
+    began: Instant,
+    used: Mutex<Instant>,
+    message: Mutex<Option<Message>>,
+}
+
+/// All sessions, in memory: a restart logs everybody out.
+#[derive(Debug, Default)]
+pub struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
+
+/// Why nobody is logged in.
+#[derive(Debug)]
+pub enum Denied {
+    /// The user or the password is wrong; or nobody gets in without one.
+    Wrong,
+    /// What the server said instead of letting anybody in: too many clients, protected mode, loading.
+    Refused(String),
+}
+
+impl Session {
+    /// Sends commands to the database `db`; the replies, or why there are none: the session is over.
+    ///
+    /// A browser that leaves midway ends nothing: the replies are read to their end by a task.
+    ///
+    /// # Errors
+    /// The server ended the connection.
+    pub async fn ask(&self, db: u8, mut commands: Vec<Command>) -> io::Result<Vec<Value>> {
+        commands.insert(0, command!["SELECT", db.to_string()]);
+        let link = Arc::clone(&self.link);
+        let task = tokio::spawn(async move {
+            let mut link = link.lock().await;
+            let Some(asked) = link.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+            let replies = asked.ask(&commands).await;
+            if replies.is_err() {
+                *link = None;
+            }
+            replies
+        });
+        let mut replies = task.await.map_err(io::Error::other)??;
+        replies.remove(0);
+        Ok(replies)
+    }
+
+    /// Kept until the next page is shown.
+    pub fn say(&self, message: Message) {
+        *lock(&self.message) = Some(message);
+    }
+
+    /// What was to be said, once.
+    pub fn take_message(&self) -> Option<Message> {
+        lock(&self.message).take()
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        let idle = now.duration_since(*lock(&self.used));
+        let closed = self.link.try_lock().is_ok_and(|link| link.is_none());
+        closed || idle > CONSOLE_IDLE_TIME || now.duration_since(self.began) > CONSOLE_SESSION_TIME
+    }
+}
+
+impl Sessions {
+    /// Logs in; without a user as the default one, who may need no password.
+    ///
+    /// # Errors
+    /// See [`Denied`].
+    pub async fn begin(
+        &self,
+        connector: &Connector,
+        ends: Ends,
+        login: Option<(&[u8], &[u8])>,
+    ) -> Result<Arc<Session>, Denied> {
+        let (link, user, may) = log_in(connector, ends, login).await?;
+        let now = Instant::now();
+        let session = Arc::new(Session {
+            key: secret(),
+            token: secret(),
+            user,
+            ends,
+            may,
+            link: Arc::new(tokio::sync::Mutex::new(Some(link))),
+            began: now,
+            used: Mutex::new(now),
+            message: Mutex::default(),
+        });
+        let mut sessions = lock(&self.0);
+        sessions.retain(|_, session| !session.is_over(now));
+        if sessions.len() >= CONSOLE_SESSIONS_MAX {
+            let idlest = sessions.values().min_by_key(|session| *lock(&session.used));
+            if let Some(key) = idlest.map(|session| session.key.clone()) {
+                sessions.remove(&key);
+            }
+        }
+        sessions.insert(session.key.clone(), Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// The session of a cookie, used now.
+    pub fn find(&self, key: &str) -> Option<Arc<Session>> {
+        let now = Instant::now();
+        let mut sessions = lock(&self.0);
+        let session = sessions.get(key)?;
+        if session.is_over(now) {
+            sessions.remove(key);
+            return None;
+        }
+        *lock(&session.used) = now;
+        Some(Arc::clone(session))
+    }
+
+    /// Whether it is there still; does not count as use.
+    pub fn has(&self, key: &str) -> bool {
+        lock(&self.0).get(key).is_some_and(|session| !session.is_over(Instant::now()))
+    }
+
+    /// Logs out.
+    pub fn end(&self, key: &str) {
+        lock(&self.0).remove(key);
+    }
+}
+
+/// A connection on which somebody has said who it is, and what that is.
+///
+/// # Errors
+/// See [`Denied`].
+pub async fn connect(
+    connector: &Connector,
+    ends: Ends,
+    login: Option<(&[u8], &[u8])>,
+) -> Result<Link, Denied> {
+    let refused = |error: io::Error| Denied::Refused(error.to_string());
+    let mut link = connector.open(ends).map_err(refused)?;
+    let mut hello = command!["HELLO", "3"];
+    if let Some((user, password)) = login {
+        hello.extend(command!["AUTH", user, password]);
+    }
+    hello.extend(command!["SETNAME", "console"]);
+    let replies = link.ask(&[hello]).await.map_err(refused)?;
+    match replies.first() {
+        Some(Value::Map(_)) => Ok(link),
+        Some(Value::Error(text)) => {
+            let text = String::from_utf8_lossy(text);
+            let wrong = ["WRONGPASS", "NOAUTH"].iter().any(|class| text.starts_with(class));
+            Err(if wrong { Denied::Wrong } else { Denied::Refused(text.into_owned()) })
+        }
+        _ => Err(Denied::Refused("the server gave no answer".to_owned())),
+    }
+}
+
+async fn log_in(
+    connector: &Connector,
+    ends: Ends,
+    login: Option<(&[u8], &[u8])>,
+) -> Result<(Link, Vec<u8>, May), Denied> {
+    let refused = |error: io::Error| Denied::Refused(error.to_string());
+    let mut link = connect(connector, ends, login).await?;
+    let who = link.ask(&[command!["ACL", "WHOAMI"]]).await.map_err(refused)?;
+    // A user who may not even ask that is called as the login said.
+    let named = login.map_or(&b"default"[..], |(user, _)| user);
+    let user = who.first().and_then(Value::bytes).unwrap_or(named).to_vec();
+    let may = link.ask(&May::ask(&user)).await.map_err(refused)?;
+    Ok((link, user, May::read(&may)))
+}
+
+/// 256 bits of the system's chance, in hex.
+fn secret() -> String {
+    let mut bytes = [0_u8; 32];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let got =
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty());
+        filled += got.expect("the system has chance once it has started");
+    }
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,315 @@
+//! The console as one value: what it was told to be, who is logged in, and what each request comes to.
+
+use super::frame::{Frame, State};
+use super::guard::{self, Wrong};
+use super::kept::{Kept, good_for};
+use super::link::{Connector, Ends};
+use super::params::Params;
+use super::session::{Session, Sessions};
+use super::value::{Command, Value, command};
+use super::{act, api, assets, export, live, login, pages};
+use crate::limits::{
+    CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME, CONSOLE_STREAMS_MAX,
+};
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State as Held};
+use axum::http::header::{self, HeaderMap, HeaderValue};
+use axum::http::{Method, StatusCode};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::Semaphore;
+
+/// How the console is to be.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Names it is reached by, beside its addresses.
+    pub hosts: Vec<String>,
+    /// It speaks TLS.
+    pub tls: bool,
+    /// Passwords are taken without TLS from other machines.
+    pub insecure: bool,
+    /// Nothing is changed by it.
+    pub readonly: bool,
+    /// Origins whose pages may call the API.
+    pub cors: Vec<String>,
+    /// A dashboard elsewhere; empty without one.
+    pub grafana: String,
+    /// How a shell reaches the server.
+    pub redis_cli: String,
+    /// The port it listens on, which tells its cookie from that of another console on the same machine.
+    pub port: u16,
+}
+
+/// See the module.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each is what its type says")]
+pub struct Site {
+    pub options: Options,
+    pub connector: Connector,
+    pub sessions: Sessions,
+    pub wrong: Wrong,
+    /// Streams that may be open.
+    pub streams: Arc<Semaphore>,
+    pub samples: live::Samples,
+    pub kept: Kept,
+}
+
+/// A request whose sender is known.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each is what its name says")]
+pub struct Asked {
+    pub site: Arc<Site>,
+    pub session: Arc<Session>,
+    pub method: Method,
+    pub path: String,
+    /// The path and the query: a link to the page itself.
+    pub here: String,
+    pub params: Params,
+    pub headers: HeaderMap,
+    /// Of a form.
+    pub body: Bytes,
+}
+
+impl Site {
+    /// A console that reaches the server by `connector`.
+    pub fn new(options: Options, connector: Connector, samples: live::Samples) -> Site {
+        Site {
+            options,
+            connector,
+            sessions: Sessions::default(),
+            wrong: Wrong::default(),
+            streams: Arc::new(Semaphore::new(CONSOLE_STREAMS_MAX)),
+            samples,
+            kept: Kept::default(),
+        }
+    }
+
+    /// All of it as a service.
+    pub fn router(self: Arc<Site>) -> Router {
+        Router::new().fallback(answer).with_state(self)
+    }
+
+    /// The name of the session's cookie.
+    pub fn cookie(&self) -> String {
+        let host = if self.options.tls { "__Host-" } else { "" };
+        format!("{host}delayd_session_{}", self.options.port)
+    }
+
+    /// The session that a request's cookie names.
+    pub fn session_of(&self, headers: &HeaderMap) -> Option<Arc<Session>> {
+        self.sessions.find(cookie_of(headers, &self.cookie())?)
+    }
+
+    /// Whether a password may come this way.
+    pub fn takes_passwords(&self, ends: Ends) -> bool {
+        self.options.tls || self.options.insecure || ends.peer.ip().to_canonical().is_loopback()
+    }
+}
+
+/// What a cookie says.
+pub fn cookie_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let pairs =
+        cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
+}
+
+async fn answer(Held(site): Held<Arc<Site>>, request: Request) -> Response {
+    let mut response = match request.extensions().get::<Ends>().copied() {
+        Some(ends) => route(site, request, ends).await,
+        None => problem(StatusCode::INTERNAL_SERVER_ERROR, "the connection is not known"),
+    };
+    guard::protect(response.headers_mut());
+    response
+}
+
+/// What a request comes to, before headers that all answers have.
+async fn route(site: Arc<Site>, request: Request, ends: Ends) -> Response {
+    if !guard::is_ours(request.headers(), ends, &site.options.hosts) {
+        return problem(
+            StatusCode::MISDIRECTED_REQUEST,
+            "This console is reached by the address it listens on, by localhost, or by a name in console-hosts. \
+             The name in this request is none of them.",
+        );
+    }
+    let path = request.uri().path().to_owned();
+    if let Some(name) = path.strip_prefix("/assets/") {
+        return assets::answer(name, request.headers());
+    }
+    if path.starts_with("/api/") {
+        return api::answer(site, request, ends).await;
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD | Method::POST) {
+        return problem(StatusCode::METHOD_NOT_ALLOWED, "only GET, HEAD and POST");
+    }
+    if request.method() == Method::POST && guard::is_of_another_site(request.headers()) {
+        return problem(
+            StatusCode::FORBIDDEN,
+            "Another site made your browser ask this, so nothing was done.",
+        );
+    }
+    if path == "/live" {
+        return live::answer(&site, request.headers());
+    }
+    let late =
+        || problem(StatusCode::SERVICE_UNAVAILABLE, "The server did not answer within 10 s.");
+    let answered =
+        tokio::time::timeout(CONSOLE_REQUEST_TIME, read_and_answer(site, request, ends)).await;
+    answered.unwrap_or_else(|_| late())
+}
+
+async fn read_and_answer(site: Arc<Site>, request: Request, ends: Ends) -> Response {
+    let (head, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, CONSOLE_FORM_BYTES_MAX).await else {
+        return problem(StatusCode::PAYLOAD_TOO_LARGE, "A form has at most 1 MiB.");
+    };
+    let query = Params::read(head.uri.query().unwrap_or_default().as_bytes());
+    let path = head.uri.path().to_owned();
+    let mut params =
+        if head.method == Method::POST { query.and(Params::read(&body)) } else { query };
+    params.now_ms = now_ms();
+    params.parts = head.headers.contains_key("x-delayd-parts");
+    match (path.as_str(), &head.method) {
+        ("/login", &Method::POST) => {
+            return login::log_in(&site, ends, &head.headers, &params).await;
+        }
+        ("/login", _) => return login::form(&site, ends, &head.headers, &params).await,
+        _ => {}
+    }
+    let Some(session) = site.session_of(&head.headers) else {
+        return login::ask_for(&head.method, &head.headers, &head.uri);
+    };
+    let here = head.uri.path_and_query().map_or("/", |here| here.as_str()).to_owned();
+    let (method, headers) = (head.method, head.headers);
+    let asked = Asked { site, session, method, path, here, params, headers, body };
+    if asked.method == Method::POST {
+        return match asked.is_own() {
+            true => act::answer(asked).await,
+            false => problem(
+                StatusCode::FORBIDDEN,
+                "The form was made for an earlier session. Go back, load the page again and repeat it.",
+            ),
+        };
+    }
+    if asked.path == "/export" {
+        return export::answer(asked);
+    }
+    asked.page().await
+}
+
+impl Asked {
+    /// Whether the form was made for this session: another site cannot know its token.
+    fn is_own(&self) -> bool {
+        let told = self.params.text("token");
+        let told = told.or_else(|| self.headers.get("x-delayd-token")?.to_str().ok());
+        told.is_some_and(|told| {
+            subtle::ConstantTimeEq::ct_eq(told.as_bytes(), self.session.token.as_bytes()).into()
+        })
+    }
+
+    /// The page of the path.
+    async fn page(self) -> Response {
+        let Some(page) = pages::find(&self.path) else {
+            return problem(StatusCode::NOT_FOUND, "There is no such page.");
+        };
+        let params = &self.params;
+        let mut commands = vec![command!["INFO", "everything"]];
+        commands.extend((page.ask)(params));
+        let Some(mut replies) = self.fetch(commands).await else { return self.over() };
+        let info = replies.remove(0);
+        let more = (page.more)(params, &replies);
+        if !more.is_empty() {
+            let Some(found) = self.fetch(more).await else { return self.over() };
+            replies.extend(found);
+        }
+        let frame = self.frame(&info);
+        if let Some(file) = page.file {
+            return file(params, &replies);
+        }
+        let markup = (page.show)(&frame, params, &replies);
+        Html(markup.into_string()).into_response()
+    }
+
+    /// Replies to commands in their order, those that are kept with the others; none if the session is over.
+    pub async fn fetch(&self, commands: Vec<Command>) -> Option<Vec<Value>> {
+        debug_assert!(commands.len() <= CONSOLE_PIPELINE_MAX);
+        let (user, db, kept) = (&self.session.user, self.params.db(), &self.site.kept);
+        let mut replies: Vec<Option<Value>> =
+            commands.iter().map(|asked| kept.find(user, db, asked)).collect();
+        // What is dear goes alone, so that its time is known; the rest at once.
+        let (dear, cheap): (Vec<usize>, Vec<usize>) = (0..commands.len())
+            .filter(|at| replies[*at].is_none())
+            .partition(|at| good_for(&commands[*at]).is_some());
+        let found = self
+            .session
+            .ask(db, cheap.iter().map(|at| commands[*at].clone()).collect())
+            .await
+            .ok()?;
+        for (at, reply) in cheap.into_iter().zip(found) {
+            replies[at] = Some(reply);
+        }
+        for at in dear {
+            let (began, asked) = (Instant::now(), commands[at].clone());
+            let reply = self.session.ask(db, vec![asked.clone()]).await.ok()?.pop()?;
+            replies[at] = Some(kept.keep(user, db, asked, reply, now_ms(), began.elapsed()));
+        }
+        replies.into_iter().collect()
+    }
+
+    /// What stands around a page.
+    pub fn frame(&self, info: &Value) -> Frame {
+        let options = &self.site.options;
+        // What is fetched beside a page is shown to nobody who would read a message twice.
+        let message = self.session.take_message();
+        Frame {
+            now_ms: now_ms(),
+            here: self.here.clone(),
+            user: self.session.user.clone(),
+            token: self.session.token.clone(),
+            theme: cookie_of(&self.headers, "delayd_theme").unwrap_or_default().to_owned(),
+            readonly: options.readonly,
+            redis_cli: options.redis_cli.clone(),
+            grafana: options.grafana.clone(),
+            message,
+            may: self.session.may.clone(),
+            state: State::read(info),
+            db: self.params.db(),
+            samples: self.site.samples.newest(),
+        }
+    }
+
+    /// The session has ended on the server's side.
+    pub fn over(&self) -> Response {
+        self.site.sessions.end(&self.session.key);
+        Redirect::to("/login?over=1").into_response()
+    }
+}
+
+/// Wall clock, ms.
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// A page that says why there is no page.
+pub fn problem(status: StatusCode, text: &str) -> Response {
+    let markup = super::layout::bare(
+        "delayd",
+        maud::html! { h1 { (status.as_u16()) } p { (text) } p { a href="/" { "to the overview" } } },
+    );
+    (status, Html(markup.into_string())).into_response()
+}
+
+/// A file to be kept, not shown.
+pub fn attachment(name: &str, content_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    let disposition = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""));
+    headers.insert(
+        header::CONTENT_DISPOSITION,
+        disposition.unwrap_or(HeaderValue::from_static("attachment")),
+    );
+    response
+}

@@ -1,0 +1,59 @@
+//! The console as the server starts it: its options, its way to the loop, and what it samples.
+
+use crate::config::Config;
+use crate::config::options::Name;
+use crate::console::link::{Connector, Ends};
+use crate::console::live::{Sample, Samples};
+use crate::console::serve::Serving;
+use crate::console::site::{Options, Site};
+use crate::server::connection::pair::Pairs;
+use crate::server::watch::status::StatusBoard;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+/// Starts it on `listeners`, by TLS if there is `tls`. Its users come to the loop through `pairs`; what it samples stands
+/// on `status`. A shell reaches the server by `redis_cli`.
+///
+/// # Errors
+/// The system has no room for another thread.
+pub fn start(
+    config: &Config,
+    listeners: Vec<TcpListener>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    pairs: Arc<Pairs>,
+    status: Arc<StatusBoard>,
+    redis_cli: String,
+) -> io::Result<Serving> {
+    let port = listeners.first().and_then(|listener| listener.local_addr().ok());
+    let options = Options {
+        port: port.map_or(0, |address| address.port()),
+        redis_cli,
+        ..options(config, tls.is_some())
+    };
+    let connector = Connector::new(move |ends: Ends| pairs.connect(ends.peer, ends.local));
+    let samples = Samples::new(move || sample(status.gauges()));
+    Serving::start(listeners, tls, Site::new(options, connector, samples))
+}
+
+/// Where it is, for the log and for a browser.
+pub fn url(address: &SocketAddr, tls: bool) -> String {
+    format!("{}://{address}/", if tls { "https" } else { "http" })
+}
+
+fn options(config: &Config, tls: bool) -> Options {
+    let words = |name| config.text(name).split_ascii_whitespace().map(str::to_owned).collect();
+    Options {
+        hosts: words(Name::ConsoleHosts),
+        tls,
+        insecure: config.flag(Name::ConsoleInsecure),
+        readonly: config.flag(Name::ConsoleReadonly),
+        cors: words(Name::ConsoleCors),
+        grafana: config.text(Name::ConsoleGrafanaUrl).to_owned(),
+        ..Options::default()
+    }
+}
+
+fn sample([delayed, ready, leased, dead, added, delivered, done, died]: [u64; 8]) -> Sample {
+    Sample { delayed, ready, leased, dead, added, delivered, done, died }
+}
