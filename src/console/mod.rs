@@ -7,6 +7,11 @@
 //! A page is three pure functions in a file of its own below [`pages`]: `ask` says which commands it wants, `read`
 //! makes plain data of their replies, `page` makes HTML of the data. None of them sees a socket.
 
+pub mod assets;
+pub mod chart;
 pub mod frame;
+pub mod layout;
 pub mod pages;
+pub mod parts;
+pub mod shown;
 pub mod value;
