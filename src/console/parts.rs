@@ -8,7 +8,10 @@ mod numbers;
 mod pieces;
 mod tables;
 
-pub use forms::{Choice, Confirm, action, action_toned, filter, form, offered, select, text_input};
+pub use forms::{
+    Choice, Confirm, action, action_toned, filter, form, offered, select, selected_count,
+    text_input,
+};
 pub use numbers::{ago, bytes, duration, grouped, micros, moment, number, share, span};
 pub use pieces::{
     Tone, alert, badge, card, commands, copy, empty, facts, figure, job_href, job_link, lead,
