@@ -7,7 +7,10 @@ mod numbers;
 mod pieces;
 mod tables;
 
-pub use forms::{Choice, Confirm, action, action_toned, filter, form, offered, select, text_input};
+pub use forms::{
+    Choice, Confirm, action, action_toned, filter, form, offered, select, selected_count,
+    text_input,
+};
 pub use numbers::{
     ago, bytes, clock, counted, duration, grouped, micros, moment, number, share, span,
 };

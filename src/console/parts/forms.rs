@@ -129,6 +129,12 @@ pub fn select(label: &str, name: &str, choices: &[Choice<'_>]) -> Markup {
     }
 }
 
+/// How many boxes of a table are checked for a form; the script writes it. Buttons of the form that do nothing
+/// without a selection have `data-selection`.
+pub fn selected_count(form: &str) -> Markup {
+    html! { span class="faint" data-count=(form) aria-live="polite" {} }
+}
+
 /// The button opens what is a dialog with the script and a box below without it.
 fn dialog(
     frame: &Frame,

@@ -7,13 +7,16 @@ const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
+/// From here on the smaller unit says nothing.
+const TEN_MINUTES: u64 = 10 * MINUTE;
+const TEN_DAYS: u64 = 10 * DAY;
 
 /// In groups of three digits: `1,204`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -52,12 +55,14 @@ pub fn bytes(bytes: u64) -> String {
 pub fn duration(ms: u64) -> String {
     match ms {
         0..SECOND => format!("{ms} ms"),
-        SECOND..10_000 if ms % SECOND >= 100 => format!("{}.{} s", ms / SECOND, ms % SECOND / 100),
+        SECOND..MINUTE if ms < 10 * SECOND && ms % SECOND >= 100 => {
+            format!("{}.{} s", ms / SECOND, ms % SECOND / 100)
+        }
         SECOND..MINUTE => format!("{} s", ms / SECOND),
-        MINUTE..600_000 => two(ms, (MINUTE, "min"), (SECOND, "s")),
-        MINUTE..HOUR => format!("{} min", ms / MINUTE),
+        MINUTE..TEN_MINUTES => two(ms, (MINUTE, "min"), (SECOND, "s")),
+        TEN_MINUTES..HOUR => format!("{} min", ms / MINUTE),
         HOUR..DAY => two(ms, (HOUR, "h"), (MINUTE, "min")),
-        DAY..864_000_000 => two(ms, (DAY, "d"), (HOUR, "h")),
+        DAY..TEN_DAYS => two(ms, (DAY, "d"), (HOUR, "h")),
         _ => format!("{} d", grouped(ms / DAY)),
     }
 }
