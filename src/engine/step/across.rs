@@ -49,18 +49,24 @@ impl Across {
     }
 }
 
-/// The share of a turn that a walk has.
+/// The share of a turn that a walk has; of a transaction, which cannot be interrupted, all there is: what it costs
+/// was bounded before.
 #[derive(Debug)]
 pub struct Share {
+    alone: bool,
     queues: usize,
     /// Bytes compared with patterns so far.
     compared: u64,
 }
 
 impl Share {
-    /// Of one turn; of a transaction, which cannot be interrupted, all there is.
+    /// Nothing of it is used up.
     pub fn new(alone: bool) -> Share {
-        Share { queues: if alone { ACROSS_PER_TURN } else { usize::MAX }, compared: 0 }
+        Share { alone, queues: ACROSS_PER_TURN, compared: 0 }
+    }
+
+    fn look(&mut self) {
+        self.queues = self.queues.saturating_sub(1);
     }
 
     /// A row is taken in.
@@ -76,9 +82,7 @@ impl Share {
     }
 
     fn is_used_up(&self) -> bool {
-        // A transaction's walk has no end but the last queue: what it costs was bounded before.
-        self.queues == 0
-            || (self.queues < usize::MAX / 2 && self.compared >= PATTERN_STEPS_PER_TURN)
+        self.alone && (self.queues == 0 || self.compared >= PATTERN_STEPS_PER_TURN)
     }
 }
 
@@ -89,7 +93,7 @@ impl Across {
         if share.is_used_up() {
             return None;
         }
-        share.queues -= 1;
+        share.look();
         let (number, _, place) = store
             .next_queue_from(usize::from(db.0), self.place)
             .filter(|(_, at, _)| *at == usize::from(db.0))?;
