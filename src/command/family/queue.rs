@@ -176,9 +176,9 @@ fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 
 fn parse_due(args: &mut Args<'_>) -> Result<(u64, u64), Error> {
     let (from, until) = (args.instant()?, args.instant()?);
-    if from >= until {
+    if from > until {
         return Err(Error::text(format!(
-            "ERR DUE from @{from} until @{until} is empty; the second has to be later"
+            "ERR DUE from @{from} until @{until}: the second is before the first"
         )));
     }
     Ok((from, until))
