@@ -89,8 +89,12 @@ pub const OFFERED: [&[&str]; 34] = [
 ];
 
 impl May {
-    /// Of the replies to [`May::ask`], in its order.
+    /// Of the replies to [`May::ask`], in its order. To a user who may not even ask, all is offered, and the server
+    /// says no.
     pub fn read(replies: &[Value]) -> May {
+        if replies.iter().all(|reply| reply.error().is_some()) {
+            return May::all();
+        }
         let allowed = OFFERED.iter().zip(replies).filter(|(_, reply)| reply.bytes() == Some(b"OK"));
         May(allowed.map(|(words, _)| key(words)).collect())
     }

@@ -48,6 +48,9 @@ const NOT_OVER_HTTP: [&str; 14] = [
 /// Commands that open or end a transaction, which `multi-exec` is for.
 const IN_TRANSACTIONS: [&str; 3] = ["multi", "exec", "discard"];
 
+/// A user and a password.
+type Login = (Vec<u8>, Vec<u8>);
+
 /// Why a request has no replies.
 struct Failed(StatusCode, String);
 
@@ -229,7 +232,7 @@ fn check(site: &Site, command: &Command) -> Result<(), String> {
 }
 
 /// User and password of the header; none without one.
-fn login_of(headers: &HeaderMap) -> Result<Option<(Vec<u8>, Vec<u8>)>, Failed> {
+fn login_of(headers: &HeaderMap) -> Result<Option<Login>, Failed> {
     let Some(said) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let wrong = || {
         Failed(
@@ -253,11 +256,7 @@ fn login_of(headers: &HeaderMap) -> Result<Option<(Vec<u8>, Vec<u8>)>, Failed> {
 }
 
 /// A fresh connection on which the request's user has logged in.
-async fn enter(
-    site: &Site,
-    ends: Ends,
-    login: Option<&(Vec<u8>, Vec<u8>)>,
-) -> Result<Link, Failed> {
+async fn enter(site: &Site, ends: Ends, login: Option<&Login>) -> Result<Link, Failed> {
     let address = ends.peer.ip().to_canonical();
     if login.is_some() && !site.takes_passwords(ends) {
         return Err(Failed(StatusCode::FORBIDDEN, "ERR a password would cross the network as plain text; use TLS, or console-insecure behind a proxy".to_owned()));
@@ -313,7 +312,7 @@ fn failed(Failed(status, text): &Failed) -> Response {
 mod tests {
     use super::*;
 
-    fn login(said: &str) -> Option<(Vec<u8>, Vec<u8>)> {
+    fn login(said: &str) -> Option<Login> {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, said.parse().unwrap());
         login_of(&headers).ok().flatten()
