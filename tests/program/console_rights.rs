@@ -182,7 +182,7 @@ fn assert_inert(page: &str, what: &[u8]) {
     for live in ["<script>alert", "<img src=x", "\r\nSet-Cookie", "\0"] {
         assert!(!page.contains(live), "{live:?} of {what:?} in {page}");
     }
-    // What a form carries is sent as it is; what is shown cannot turn around what stands beside it.
+    // What a form carries is sent as it was typed; what is shown cannot turn around what stands beside it.
     let mut pieces = page.split("value=\"");
     let turned = pieces.next().is_some_and(|first| first.contains('\u{202e}'))
         || pieces.any(|rest| rest.split_once('"').is_some_and(|(_, rest)| rest.contains('\u{202e}')));
@@ -213,6 +213,7 @@ fn names_of_any_bytes_are_inert_and_actions_hit_exactly_them() {
             format!("/job?queue={at}&id={at}&as=hex"),
             format!("/search?q={at}"),
             format!("/queues?match={at}"),
+            format!("/queues?enc.match={}", encoded(at.as_bytes())),
             format!("/login?other=1&user={at}"),
         ] {
             let page = guest.get(&path);
@@ -221,6 +222,10 @@ fn names_of_any_bytes_are_inert_and_actions_hit_exactly_them() {
         }
         // The links and forms of the pages themselves hit it.
         let page = guest.page(&format!("/job?queue={at}&id={at}"));
+        let search = guest.page(&format!("/queue?name={at}"));
+        let plain = link(name).as_bytes() == name;
+        let kept = if plain { "name=\"queue\"" } else { "name=\"enc.queue\"" };
+        assert!(search.contains(&format!("{kept} value=\"{}\"", link(name))), "{search}");
         let form = page.split("action=\"/do/run?").nth(1).expect("it can be run");
         let fields = form.split('"').next().unwrap().replace("&amp;", "&");
         let told = guest.act(&format!("/do/run?{fields}"), "");
