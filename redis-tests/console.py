@@ -138,7 +138,7 @@ def look_at(browser, name, axe):
         return browser.errors() and None
     equal(status, 200)
     browser.wait(lambda: name == "login" or browser.path() == path)
-    paint = browser.run("return performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0")
+    paint = browser.wait(lambda: browser.run("return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"))
     browser.run(axe)
     found = []
     for size in SIZES:
@@ -151,7 +151,7 @@ def look_at(browser, name, axe):
                 found += [f"{size}, {theme}: {each}" for each in violations(browser)]
             browser.picture(os.path.join(PICTURES, f"{name}-{size}-{theme}.png"))
     equal(found + browser.errors(), [])
-    if not 0 < paint < PAINT_MS_MAX:
+    if paint > PAINT_MS_MAX:
         raise AssertionError(f"something was seen after {paint:.0f} ms")
     return paint
 
@@ -202,16 +202,16 @@ def by_mouse(raw, browser):
     with check("a queue is paused and resumed by its button, and the page stays"):
         browser.go("/queue?db=0&name=payments")
         browser.run("window.here = 'still'")
-        browser.button("Pause", "#pause").click()
-        resume = browser.button("Resume", "#pause")
+        browser.click("Pause", "#pause")
+        browser.button("Resume", "#pause")
         equal(stats(raw, "payments")["paused"], b"all")
-        resume.click()
+        browser.click("Resume", "#pause")
         browser.button("Pause", "#pause")
         equal((stats(raw, "payments")["paused"], browser.run("return window.here")), (b"no", "still"))
 
     with check("a job is run now"):
         browser.go("/job?db=0&queue=emails&id=welcome-30")
-        browser.button("Run now").click()
+        browser.click("Run now")
         browser.wait(lambda: "The job is due now." in browser.message())
         equal(state(raw, "emails", "welcome-30"), "ready")
         browser.wait(lambda: "ready" in browser.one("#job .badge").text)
@@ -222,7 +222,7 @@ def by_mouse(raw, browser):
         for job in ("bounced-2", "bounced-5"):
             browser.one(f'tr[data-key="{job}"] input').click()
         browser.wait(lambda: browser.button("Redrive selected").is_enabled())
-        browser.button("Redrive selected").click()
+        browser.click("Redrive selected")
         browser.wait(lambda: "2 jobs were redriven" in browser.message())
         equal([state(raw, "emails", f"bounced-{n}") for n in (1, 2, 5)], ["dead", "ready", "ready"])
         browser.wait(lambda: not browser.all('tr[data-key="bounced-2"]'))
@@ -230,9 +230,9 @@ def by_mouse(raw, browser):
     with check("a queue is purged once its name is typed, and not before"):
         raw.call("DELAY.ADD", "old.stuff", "1h", "x")
         browser.go("/queue?db=0&name=old.stuff")
-        browser.button("Purge…").click()
+        browser.click("Purge…")
         field = browser.wait(lambda: browser.one("[data-confirm][open] input[name=typed]"))
-        equal(browser.driver.switch_to.active_element, field)
+        browser.wait(lambda: browser.driver.switch_to.active_element == field)
         field.send_keys("oldXstuff", Keys.ENTER)
         equal(browser.run("return arguments[0].validity.valid", field), False)
         equal(stats(raw, "old.stuff")["delayed"], 1)
@@ -316,19 +316,19 @@ def without_script(server, raw):
 
         with check("without a script a queue is paused, a job run, a queue purged"):
             browser.driver.get(server.url + "/queue?db=0&name=reports")
-            browser.button("Pause", "#pause").click()
-            browser.button("Resume", "#pause").click()
+            browser.click("Pause", "#pause")
+            browser.click("Resume", "#pause")
             browser.button("Pause", "#pause")
             equal(stats(raw, "reports")["paused"], b"no")
             browser.driver.get(server.url + "/job?db=0&queue=emails&id=welcome-32")
-            browser.button("Run now").click()
+            browser.click("Run now")
             browser.wait(lambda: "The job is due now." in browser.text())
             equal(state(raw, "emails", "welcome-32"), "ready")
             raw.call("DELAY.ADD", "older", "1h", "x")
             browser.driver.get(server.url + "/queue?db=0&name=older")
-            browser.button("Purge…").click()
+            browser.click("Purge…")
             browser.one("details[open] input[name=typed]").send_keys("older")
-            browser.button("Purge").click()
+            browser.click("Purge")
             browser.wait(lambda: "1 job was removed" in browser.text())
             equal(stats(raw, "older")["delayed"], 0)
 

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 
 from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -58,8 +59,9 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def wait(self, condition, seconds=10):
-        """Returns what the condition comes to, once it is something."""
-        return WebDriverWait(self.driver, seconds, poll_frequency=0.02).until(lambda _: condition())
+        """Returns what the condition comes to, once it is something. What it looks at may be replaced meanwhile."""
+        gone = (NoSuchElementException, StaleElementReferenceException)
+        return WebDriverWait(self.driver, seconds, 0.02, ignored_exceptions=gone).until(lambda _: condition())
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
@@ -74,6 +76,10 @@ class Browser:
             each for kind in kinds for each in self.all(f"{inside} {kind}") if each.is_displayed() and each.text.strip() == words
         ]
         return self.wait(find)[0]
+
+    def click(self, words, inside=""):
+        """Presses a button by its words."""
+        self.wait(lambda: self.button(words, inside).click() is None)
 
     def press(self, *keys):
         """Keys for whatever has the focus."""

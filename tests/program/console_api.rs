@@ -24,7 +24,8 @@ fn commands_go_and_replies_come_as_json() {
     assert_eq!(command(&console, &json!(["PING"])), (200, json!({"result": "PONG"})));
     let added = command(&console, &json!(["DELAY.ADD", "q", 0, "b\u{e9}", "ID", "a"]));
     assert_eq!(added, (200, json!({"result": "a"})));
-    let (status, job) = command(&console, &json!(["DELAY.RESERVE", "NOWAIT", 1, "q", "LEASE", "60s"]));
+    let (status, job) =
+        command(&console, &json!(["DELAY.RESERVE", "NOWAIT", 1, "q", "LEASE", "60s"]));
     let token = job["result"][0][3].clone();
     assert_eq!(status, 200);
     assert!(token.is_string(), "a token is greater than numbers of JSON are: {job}");

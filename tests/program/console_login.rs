@@ -39,8 +39,7 @@ fn wrong_passwords_are_slow_counted_and_written_down() {
     };
     let users = ["ann", "nobody"];
     let tried: Vec<(Page, Duration)> = std::thread::scope(|scope| {
-        let tries: Vec<_> =
-            (0..10).map(|at| scope.spawn(move || attempt(users[at % 2]))).collect();
+        let tries: Vec<_> = (0..10).map(|at| scope.spawn(move || attempt(users[at % 2]))).collect();
         tries.into_iter().map(|each| each.join().unwrap()).collect()
     });
     let plain = |page: &Page, user: &str| page.text().replace(user, "USER");
@@ -128,7 +127,7 @@ fn a_session_ends_with_its_connection() {
     // As of any client: rules hold at once, and who is switched off does not get in again.
     let ann = console.visitor("ann", "pw");
     wire.ask("ACL SETUSER ann off -@all");
-    assert!(ann.get("/queues").text().contains("NOPERM"));
+    assert!(ann.get("/queue?name=q").text().contains("NOPERM"));
     assert!(ann.act("/do/add?queue=q", "when=0&body=x").contains("NOPERM"));
     assert_eq!(console.log_in("ann", "pw").status, 401);
 }

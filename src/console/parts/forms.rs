@@ -229,7 +229,8 @@ mod tests {
             own.contains("t0k") && own.contains(r#"id="bulk""#) && !own.contains("data-quiet"),
             "{own}"
         );
-        let filter = filter("/search", &[("db", b"0"), ("queue", b"a\n\xff")], html! {}).into_string();
+        let filter =
+            filter("/search", &[("db", b"0"), ("queue", b"a\n\xff")], html! {}).into_string();
         assert!(!filter.contains("token") && filter.contains(r#"name="db" value="0""#), "{filter}");
         assert!(filter.contains(r#"name="enc.queue" value="a%0A%FF""#), "{filter}");
     }
