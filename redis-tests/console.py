@@ -93,7 +93,7 @@ def traffic(raw, scale=1):
         (job,) = raw.call("DELAY.RESERVE", "NOWAIT", "1", "emails")
         error = "550 mailbox unavailable" if n % 3 else "421 try again later"
         raw.call("DELAY.NACK", "emails", job[1], job[3], "BURY", "ERROR", error)
-    raw.call("DELAY.RESERVE", "NOWAIT", "3", "emails", "LEASE", "10m")
+    raw.call("DELAY.RESERVE", "NOWAIT", "1", "emails", "COUNT", "3", "LEASE", "10m")
     for n in range(34):
         raw.call("DELAY.ADD", "imports", "0", f"row {n}")
     raw.call("DELAY.ADD", "a-queue-with-quite-a-long-name:of:several:parts:europe-west", "2h", "x")
@@ -352,14 +352,14 @@ def lost():
 
 
 def for_readme(server, raw, browser):
-    """Two pictures, of a server at work."""
+    """Two pictures, of a server that was at work for a while."""
     folder = os.path.join(ROOT, "docs", "images")
     os.makedirs(folder, exist_ok=True)
     ends = time.monotonic() + 40
     while time.monotonic() < ends:
-        raw.call("DELAY.ADD", "emails", "30ms", "x")
-        raw.call("DELAY.ADD", "thumbnails", "2s", "x")
-        while jobs := raw.call("DELAY.RESERVE", "NOWAIT", "5", "emails", "thumbnails"):
+        for n in range(3):
+            raw.call("DELAY.ADD", "thumbnails", f"{20 + 300 * n}ms", "x")
+        while jobs := raw.call("DELAY.RESERVE", "NOWAIT", "1", "thumbnails", "COUNT", "5"):
             for job in jobs:
                 raw.call("DELAY.ACK", job[0], job[1], job[3])
     browser.go("/login")

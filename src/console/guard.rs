@@ -27,7 +27,7 @@ pub fn is_ours(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> bool {
     let host = without_port(host).trim_end_matches('.').to_ascii_lowercase();
     if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
         let local = ends.local.ip().to_canonical();
-        return address.to_canonical() == local || hosts.iter().any(|ours| *ours == host);
+        return address.to_canonical() == local || hosts.contains(&host);
     }
     host == "localhost" || hosts.iter().any(|ours| ours.eq_ignore_ascii_case(&host))
 }

@@ -48,6 +48,9 @@ const NOT_OVER_HTTP: [&str; 14] = [
 /// Commands that open or end a transaction, which `multi-exec` is for.
 const IN_TRANSACTIONS: [&str; 3] = ["multi", "exec", "discard"];
 
+/// A user and a password.
+type Login = (Vec<u8>, Vec<u8>);
+
 /// Why a request has no replies.
 struct Failed(StatusCode, String);
 
@@ -227,7 +230,7 @@ fn check(site: &Site, command: &Command) -> Result<(), String> {
 }
 
 /// User and password of the header; none without one.
-fn login_of(headers: &HeaderMap) -> Result<Option<(Vec<u8>, Vec<u8>)>, Failed> {
+fn login_of(headers: &HeaderMap) -> Result<Option<Login>, Failed> {
     let Some(said) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let wrong = || {
         Failed(
@@ -251,11 +254,7 @@ fn login_of(headers: &HeaderMap) -> Result<Option<(Vec<u8>, Vec<u8>)>, Failed> {
 }
 
 /// A fresh connection on which the request's user has logged in.
-async fn enter(
-    site: &Site,
-    ends: Ends,
-    login: Option<&(Vec<u8>, Vec<u8>)>,
-) -> Result<Link, Failed> {
+async fn enter(site: &Site, ends: Ends, login: Option<&Login>) -> Result<Link, Failed> {
     let address = ends.peer.ip().to_canonical();
     if login.is_some() && !site.takes_passwords(ends) {
         return Err(Failed(StatusCode::FORBIDDEN, "ERR a password would cross the network as plain text; use TLS, or console-insecure behind a proxy".to_owned()));

@@ -246,7 +246,7 @@ mod tests {
         assert!(texts(&[queue("calm")], &[]).is_empty());
         let alone = Queue { ready: 3_400, oldest_ready_age_ms: Some(20_000), ..queue("imports") };
         assert_eq!(
-            texts(&[alone.clone()], &[]),
+            texts(std::slice::from_ref(&alone), &[]),
             ["imports: 0 consumers, 3,400 ready, the oldest for 20 s: start a worker."]
         );
         assert!(texts(&[Queue { waiters: 1, ..alone.clone() }], &[]).is_empty());
