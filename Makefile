@@ -129,7 +129,8 @@ install: ## what `make build` built, with manual pages, completions, unit and de
 	install -D -m 0644 deploy/completions/_delayd $(DESTDIR)$(ZSH_DIR)/_delayd
 	install -D -m 0644 deploy/completions/delayd.fish $(SHARE)/fish/vendor_completions.d/delayd.fish
 	install -D -m 0644 -t $(SHARE)/doc/delayd README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT
-	install -D -m 0644 -t $(SHARE)/doc/delayd/docs docs/*
+	install -D -m 0644 -t $(SHARE)/doc/delayd/docs docs/*.*
+	install -D -m 0644 -t $(SHARE)/doc/delayd/docs/images docs/images/*
 	install -D -m 0644 deploy/delayd.service $(UNIT)
 	sed -i 's|/usr/local/bin/|$(PREFIX)/bin/|; s|/etc/delayd|$(SYSCONFDIR)/delayd|' $(UNIT)
 	@# Never overwritten: it is yours.

@@ -1,5 +1,15 @@
 //! The real program as a child process: its disk fails or is full, it is stopped, killed, watched, given secrets.
 
+#[path = "support/browser.rs"]
+mod browser;
+#[path = "program/console_api.rs"]
+mod console_api;
+#[path = "program/console_guard.rs"]
+mod console_guard;
+#[path = "program/console_login.rs"]
+mod console_login;
+#[path = "program/console_rights.rs"]
+mod console_rights;
 #[path = "support/disk.rs"]
 mod disk;
 #[path = "program/disk_failure.rs"]

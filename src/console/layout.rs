@@ -78,6 +78,7 @@ pub fn onward(href: &str) -> Markup {
                 meta charset="utf-8";
                 meta http-equiv="refresh" content={ "0;url=" (href) };
                 title { "delayd" }
+                link rel="icon" type="image/svg+xml" href=(assets::icon_path());
             }
             body { p { a href=(href) { "On to the console" } } }
         }

@@ -85,6 +85,8 @@ impl Link {
                 }
             }
         }
+        // Whoever answers before he has heard all of it is to hear the rest.
+        poll_fn(|cx| self.poll_write(cx, &output, &mut written)).await?;
         Ok(replies)
     }
 
@@ -122,18 +124,28 @@ impl Link {
         output: &[u8],
         written: &mut usize,
     ) -> Poll<io::Result<()>> {
-        let mut went_on = false;
+        // Where the kernel takes no more for now, something may have come.
+        if let Poll::Ready(Err(error)) = self.poll_write(cx, output, written) {
+            return Poll::Ready(Err(error));
+        }
+        self.poll_read(cx)
+    }
+
+    /// Ready when all is written.
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        output: &[u8],
+        written: &mut usize,
+    ) -> Poll<io::Result<()>> {
         while *written < output.len() {
-            match Pin::new(&mut self.stream).poll_write(cx, &output[*written..])? {
-                Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(count) => (*written, went_on) = (*written + count, true),
-                Poll::Pending => break,
+            let stream = Pin::new(&mut self.stream);
+            match std::task::ready!(stream.poll_write(cx, &output[*written..]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => *written += count,
             }
         }
-        match self.poll_read(cx) {
-            Poll::Pending if went_on && *written < output.len() => Poll::Ready(Ok(())),
-            other => other,
-        }
+        Poll::Ready(Ok(()))
     }
 
     /// Ready when something has come.
@@ -229,7 +241,7 @@ mod tests {
         let map =
             Value::Map(vec![(Value::Text("a".into()), Value::Text(b"\xff\0".to_vec().into()))]);
         assert_eq!(replies, [Value::Int(7), map, Value::Error("NOPERM no".into())]);
-        let mut sent = [0; 42];
+        let mut sent = [0; 40];
         server.read_exact(&mut sent).unwrap();
         assert_eq!(&sent[..], b"*1\r\n$1\r\nA\r\n*2\r\n$1\r\nB\r\n$1\r\nb\r\n*1\r\n$1\r\nC\r\n");
     }

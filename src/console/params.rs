@@ -2,6 +2,10 @@
 
 use percent_encoding::percent_decode;
 
+/// Before the name of a field whose value is encoded once more: a browser sends the values of fields as UTF-8 with
+/// line breaks of its own, which names need not be.
+pub const ENCODED: &str = "enc.";
+
 /// Fields in their order; one may be there several times.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
@@ -68,7 +72,11 @@ fn pair(pair: &[u8]) -> (String, Vec<u8>) {
         percent_decode(&spaced).collect::<Vec<u8>>()
     };
     let name = String::from_utf8_lossy(&decoded()).into_owned();
-    (name, decoded())
+    let value = decoded();
+    match name.strip_prefix(ENCODED) {
+        Some(name) => (name.to_owned(), percent_decode(&value).collect()),
+        None => (name, value),
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +93,7 @@ mod tests {
             (None, None, true)
         );
         assert_eq!(params.encoded("ids"), [b"\xff".to_vec(), b"x".to_vec()]);
+        assert_eq!(Params::read(b"enc.queue=a%250A%25ff").bytes("queue"), Some(&b"a\n\xff"[..]));
         assert!(params.has("odd") && !params.has("other"));
     }
 

@@ -24,10 +24,17 @@ pub struct Session {
     pub ends: Ends,
     /// What the user may run.
     pub may: May,
-    link: Arc<tokio::sync::Mutex<Option<Link>>>,
+    line: Arc<tokio::sync::Mutex<Option<Line>>>,
     began: Instant,
     used: Mutex<Instant>,
     message: Mutex<Option<Message>>,
+}
+
+/// The connection of a session, and the database it is in.
+#[derive(Debug)]
+struct Line {
+    link: Link,
+    db: u8,
 }
 
 /// All sessions, in memory: a restart logs everybody out.
@@ -44,27 +51,25 @@ pub enum Denied {
 }
 
 impl Session {
-    /// Sends commands to the database `db`; the replies, or why there are none: the session is over.
+    /// Sends commands to the database `db`; the replies, or why there are none: the session is over. Where the user
+    /// may not go to that database, the refusal is the reply to each of them.
     ///
     /// A browser that leaves midway ends nothing: the replies are read to their end by a task.
     ///
     /// # Errors
     /// The server ended the connection.
-    pub async fn ask(&self, db: u8, mut commands: Vec<Command>) -> io::Result<Vec<Value>> {
-        commands.insert(0, command!["SELECT", db.to_string()]);
-        let link = Arc::clone(&self.link);
+    pub async fn ask(&self, db: u8, commands: Vec<Command>) -> io::Result<Vec<Value>> {
+        let line = Arc::clone(&self.line);
         let task = tokio::spawn(async move {
-            let mut link = link.lock().await;
-            let Some(asked) = link.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
-            let replies = asked.ask(&commands).await;
+            let mut line = line.lock().await;
+            let Some(asked) = line.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+            let replies = asked.ask(db, &commands).await;
             if replies.is_err() {
-                *link = None;
+                *line = None;
             }
             replies
         });
-        let mut replies = task.await.map_err(io::Error::other)??;
-        replies.remove(0);
-        Ok(replies)
+        task.await.map_err(io::Error::other)?
     }
 
     /// Kept until the next page is shown.
@@ -79,8 +84,22 @@ impl Session {
 
     fn is_over(&self, now: Instant) -> bool {
         let idle = now.duration_since(*lock(&self.used));
-        let closed = self.link.try_lock().is_ok_and(|link| link.is_none());
+        let closed = self.line.try_lock().is_ok_and(|line| line.is_none());
         closed || idle > CONSOLE_IDLE_TIME || now.duration_since(self.began) > CONSOLE_SESSION_TIME
+    }
+}
+
+impl Line {
+    /// Nothing is sent before it is certain where it goes: what is meant for one database is not done in another.
+    async fn ask(&mut self, db: u8, commands: &[Command]) -> io::Result<Vec<Value>> {
+        if db != self.db {
+            let selected = self.link.ask(&[command!["SELECT", db.to_string()]]).await?.pop();
+            if let Some(refused) = selected.filter(|reply| reply.error().is_some()) {
+                return Ok(vec![refused; commands.len()]);
+            }
+            self.db = db;
+        }
+        self.link.ask(commands).await
     }
 }
 
@@ -103,7 +122,7 @@ impl Sessions {
             user,
             ends,
             may,
-            link: Arc::new(tokio::sync::Mutex::new(Some(link))),
+            line: Arc::new(tokio::sync::Mutex::new(Some(Line { link, db: 0 }))),
             began: now,
             used: Mutex::new(now),
             message: Mutex::default(),

@@ -132,11 +132,9 @@ async fn commands(
     let (head, body) = request.into_parts();
     let texts = Texts::of(&head.headers);
     // A page of another site can send text without being asked whether it may; JSON it cannot.
-    if !head
-        .headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|is| is.as_bytes().starts_with(b"application/json"))
-    {
+    let kind = head.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    if !kind.eq_ignore_ascii_case(b"application/json") {
         return Err(Failed(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "ERR the content-type has to be application/json".to_owned(),

@@ -116,14 +116,15 @@ fn attempts(job: &Job<'_>) -> Markup {
 /// What is known of its life, in the order in which it was.
 fn life(frame: &Frame, job: &Job<'_>) -> Markup {
     let number = |name: &str| parts::number(job.number(name));
+    let times = |name: &str| html! { (number(name)) @if job.number(name) == 1 { " time" } @else { " times" } };
     let mut pairs = vec![
         ("added", parts::moment(frame, job.number("added"))),
         ("due", parts::moment(frame, job.number("due"))),
         ("priority", number("priority")),
-        ("delivered", html! { (number("deliveries")) " times" }),
-        ("nacked", html! { (number("nacks")) " times" }),
-        ("lease ran out", html! { (number("timeouts")) " times" }),
-        ("connection lost", html! { (number("lost")) " times" }),
+        ("delivered", times("deliveries")),
+        ("nacked", times("nacks")),
+        ("lease ran out", times("timeouts")),
+        ("connection lost", times("lost")),
     ];
     let spans = [("lease", "lease-ms"), ("time to live", "ttl-ms"), ("unique for", "unique-ms")];
     for (label, name) in spans {

@@ -70,7 +70,8 @@ fn ask(params: &Params) -> Vec<Command> {
         "dead" => peek("DEAD", if about.is_grouped() { SAMPLE } else { COUNT }),
         "schedules" => command!["DELAY.SCHEDULE", "LIST", queue, "COUNT", "100"],
         "consumers" => command!["CLIENT", "LIST"],
-        _ => command!["PING"],
+        // Nothing is listed, and whoever sees the page may ask this.
+        _ => command!["DELAY.STATS", queue],
     };
     vec![command!["DELAY.STATS", queue], command!["DELAY.CONFIG", "GET", queue], listed]
 }

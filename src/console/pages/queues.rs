@@ -246,8 +246,9 @@ fn bulk(frame: &Frame) -> Markup {
                 legend { "Selected queues" }
                 (side_choice())
                 (parts::text_input("For", "for", "", "until resumed, or 10m"))
-                button name="what" value="pause" { "Pause" }
-                button name="resume" value="1" { "Resume" }
+                button name="what" value="pause" data-selection { "Pause" }
+                button name="resume" value="1" data-selection { "Resume" }
+                (parts::selected_count("bulk"))
             }
         },
     )

@@ -2,6 +2,7 @@
 
 use super::Tone;
 use crate::console::frame::Frame;
+use crate::console::params::ENCODED;
 use crate::console::shown;
 use maud::{Markup, html};
 
@@ -98,12 +99,19 @@ pub fn form(
 pub fn filter(path: &str, kept: &[(&str, &[u8])], body: Markup) -> Markup {
     html! {
         form class="filter" method="get" action=(path) role="search" aria-label="Filter" {
-            // A browser encodes them itself: they are text here, and bytes that no text has are lost.
-            @for (name, value) in kept { input type="hidden" name=(name) value=(String::from_utf8_lossy(value)); }
+            @for (name, value) in kept { (kept_field(name, value)) }
             (body)
             button { "Show" }
         }
     }
+}
+
+/// A browser sends text with line breaks of its own, so what is not plain is encoded once more; see
+/// [`Params`](crate::console::params::Params).
+fn kept_field(name: &str, value: &[u8]) -> Markup {
+    let encoded = shown::query(value);
+    let prefix = if encoded.as_bytes() == value { "" } else { ENCODED };
+    html! { input type="hidden" name={ (prefix) (name) } value=(encoded); }
 }
 
 /// One line of text with its label.
@@ -221,7 +229,10 @@ mod tests {
             own.contains("t0k") && own.contains(r#"id="bulk""#) && !own.contains("data-quiet"),
             "{own}"
         );
-        assert!(!filter("/queues", &[("db", b"0")], html! {}).into_string().contains("token"));
+        let filter =
+            filter("/search", &[("db", b"0"), ("queue", b"a\n\xff")], html! {}).into_string();
+        assert!(!filter.contains("token") && filter.contains(r#"name="db" value="0""#), "{filter}");
+        assert!(filter.contains(r#"name="enc.queue" value="a%0A%FF""#), "{filter}");
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub fn empty(text: &str, commands_: &[(&str, String)]) -> Markup {
     html! {
         div class="empty" {
             p { (text) }
-            @for (what, line) in commands_ { p class="what" { (what) } (copy(line)) }
+            @for (what, line) in commands_ { div class="what" { (what) } (copy(line)) }
         }
     }
 }

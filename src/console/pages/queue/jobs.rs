@@ -231,7 +231,8 @@ fn dead_actions(frame: &Frame, about: &About<'_>, all: u64) -> Markup {
                     fieldset { legend { "Selected dead letters" }
                         (parts::text_input("Due in", "when", "", "now, or 5m"))
                         label class="check" { input type="checkbox" name="keep" value="1"; " attempts go on from where they were" }
-                        button class="primary" { "Redrive selected" }
+                        button class="primary" data-selection { "Redrive selected" }
+                        (parts::selected_count("chosen"))
                     }
                 }))
             }
@@ -260,7 +261,11 @@ fn bulk(frame: &Frame, about: &About<'_>) -> Markup {
         div class="actions" {
             @if offered(frame, "DELAY.DEL") {
                 (parts::form(frame, "bulk", "/do/remove", &[("db", db.as_bytes()), ("queue", about.queue)], true, html! {
-                    fieldset { legend { "Selected jobs" } button class="danger" { "Remove selected" } }
+                    fieldset {
+                        legend { "Selected jobs" }
+                        button class="danger" data-selection { "Remove selected" }
+                        (parts::selected_count("bulk"))
+                    }
                 }))
             }
             (export(frame, about, about.tab))

@@ -130,7 +130,7 @@ fn bars(
     html! {
         (chart::bars(values, &labels, &hrefs, &options))
         p class="note" {
-            (parts::grouped(sum)) " jobs, a bar " (parts::duration(window.span_ms)) ", as of " (parts::clock(jobs.as_of_ms, 1_000))
+            (parts::counted(sum, "job", "jobs")) ", a bar " (parts::duration(window.span_ms)) ", as of " (parts::clock(jobs.as_of_ms, 1_000))
             " UTC, counted in " (parts::duration(jobs.took_ms)) ". A bar leads closer."
         }
     }

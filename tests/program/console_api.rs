@@ -1,0 +1,191 @@
+//! Commands over HTTP: who may send them, which, and what comes back.
+
+use crate::browser::{Console, Page, request};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+
+fn asked(console: &Console, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
+    let mut all = vec![JSON];
+    all.extend(headers);
+    let page = console.send("POST", path, &all, body.as_bytes());
+    (page.status, serde_json::from_slice(&page.bytes).unwrap_or(Value::Null))
+}
+
+fn command(console: &Console, words: &Value) -> (u16, Value) {
+    asked(console, "/api/v1/command", &[], &words.to_string())
+}
+
+#[test]
+fn commands_go_and_replies_come_as_json() {
+    let console = Console::start(&[]);
+    assert_eq!(command(&console, &json!(["PING"])), (200, json!({"result": "PONG"})));
+    let added = command(&console, &json!(["DELAY.ADD", "q", 0, "b\u{e9}", "ID", "a"]));
+    assert_eq!(added, (200, json!({"result": "a"})));
+    let (status, job) =
+        command(&console, &json!(["DELAY.RESERVE", "NOWAIT", 1, "q", "LEASE", "60s"]));
+    let token = job["result"][0][3].clone();
+    assert_eq!(status, 200);
+    assert!(token.is_string(), "a token is greater than numbers of JSON are: {job}");
+    assert_eq!(job["result"][0][2], "b\u{e9}");
+    let acked = command(&console, &json!(["DELAY.ACK", "q", "a", token]));
+    assert_eq!(acked, (200, json!({"result": 1})));
+    let (status, stats) = command(&console, &json!(["DELAY.STATS", "q"]));
+    assert_eq!((status, &stats["result"]["acked"]), (200, &json!(1)));
+    let (status, error) = command(&console, &json!(["NOSUCH"]));
+    assert!(status == 400 && error["error"].as_str().unwrap().starts_with("ERR"), "{error}");
+
+    let several = json!([["DELAY.ADD", "p", 0, "x"], ["NOSUCH"], ["DELAY.LEN", "p"]]).to_string();
+    let (status, replies) = asked(&console, "/api/v1/pipeline", &[], &several);
+    assert_eq!((status, replies.as_array().map(Vec::len)), (200, Some(3)));
+    assert!(replies[1]["error"].is_string() && replies[2] == json!({"result": 1}), "{replies}");
+    let (status, none) = asked(&console, "/api/v1/multi-exec", &[], &several);
+    assert!(status == 400 && none["error"].as_str().unwrap().starts_with("EXECABORT"), "{none}");
+    let all = json!([["DELAY.ADD", "p", 0, "x"], ["DELAY.LEN", "p"]]).to_string();
+    let (_, replies) = asked(&console, "/api/v1/multi-exec", &[], &all);
+    assert_eq!(replies[1], json!({"result": 2}), "the one that was refused added nothing");
+
+    let base64 = [("Upstash-Encoding", "base64")];
+    let echo = json!(["ECHO", "b\u{e9}"]).to_string();
+    let (_, coded) = asked(&console, "/api/v1/command", &base64, &echo);
+    assert_eq!(coded, json!({"result": "YsOp"}));
+    let (_, coded) = asked(&console, "/api/v1/command", &base64, r#"["SELECT","0"]"#);
+    assert_eq!(coded, json!({"result": "OK"}));
+}
+
+#[test]
+fn what_does_not_fit_http_is_refused() {
+    let console = Console::start(&[]);
+    for words in [
+        json!(["MONITOR"]),
+        json!(["subscribe", "c"]),
+        json!(["PSUBSCRIBE", "*"]),
+        json!(["HELLO", 3]),
+        json!(["AUTH", "x"]),
+        json!(["QUIT"]),
+        json!(["MULTI"]),
+        json!(["CLIENT", "REPLY", "OFF"]),
+    ] {
+        let (status, error) = command(&console, &words);
+        let text = error["error"].as_str().unwrap_or_default();
+        assert!(status == 400 && text.contains("over HTTP"), "{words}: {error}");
+    }
+    for wrong in ["", "{}", "[]", "PING", "[[\"PING\"]]", "[null]"] {
+        assert_eq!(asked(&console, "/api/v1/command", &[], wrong).0, 400, "{wrong}");
+    }
+    let many = |count: usize| json!(vec![json!(["PING"]); count]).to_string();
+    assert_eq!(asked(&console, "/api/v1/pipeline", &[], &many(200)).0, 200);
+    assert_eq!(asked(&console, "/api/v1/pipeline", &[], &many(201)).0, 400);
+    let large = json!(["ECHO", "x".repeat(1 << 20)]).to_string();
+    assert_eq!(asked(&console, "/api/v1/command", &[], &large).0, 413);
+    let typed = |kind: &str| {
+        let headers = [("Content-Type", kind)];
+        console.send("POST", "/api/v1/command", &headers, b"[\"PING\"]").status
+    };
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"] {
+        assert_eq!(typed(kind), 415, "{kind}");
+    }
+    assert_eq!(typed("application/json; charset=utf-8"), 200);
+    assert_eq!(console.send("GET", "/api/v1/command", &[], b"").status, 405);
+    assert_eq!(console.send("POST", "/api/v1/nothing", &[JSON], b"[]").status, 404);
+}
+
+#[test]
+fn users_log_in_with_each_request_and_never_by_cookie() {
+    let console = Console::start(&["--requirepass", "sesame"]);
+    let mut wire = console.program.connect();
+    wire.ask("AUTH sesame");
+    wire.ask("ACL SETUSER ann on >a:b ~* +@all");
+    let who = |headers: &[(&str, &str)]| {
+        asked(&console, "/api/v1/command", headers, r#"["ACL","WHOAMI"]"#)
+    };
+    let ann = who(&[("Authorization", "Basic YW5uOmE6Yg==")]);
+    assert_eq!(ann, (200, json!({"result": "ann"})));
+    assert_eq!(who(&[("Authorization", "Bearer ann:a:b")]), ann);
+    assert_eq!(who(&[("Authorization", "Bearer sesame")]), (200, json!({"result": "default"})));
+    for wrong in ["Bearer ann:x", "Basic YW5uOng="] {
+        let begun = Instant::now();
+        let (status, error) = who(&[("Authorization", wrong)]);
+        assert!(status == 401 && error["error"].as_str().unwrap().starts_with("WRONGPASS"));
+        assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+    assert_eq!(who(&[("Authorization", "Digest x")]).0, 401);
+    assert_eq!(who(&[]).0, 401, "nobody is not the default user, who has a password");
+    let visitor = console.visitor("ann", "a:b");
+    visitor.page("/queues");
+    assert_eq!(who(&[("Cookie", &visitor.cookie)]).0, 401);
+    let page = console.send("POST", "/api/v1/command", &[JSON], b"[\"PING\"]");
+    assert!(page.header("www-authenticate").starts_with("Basic"));
+    // Nobody stays connected.
+    let list = wire.ask("CLIENT LIST").text().lines().count();
+    assert_eq!(list, 2, "this one and the session");
+}
+
+#[test]
+fn pages_of_other_origins_need_leave() {
+    let console = Console::start(&["--console-cors", "https://ops.example.com"]);
+    let ask = |method: &str, path: &str, origin: &str| {
+        let headers = [JSON, ("Origin", origin)];
+        console.send(method, path, &headers, b"[\"DELAY.ADD\",\"q\",\"0\",\"x\"]")
+    };
+    for origin in ["https://evil.example", "null", "https://ops.example.com.evil.example"] {
+        for method in ["POST", "OPTIONS"] {
+            let page = ask(method, "/api/v1/command", origin);
+            assert_eq!((page.status, page.header("access-control-allow-origin")), (403, ""));
+        }
+    }
+    let own = format!("http://127.0.0.1:{}", console.port);
+    assert_eq!(ask("POST", "/api/v1/command", &own).status, 403, "the pages do not use it");
+    let ops = "https://ops.example.com";
+    let preflight = ask("OPTIONS", "/api/v1/command", ops);
+    assert_eq!(preflight.status, 204);
+    assert!(preflight.header("access-control-allow-headers").contains("authorization"));
+    assert!(preflight.header("access-control-allow-methods").contains("POST"));
+    let page = ask("POST", "/api/v1/command", ops);
+    assert_eq!((page.status, page.header("access-control-allow-origin")), (200, ops));
+    assert_eq!(page.header("vary"), "Origin");
+    assert_eq!(page.header("access-control-allow-credentials"), "");
+    // Pages are for no origin.
+    assert_eq!(ask("GET", "/queues", ops).header("access-control-allow-origin"), "");
+    assert_eq!(console.program.connect().ask("DELAY.LEN q").number(), 1);
+}
+
+#[test]
+fn what_is_published_is_streamed() {
+    let console = Console::start(&[]);
+    let mut wire = console.program.connect();
+    let host = format!("127.0.0.1:{}", console.port);
+    let mut stream = console.connect();
+    let path = "/api/v1/events?pattern=news%3A*";
+    stream.write_all(&request("GET", path, &[("Host", &host)], b"")).unwrap();
+    wire.wait_for("pubsub_patterns", |count| count == "1");
+    wire.ask("PUBLISH news:a one");
+    wire.ask("PUBLISH other two");
+    wire.call(&[b"PUBLISH", b"news:b", b"a\n\ndata: forged"]);
+    let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
+    while !String::from_utf8_lossy(&all).contains("forged") {
+        let count = stream.read(&mut bytes).unwrap();
+        assert!(count > 0, "the stream ended: {}", String::from_utf8_lossy(&all));
+        all.extend(&bytes[..count]);
+    }
+    let page = Page::read(&all);
+    assert_eq!((page.status, page.header("content-type")), (200, "text/event-stream"));
+    let text = page.text();
+    let events: Vec<Value> = text
+        .split("\n\n")
+        .filter_map(|event| serde_json::from_str(event.strip_prefix("data: ")?).ok())
+        .collect();
+    assert_eq!(events[0], json!({"channel": "news:a", "message": "one"}));
+    assert_eq!(events[1], json!({"channel": "news:b", "message": "a\n\ndata: forged"}));
+    assert_eq!(events.len(), 2);
+    drop(stream);
+    // The subscription goes with its reader, at the latest when something is to be told.
+    let begun = Instant::now();
+    while wire.field("pubsub_patterns") != "0" {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it stays");
+        wire.ask("PUBLISH news:a again");
+    }
+    assert_eq!(console.send("GET", "/api/v1/events", &[], b"").status, 400);
+}

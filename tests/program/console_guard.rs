@@ -1,0 +1,215 @@
+//! What the console lets in at all: hosts, tokens, sizes, and how many.
+
+use crate::browser::{Console, Page, exchange, request};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+fn asked_as(console: &Console, host: &str) -> u16 {
+    exchange(console.connect(), &request("GET", "/login", &[("Host", host)], b"")).status
+}
+
+#[test]
+fn other_names_are_not_answered() {
+    let console = Console::start(&["--console-hosts", "ops.example.com"]);
+    let port = console.port;
+    for host in ["127.0.0.1", "localhost", "LOCALHOST", "ops.example.com", "Ops.example.com."] {
+        assert_eq!(asked_as(&console, host), 200, "{host}");
+        assert_eq!(asked_as(&console, &format!("{host}:{port}")), 200, "{host}:{port}");
+    }
+    for host in ["evil.example", "127.0.0.1.evil.example", "192.0.2.1", "[::1]", "", "localhost@x"]
+    {
+        assert_eq!(asked_as(&console, host), 421, "{host}");
+    }
+    let none = exchange(console.connect(), &request("GET", "/login", &[], b""));
+    assert_eq!(none.status, 421);
+    // Neither the API nor a file is had by another name.
+    for path in ["/api/v1/command", "/assets/x", "/live"] {
+        let evil = [("Host", "evil.example"), ("Content-Type", "application/json")];
+        let page = exchange(console.connect(), &request("POST", path, &evil, b"[\"PING\"]"));
+        assert_eq!(page.status, 421, "{path}");
+    }
+}
+
+#[test]
+fn nothing_is_changed_but_by_a_form_of_the_session() {
+    let console = Console::start(&[]);
+    let mut wire = console.program.connect();
+    for id in ["a", "b", "c"] {
+        wire.ask(&format!("DELAY.ADD q 0 body ID {id}"));
+    }
+    let (visitor, other) = (console.guest(), console.guest());
+    let (token, foreign) = (visitor.token(), other.token());
+    assert_ne!(token, foreign);
+    let path = "/do/purge?db=0&queue=q&ready=1&typed=q";
+    let wrong = ["", "token=", "token=x", &format!("token={foreign}"), &format!("token={token}0")];
+    for form in wrong {
+        assert_eq!(visitor.send("POST", path, &[], form.as_bytes()).status, 403, "{form}");
+    }
+    assert_eq!(visitor.send("POST", path, &[("X-Delayd-Token", &foreign)], b"").status, 403);
+    assert_eq!(console.send("POST", path, &[], format!("token={token}").as_bytes()).status, 303);
+    for method in ["GET", "HEAD"] {
+        let with_token = format!("{path}&token={token}");
+        assert_eq!(visitor.send(method, &with_token, &[], b"").status, 404);
+    }
+    for method in ["PUT", "DELETE", "OPTIONS", "PATCH"] {
+        assert_eq!(visitor.send(method, path, &[], b"").status, 405, "{method}");
+    }
+    let form = format!("token={token}");
+    let cross = [("Sec-Fetch-Site", "cross-site")];
+    assert_eq!(visitor.send("POST", path, &cross, form.as_bytes()).status, 403);
+    assert_eq!(wire.ask("DELAY.LEN q").number(), 3, "nothing was changed");
+    // With its own it is done; from the same site, and by a browser that says nothing of sites.
+    let same = [("Sec-Fetch-Site", "same-origin")];
+    assert_eq!(visitor.send("POST", path, &same, form.as_bytes()).status, 303);
+    assert_eq!(wire.ask("DELAY.LEN q").number(), 0);
+    assert!(visitor.get("/").message().contains("3 jobs were removed"));
+}
+
+#[test]
+fn every_answer_keeps_itself_to_itself() {
+    let console = Console::start(&[]);
+    let visitor = console.guest();
+    let page = visitor.get("/");
+    let answers = [
+        ("a page", visitor.get("/queue?name=q")),
+        ("a job", visitor.get("/job?queue=q&id=x")),
+        ("no page", visitor.get("/nothing")),
+        ("a stranger", console.send("GET", "/", &[], b"")),
+        ("the login", console.send("GET", "/login?other=1", &[], b"")),
+        ("a wrong form", visitor.send("POST", "/do/run", &[], b"")),
+        ("an api error", console.send("GET", "/api/v1/command", &[], b"")),
+        ("another host", console.send("GET", "/", &[("Host", "evil.example")], b"")),
+        ("too long", visitor.send("POST", "/do/run", &[], &vec![b'a'; (1 << 20) + 1])),
+        ("the overview", page),
+    ];
+    for (what, answer) in &answers {
+        let policy = answer.header("content-security-policy");
+        for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"] {
+            assert!(policy.contains(part), "{what}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{what}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{what}");
+        assert_eq!(answer.header("referrer-policy"), "no-referrer", "{what}");
+        assert_eq!(answer.header("cache-control"), "no-store", "{what}");
+        assert_eq!(answer.header("access-control-allow-origin"), "", "{what}");
+    }
+    assert_eq!(answers[8].1.status, 413);
+}
+
+#[test]
+fn files_are_kept_for_ever_and_change_their_names() {
+    let console = Console::start(&[]);
+    let text = console.guest().page("/");
+    let paths: Vec<&str> = text.split('"').filter(|word| word.starts_with("/assets/")).collect();
+    assert!(paths.len() >= 3, "{paths:?}");
+    for path in paths {
+        let plain = console.send("GET", path, &[], b"");
+        let zipped = console.send("GET", path, &[("Accept-Encoding", "br, gzip")], b"");
+        for file in [&plain, &zipped] {
+            assert_eq!(file.status, 200, "{path}");
+            assert!(file.header("cache-control").contains("immutable"), "{path}");
+            assert_eq!(file.header("x-content-type-options"), "nosniff");
+        }
+        assert_eq!(plain.header("content-encoding"), "");
+        assert_eq!(zipped.header("content-encoding"), "gzip");
+        assert!(zipped.bytes.len() <= 8 << 10, "{path}: {}", zipped.bytes.len());
+        let mut unzipped = Vec::new();
+        flate2::read::GzDecoder::new(&zipped.bytes[..]).read_to_end(&mut unzipped).unwrap();
+        assert_eq!(unzipped, plain.bytes);
+    }
+    for old in ["/assets/console-00000000.js", "/assets/", "/assets/../console.js"] {
+        let page = console.send("GET", old, &[], b"");
+        assert!(page.status == 404 && !page.header("cache-control").contains("immutable"), "{old}");
+    }
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let console = Console::start(&[]);
+    let visitor = console.guest();
+    let form = format!("token={}&back=%2F&id=", visitor.token());
+    let fill = |bytes: usize| [form.as_bytes(), &vec![b'a'; bytes - form.len()]].concat();
+    let at_most = visitor.send("POST", "/do/run?queue=q", &[], &fill(1 << 20));
+    assert_eq!(at_most.status, 303, "{}", at_most.text());
+    let more = visitor.send("POST", "/do/run?queue=q", &[], &fill((1 << 20) + 1));
+    assert_eq!(more.status, 413);
+    let long = "x".repeat(17 << 10);
+    let head = visitor.send("GET", "/", &[("X-Long", &long)], b"");
+    assert!(matches!(head.status, 0 | 400..500), "{}", head.status);
+    let path = visitor.get(&format!("/queue?name={long}"));
+    assert!(matches!(path.status, 0 | 400..500), "{}", path.status);
+    assert_eq!(visitor.get(&format!("/queue?name={}", &long[..8 << 10])).status, 200);
+}
+
+/// More connections than are served say nothing or half of a head; a visitor gets in at once all the same.
+#[test]
+fn the_slow_keep_nobody_out() {
+    let console = Console::start(&[]);
+    let visitor = console.guest();
+    let says = ["", "GET / HT", "GET /queues HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "];
+    let mut slow: Vec<TcpStream> = Vec::new();
+    let begun = Instant::now();
+    for at in 0..150 {
+        let mut stream = console.connect();
+        let _ = stream.write_all(says[at % 3].as_bytes());
+        slow.push(stream);
+        if at % 25 == 24 {
+            let start = Instant::now();
+            visitor.page("/queues");
+            assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        }
+    }
+    // Bodies that never come, too.
+    for _ in 0..70 {
+        let mut stream = console.connect();
+        let head = "POST /do/run HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n";
+        let _ = stream.write_all(head.as_bytes());
+        slow.push(stream);
+    }
+    visitor.page("/queues");
+    for mut stream in slow.drain(..150) {
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        assert!(matches!(Page::read(&all).status, 0 | 408), "{all:?}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn so_many_pages_are_live_and_no_more() {
+    let console = Console::start(&[]);
+    let visitor = console.guest();
+    let host = format!("127.0.0.1:{}", console.port);
+    let live = || {
+        let headers = [("Host", host.as_str()), ("Cookie", visitor.cookie.as_str())];
+        let mut stream = console.connect();
+        stream.write_all(&request("GET", "/live", &headers, b"")).unwrap();
+        let (mut all, mut bytes) = (Vec::new(), [0; 1024]);
+        loop {
+            let count = stream.read(&mut bytes).unwrap();
+            all.extend(&bytes[..count]);
+            let status = Page::read(&all).status;
+            let ticks = all.windows(4).any(|four| four == b"tick");
+            if ticks || count == 0 || (status != 200 && status != 0) {
+                return (status, stream);
+            }
+        }
+    };
+    assert_eq!(console.send("GET", "/live", &[], b"").status, 401);
+    let mut streams: Vec<TcpStream> = Vec::new();
+    for _ in 0..32 {
+        let (status, stream) = live();
+        assert_eq!(status, 200);
+        streams.push(stream);
+    }
+    assert_eq!(live().0, 503);
+    visitor.page("/queues");
+    streams.pop();
+    // It is free once the server has seen that the reader is gone: at its next tick.
+    let begun = Instant::now();
+    while live().0 != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the stream stays taken");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
