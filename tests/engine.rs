@@ -1,5 +1,7 @@
 //! Named scenarios of the engine, at a virtual clock.
 
+#[path = "engine/across.rs"]
+mod across;
 #[path = "engine/bench.rs"]
 mod bench;
 #[path = "engine/follow.rs"]

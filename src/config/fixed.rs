@@ -35,7 +35,10 @@ macro_rules! table {
 pub static LIMITS: &[Limit] = table![
     NAME_BYTES_MAX Bytes "A queue's name and a job's id, at least 1 byte.",
     ARGUMENTS_MAX Count "Arguments of one command, its name among them. A longer one is read and refused.",
-    COUNT_MAX Count "Every COUNT, number of queues or ids, and the spans of DELAY.FORECAST.",
+    COUNT_MAX Count "Every COUNT, number of queues or ids, and the spans of DELAY.FORECAST; not the COUNT of \
+        DELAY.QUEUES and DELAY.FIND.",
+    ROWS_MAX Count "COUNT of DELAY.QUEUES and DELAY.FIND.",
+    SEARCH_BYTES_MAX Bytes "The text of DELAY.SCAN's CONTAINS, at least 1 byte.",
     REPLY_BYTES_MAX Bytes "Ids and bodies in one reply of RESERVE, PEEK, LPOP, LMPOP and their kin: the job that \
         crosses it is the last. LRANGE and KEYS are refused beyond four times that.",
     INSTANT_MS_MIN Count "The least that `@` takes beside 0, unix ms: in 1973. What is less can only be seconds.",
@@ -60,7 +63,7 @@ pub static LIMITS: &[Limit] = table![
     CHANNELS_COST_MAX Count "Bytes that one PUBSUB CHANNELS compares with its pattern.",
     PATTERNS_MAX Count "Patterns that all connections have subscribed to.",
     PATTERNS_COST_MAX Count "Cost of these patterns together: twice the bytes of each, and 1,024 for each byte of its longest piece between two stars (`*order*` has 5 there, `news.*` and `*.created` none).",
-    PATTERN_BYTES_MAX Bytes "A pattern of KEYS, SCAN, DELAY.SCAN, PUBSUB CHANNELS and COMMAND LIST.",
+    PATTERN_BYTES_MAX Bytes "A pattern of KEYS, SCAN, DELAY.SCAN, DELAY.QUEUES, PUBSUB CHANNELS and COMMAND LIST.",
     CONFIG_PATTERNS_MAX Count "Patterns of one CONFIG GET.",
     OPTION_PATTERN_BYTES_MAX Bytes "Each of them.",
     COMMAND_NAMES_MAX Count "Names in one COMMAND INFO or COMMAND DOCS.",

@@ -74,9 +74,17 @@ pub const SLACK_STEPS_PER_TURN: u32 = 4096;
 pub const CONFIG_PATTERN_COST: u64 = 16;
 /// Bytes that KEYS, SCAN and DELAY.SCAN compare with a pattern in a turn, about a ns each.
 pub const PATTERN_STEPS_PER_TURN: u64 = 1 << 20;
+/// What a body that is searched by DELAY.SCAN counts as in these, a cache miss or two, and how many of its bytes
+/// count as one: a KiB takes a tenth of a µs.
+pub const SEARCHED_JOB_STEPS: u64 = 128;
+/// See [`SEARCHED_JOB_STEPS`].
+pub const SEARCHED_BYTES_PER_STEP: u64 = 8;
 /// Queues that KEYS looks at in a turn, 0.3 µs each.
 pub const KEYS_PER_TURN: usize = 8192;
 const _: () = assert!(OLDEST_READY_AT_ONCE <= KEYS_PER_TURN);
+/// Queues that DELAY.QUEUES and DELAY.FIND look at in a turn, up to 0.5 µs each; one whose row is kept counts as
+/// five.
+pub const ACROSS_PER_TURN: usize = 1_024;
 /// Purges of one queue whose memory is not freed yet; a further PURGE waits for the next turn.
 pub const PURGES_MAX: usize = 64;
 /// Dead jobs that REDRIVE moves in a turn, 0.5 µs each.

@@ -33,6 +33,7 @@ use crate::pubsub::Counts;
 use crate::resp::Protocol;
 use acl::Acl;
 use identity::Identity;
+use std::sync::Arc;
 use transaction::Queue;
 use watching::Watching;
 use world::{Admin, Ended, Obstacles};
@@ -409,7 +410,7 @@ impl Session {
         let step = match parsed {
             // Most commands by far, and a large one: it stays where it is.
             Ok(Action::Engine(ref request)) => self.ask_engine(request, place, world),
-            Ok(action) => self.act(action, place, world),
+            Ok(action) => self.act((spec, args), action, place, world),
             Err(error) => self.fail(&error.to_string(), world),
         };
         let how = match step {
@@ -422,9 +423,21 @@ impl Session {
         step
     }
 
-    fn act(&mut self, action: Action<'_>, place: Place, world: &mut dyn World) -> Step {
+    fn act(
+        &mut self,
+        (spec, args): (&'static CommandSpec, &[&[u8]]),
+        action: Action<'_>,
+        place: Place,
+        world: &mut dyn World,
+    ) -> Step {
         match action {
             Action::Engine(request) => self.ask_engine(&request, place, world),
+            Action::AllQueues(request) => {
+                // Anew in each turn that it takes: rights may have changed meanwhile.
+                let user = Arc::clone(&self.identity.user);
+                let readable = user.readable(spec, args);
+                self.ask_engine(&request.for_reader(readable.as_deref()), place, world)
+            }
             Action::Probe(queue, probe) => self.probe(queue, probe, world),
             Action::Connection(what) => self.connection(what, world),
             Action::PubSub(what) => self.pubsub(what, place, world),

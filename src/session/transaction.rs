@@ -4,6 +4,7 @@ mod measure;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::command::spec::action::{Action, Connection, Server};
 use crate::command::spec::{Flag, Group};
@@ -295,8 +296,11 @@ impl Session {
         self.executing = false;
         permitted?;
         let beside = self.measure(commands, world)?;
+        let user = Arc::clone(&self.identity.user);
+        let all = commands.iter().any(|of| matches!(of.action, Ok(Action::AllQueues(_))));
+        let globs = if all { user.key_globs() } else { Vec::new() };
         let requests: Vec<Cow<'_, Request<'_>>> =
-            commands.iter().filter_map(Parsed::request).collect();
+            commands.iter().filter_map(|command| command.request(&globs)).collect();
         let watched = self.watched();
         let whole = Whole { requests: &requests, watched: &watched, beside };
         Ok(world.begin_transaction(self.id, &whole, queue.bytes()))
@@ -314,10 +318,13 @@ struct Parsed<'a> {
 }
 
 impl Parsed<'_> {
-    /// What it asks the engine, or something that costs as much.
-    fn request(&self) -> Option<Cow<'_, Request<'_>>> {
+    /// What it asks the engine, or something that costs as much; `globs` are all of its user's.
+    fn request<'s>(&'s self, globs: &'s [&'s [u8]]) -> Option<Cow<'s, Request<'s>>> {
         match &self.action {
             Ok(Action::Engine(request)) => Some(Cow::Borrowed(request)),
+            Ok(Action::AllQueues(request)) => {
+                Some(Cow::Owned(request.clone().for_reader(Some(globs))))
+            }
             Ok(Action::Probe(queue, _)) => {
                 let queues = std::slice::from_ref(&queue.name);
                 Some(Cow::Owned(Request::Exists { db: queue.db, queues }))

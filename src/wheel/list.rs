@@ -433,6 +433,16 @@ impl List {
         iter
     }
 
+    /// The keys from the last to the first.
+    pub fn iter_back(self, chunks: &Chunks) -> impl Iterator<Item = Key> {
+        let chunk_at = |at| (at != NONE).then(|| chunks.pool.get(at));
+        let all = std::iter::successors(chunk_at(self.tail), move |chunk| chunk_at(chunk.prev));
+        all.flat_map(|chunk| {
+            let used = (0..chunk.end()).rev().filter(|position| chunk.mask & (1 << position) != 0);
+            used.map(|position| chunk.keys[position as usize])
+        })
+    }
+
     /// The number of keys, but counted no further than the chunk in which `enough` is reached.
     /// O(`enough`) at most.
     pub fn count_to(self, chunks: &Chunks, enough: usize) -> usize {

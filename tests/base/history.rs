@@ -270,7 +270,12 @@ impl History {
         {
             let queue = QueueName { db: Db(db), name: keep(format!("q{number}").as_bytes()) };
             for state in [State::Delayed, State::Ready, State::Leased, State::Dead] {
-                peeks.push(Request::Peek { queue, state: Some(state), count: 10_000 });
+                peeks.push(Request::Peek {
+                    queue,
+                    state: Some(state),
+                    count: 10_000,
+                    newest: false,
+                });
             }
             peeks.push(Request::Stats { queue });
         }

@@ -1,6 +1,6 @@
 //! All that an engine shows of its queues and jobs, as text.
 
-use delayd::engine::model::request::{QueueName, Request, State};
+use delayd::engine::model::request::{QueueName, Request, Scan, State};
 use delayd::engine::model::schedule::{ScheduleState, Scheduling};
 use delayd::engine::{Engine, Facts, Outcome, Turn};
 use delayd::ids::{ClientId, DATABASES, Db};
@@ -78,12 +78,17 @@ impl Look<'_> {
         let mut asked = vec![
             Request::Stats { queue },
             Request::Exists { db, queues: keep_list(&[queue.name]) },
-            Request::Peek { queue, state: None, count: 10_000 },
+            Request::Peek { queue, state: None, count: 10_000, newest: false },
         ];
         for state in states.into_iter().chain([None]) {
             asked.push(Request::Len { queue, state });
         }
-        asked.extend(states.map(|state| Request::Peek { queue, state, count: 10_000 }));
+        asked.extend(states.map(|state| Request::Peek {
+            queue,
+            state,
+            count: 10_000,
+            newest: false,
+        }));
         let (mut lines, mut waited_for) = (Vec::new(), false);
         for request in asked {
             let mut said = self.ask(&request);
@@ -95,7 +100,7 @@ impl Look<'_> {
         lines.extend(self.schedules(queue));
         let (mut cursor, mut jobs) = (0, Vec::new());
         loop {
-            let scan = Request::Scan { queue, cursor, state: None, pattern: None, count: 100 };
+            let scan = Request::Scan(Scan::new(queue, cursor, 100));
             let Said::Scanned(next, seen) = self.ask(&scan) else {
                 panic!("SCAN answers with jobs")
             };

@@ -3,6 +3,7 @@
 
 use delayd::command::{self, Action, table};
 pub use delayd::engine::decide::whole::{Begun, Needs, Whole};
+use delayd::engine::model::across::{FoundJob, QueueRow};
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::Purge;
@@ -41,6 +42,8 @@ struct Log {
     lines: Vec<String>,
     tokens: Vec<(String, Token)>,
     stats: Option<StatsView>,
+    rows: Vec<QueueRow>,
+    cursor: u64,
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -110,10 +113,24 @@ impl Outbox for Log {
                 "stats".into()
             }
             Reply::Peeked(jobs) | Reply::Scanned(_, jobs) => {
+                if let Reply::Scanned(cursor, _) = reply {
+                    self.cursor = cursor;
+                }
                 jobs.iter().map(|job| text(job.id)).collect::<Vec<_>>().join(" ")
             }
             Reply::Names(names) | Reply::ScannedNames(_, names) => {
                 names.iter().map(|name| text(name)).collect::<Vec<_>>().join(" ")
+            }
+            Reply::Queues(rows) => {
+                self.rows = rows.to_vec();
+                "queues".into()
+            }
+            Reply::Found(jobs) => {
+                let line = |job: &FoundJob| {
+                    let due = since(Some(job.due));
+                    format!("{} {} {due}", text(&job.queue), word(job.state))
+                };
+                jobs.iter().map(line).collect::<Vec<_>>().join(", ")
             }
             Reply::ScheduleSet(change, next) => format!("{} {}", change.word(), since(next)),
             Reply::Schedule(view) => shown(view),
@@ -208,7 +225,7 @@ pub fn reschedule(name: &'static str, id: &'static str, in_ms: u64) -> Request<'
 }
 
 pub fn peek(name: &'static str, count: u32) -> Request<'static> {
-    Request::Peek { queue: queue(name), state: None, count }
+    Request::Peek { queue: queue(name), state: None, count, newest: false }
 }
 
 pub fn forecast(name: &'static str, span_ms: u64, count: u32) -> Request<'static> {
@@ -262,6 +279,16 @@ impl Bench {
 
     pub fn now(&self) -> Micros {
         Micros((BEGIN_MS + self.at_ms) * 1000 + self.at_us)
+    }
+
+    /// What the last QUEUES answered.
+    pub fn rows(&mut self) -> Vec<QueueRow> {
+        std::mem::take(&mut self.log.rows)
+    }
+
+    /// Where the last SCAN goes on.
+    pub fn cursor(&self) -> u64 {
+        self.log.cursor
     }
 
     fn call<T>(&mut self, call: impl FnOnce(&mut Engine, Micros, &mut Turn<'_>) -> T) -> T {
@@ -437,7 +464,7 @@ impl Bench {
     pub fn ready(&mut self) -> Vec<i64> {
         let state = Some(State::Ready);
         self.log.lines.clear();
-        self.ask(97, Request::Peek { queue: queue("q"), state, count: 10_000 });
+        self.ask(97, Request::Peek { queue: queue("q"), state, count: 10_000, newest: false });
         let said = self.log.lines.pop().expect("an answer");
         let ids = said.strip_prefix("97:").expect("to client 97").split_ascii_whitespace();
         let at = |id: &str| id.rsplit('@').next().and_then(|at| at.parse::<i64>().ok());

@@ -3,7 +3,7 @@
 use delayd::engine::model::policy::{Backoff, Steps};
 use delayd::engine::model::queue_settings::QueueSettings;
 use delayd::engine::model::reply::{Outbox, Reply};
-use delayd::engine::model::request::{Add, Request, Reserve, Wait};
+use delayd::engine::model::request::{Add, Request, Reserve, Scan, Wait};
 use delayd::engine::{Applying, Engine, Facts, Lead, Settings, Turn};
 use delayd::ids::{ClientId, Db};
 use delayd::limits::SPARE_QUIET_MS;
@@ -483,7 +483,7 @@ impl Outbox for Scanned {
 
 fn scan(engine: &mut Engine, now: Micros, scanned: &mut Scanned) {
     let (queue, cursor) = (queue("q"), scanned.cursor);
-    let request = Request::Scan { queue, cursor, state: None, pattern: None, count: 100 };
+    let request = Request::Scan(Scan::new(queue, cursor, 100));
     let mut facts = Facts::default();
     let turn = &mut Turn { facts: &mut facts, outbox: scanned };
     engine.handle(now, ClientId(1), &request, turn);

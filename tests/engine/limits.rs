@@ -217,7 +217,8 @@ fn beyond_the_greatest_number_of_dead_jobs_the_oldest_are_dropped() {
     let totals = bench.stats("q").totals;
     assert_eq!((totals.died, totals.dropped), (100_003, 3));
     let oldest = bench.tokens[3].0.clone();
-    let dead = Request::Peek { queue: queue("q"), state: Some(State::Dead), count: 1 };
+    let dead =
+        Request::Peek { queue: queue("q"), state: Some(State::Dead), count: 1, newest: false };
     bench.check(1, dead, &[&format!("1:{oldest}")]);
     // The others go when their retention is over.
     bench.at(100 + 30 * 86_400_000 - 1);

@@ -1,6 +1,6 @@
 //! PURGE: gone at once, with one fact; freed in slices.
 
-use delayd::engine::model::request::{Request, State, Wait, When};
+use delayd::engine::model::request::{Request, Scan, State, Wait, When};
 use delayd::engine::{Engine, Loader, Outcome, Settings};
 
 use crate::bench::*;
@@ -44,8 +44,8 @@ fn without_a_state_all_but_leased_ones_go_and_ids_are_free_at_once() {
         bench.check(1, Request::Add(job("q", id, delay_ms)), &[&format!("1:{id}")]);
     }
     bench.check(1, peek("q", 9), &["1:r1 x w d1"]);
-    let (state, pattern) = (Some(State::Ready), None);
-    bench.ask(1, Request::Scan { queue: queue("q"), cursor: 0, state, pattern, count: 9 });
+    let state = Some(State::Ready);
+    bench.ask(1, Request::Scan(Scan { state, ..Scan::new(queue("q"), 0, 9) }));
     let expect_events = bench.take_events().remove(0);
     let mut seen: Vec<&str> = expect_events[2..].split(' ').collect();
     seen.sort_unstable();

@@ -190,7 +190,7 @@ fn it_sees_what_its_own_commands_leave() {
         bench.add(add);
     }
     bench.add(job("q", "soon", 1_000));
-    let first = Request::Peek { queue: queue("q"), state: None, count: 1 };
+    let first = Request::Peek { queue: queue("q"), state: None, count: 1, newest: false };
     bench.transact(1, &[delete("q", &[b"soon"]), first]);
     let expect_events = bench.take_events();
     assert!(expect_events[0] == "1:1" && expect_events[1].len() > 4, "{expect_events:?}");
@@ -257,7 +257,12 @@ fn what_redrive_and_nack_bring_counts_for_what_is_read() {
 #[test]
 fn what_reserve_and_extend_bring_among_the_leased_counts_for_what_is_read() {
     let body = vec![b'x'; 8 << 20];
-    let leased = |count| Request::Peek { queue: queue("q"), state: Some(State::Leased), count };
+    let leased = |count| Request::Peek {
+        queue: queue("q"),
+        state: Some(State::Leased),
+        count,
+        newest: false,
+    };
     let mut bench = Bench::new();
     let mut large = job("q", "large", 0);
     large.body = &body;
@@ -292,5 +297,5 @@ fn what_reserve_and_extend_bring_among_the_leased_counts_for_what_is_read() {
 }
 
 fn peek_r() -> Request<'static> {
-    Request::Peek { queue: queue("r"), state: Some(State::Leased), count: 1 }
+    Request::Peek { queue: queue("r"), state: Some(State::Leased), count: 1, newest: false }
 }

@@ -266,6 +266,9 @@ fn options_are_those_of_the_tree() {
             if spec.name == "hello" {
                 words.push("3");
             }
+            if token == "NEWEST" {
+                words.push("DEAD");
+            }
             if token == "TZ" {
                 words.extend(["CRON", "@daily"]);
             }

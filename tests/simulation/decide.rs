@@ -3,7 +3,7 @@
 use delayd::engine::model::fact::{Destination, Fact};
 use delayd::engine::model::reply::Reason;
 use delayd::engine::model::request::{
-    ListPop, Nack, Only, QueueName, Request, State, Taken, Wait, When,
+    ListPop, Nack, Only, QueueName, Request, Scan, State, Taken, Wait, When,
 };
 use delayd::ids::{QueueNo, Token};
 use delayd::time::Millis;
@@ -184,9 +184,10 @@ impl<'c> Check<'c> {
                 };
                 self.reply = Some(Said::Integer(count as i64));
             }
-            Request::Peek { queue, state, count } => {
+            Request::Peek { queue, state, count, newest } => {
                 let queue = self.model().queues.get(&key(queue));
-                let seen = queue.map_or(Vec::new(), |queue| peeked(queue, state, count as usize));
+                let seen =
+                    queue.map_or(Vec::new(), |queue| peeked(queue, state, count as usize, newest));
                 self.reply = Some(Said::Peeked(seen));
             }
             Request::Remove { db, queues } => {
@@ -275,7 +276,10 @@ impl<'c> Check<'c> {
             | Request::At { .. }
             | Request::Find(_)
             | Request::DeleteEqual { .. } => self.look_at_list(request),
-            Request::Scan { queue, cursor, state, pattern, count } => {
+            Request::Queues(_) | Request::Locate(_) => {
+                unreachable!("tests/engine/across.rs asks for them")
+            }
+            Request::Scan(Scan { queue, cursor, state, pattern, count, .. }) => {
                 self.scan(key(queue), cursor, state, pattern, count, client);
             }
         }

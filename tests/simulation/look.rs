@@ -149,7 +149,7 @@ impl Check<'_> {
     }
 }
 
-pub fn peeked(queue: &ModelQueue, state: Option<State>, count: usize) -> Vec<Seen> {
+pub fn peeked(queue: &ModelQueue, state: Option<State>, count: usize, newest: bool) -> Vec<Seen> {
     let delayed = queue.delayed.iter().map(|entry| entry.2);
     let mut ready: Vec<Kept> = queue.ready.iter().map(|entry| entry.2).collect();
     if queue.due_left() {
@@ -161,6 +161,9 @@ pub fn peeked(queue: &ModelQueue, state: Option<State>, count: usize) -> Vec<See
         Some(State::Delayed) => delayed.take(count).collect(),
         Some(State::Ready) => ready.take(count).collect(),
         Some(State::Leased) => queue.leased.iter().map(|entry| entry.2).take(count).collect(),
+        Some(State::Dead) if newest => {
+            queue.dead.iter().rev().map(|entry| entry.1).take(count).collect()
+        }
         Some(State::Dead) => queue.dead.iter().map(|entry| entry.1).take(count).collect(),
     };
     let (mut seen, mut bytes) = (Vec::new(), 0);

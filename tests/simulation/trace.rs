@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 
+use delayd::engine::model::across::{FoundJob, QueueRow};
 use delayd::engine::model::queue_settings::Pause;
 use delayd::engine::model::queue_settings::Setting;
 use delayd::engine::model::reply::{Delivered, Glimpse, Outbox, Reason, Reply};
@@ -122,6 +123,8 @@ pub enum Said {
     Scanned(u64, Vec<Seen>),
     Names(Vec<Kept>),
     ScannedNames(u64, Vec<Kept>),
+    Queues(Vec<QueueRow>),
+    Found(Vec<FoundJob>),
     ScheduleSet(Change, Option<Millis>),
     Schedule(Box<ScheduleSeen>),
     Schedules(Vec<ScheduleRow>),
@@ -210,6 +213,8 @@ impl From<Reply<'_>> for Said {
             Reply::Scanned(cursor, jobs) => Said::Scanned(cursor, seen(jobs)),
             Reply::Names(found) => Said::Names(names(found)),
             Reply::ScannedNames(cursor, found) => Said::ScannedNames(cursor, names(found)),
+            Reply::Queues(rows) => Said::Queues(rows.to_vec()),
+            Reply::Found(jobs) => Said::Found(jobs.to_vec()),
             Reply::ScheduleSet(change, next) => Said::ScheduleSet(change, next),
             Reply::Schedule(view) => Said::Schedule(Box::new(view.into())),
             Reply::Schedules(rows) => Said::Schedules(rows.iter().map(ScheduleRow::from).collect()),

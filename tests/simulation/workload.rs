@@ -6,7 +6,7 @@ use delayd::engine::model::queue_settings::{QueueSettings, Setting};
 use delayd::engine::model::request::Purge;
 use delayd::engine::model::request::{
     Add, Direction, Find, ListPop, Move, Nack, Only, Push, QueueName, Redrive, Request, Reserve,
-    Shape, Side, State, Taken, Wait, When, Which,
+    Scan, Shape, Side, State, Taken, Wait, When, Which,
 };
 use delayd::engine::model::schedule::SetSchedule;
 use delayd::ids::{Db, Token};
@@ -494,7 +494,7 @@ impl Workload {
             Op::Look => self.look(held),
             Op::Scan => {
                 let (queue, count) = (self.queue(), [1, 10, 10_000][self.pick(3)]);
-                Request::Scan { queue, cursor: 0, state: None, pattern: None, count }
+                Request::Scan(Scan::new(queue, 0, count))
             }
             Op::Push => {
                 let most = [1, 3, 40][self.pick(3)];
@@ -579,7 +579,10 @@ impl Workload {
                 Request::Forecast { queue, span_ms, count, schedules }
             }
             1 => Request::Len { queue, state },
-            2..4 => Request::Peek { queue, state, count: [1, 3, 10_000][self.pick(3)] },
+            2..4 => {
+                let newest = state == Some(State::Dead) && self.one_in(2);
+                Request::Peek { queue, state, count: [1, 3, 10_000][self.pick(3)], newest }
+            }
             _ => Request::Get { queue, id },
         }
     }

@@ -6,7 +6,7 @@ use delayd::command::show::render::render;
 use delayd::engine::decide::whole::{Begun, Needs, Whole};
 use delayd::engine::model::fact::Fact;
 use delayd::engine::model::reply::{Outbox, Reply};
-use delayd::engine::model::request::{QueueName, Request};
+use delayd::engine::model::request::{QueueName, Request, Scan};
 use delayd::engine::model::schedule::Scheduling;
 use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
@@ -330,12 +330,12 @@ impl World {
             Op::Scan if self.workload.ordered_only => {}
             Op::Scan if self.clients[at].scan.is_some() => {
                 let (queue, cursor, count) = self.clients[at].scan.expect("it is there");
-                let request = Request::Scan { queue, cursor, state: None, pattern: None, count };
+                let request = Request::Scan(Scan::new(queue, cursor, count));
                 self.ask(at, request);
             }
             _ => {
                 let request = self.workload.request(op, &mut self.clients[at].held, now_ms);
-                if let Request::Scan { queue, count, .. } = request {
+                if let Request::Scan(Scan { queue, count, .. }) = request {
                     self.clients[at].scan = Some((queue, 0, count));
                 }
                 self.ask(at, request);

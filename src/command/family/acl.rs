@@ -81,6 +81,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
                 Argument::new("arg", Kind::Bytes).optional().multiple(),
             ],
             reply: "Simple string: `OK`. Bulk string: why not.",
+            notes: "Of itself a user may ask this without the right to do so of others, if it may say ACL WHOAMI.",
             example: &[("ACL DRYRUN default PING", "OK")],
             parse: Some(|args| {
                 let name = args.word("username")?;

@@ -1,6 +1,7 @@
 //! The commands, a file for each family: what they are, and the parser beside it.
 
 pub(super) mod acl;
+pub(super) mod across;
 mod always;
 pub(super) mod bulk;
 pub(super) mod client;

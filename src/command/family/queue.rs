@@ -5,8 +5,9 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Keys};
-use crate::engine::model::request::{Request, State};
+use crate::engine::model::request::{Request, Scan, State};
 use crate::error::Error;
+use crate::limits::SEARCH_BYTES_MAX;
 
 /// How many jobs PEEK and SCAN look at when no COUNT is given.
 const COUNT_DEFAULT: u32 = 10;
@@ -66,6 +67,9 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         arguments: &[
             QUEUE,
             Argument::one_of("state", STATES).optional(),
+            Argument::word("newest", "NEWEST")
+                .optional()
+                .about("With DEAD: those that died last, the last one first."),
             COUNT.about(
                 "The most jobs to show, 1 to 10000. Default 10. The job whose body crosses 4 MiB in all \
                  is the last of the reply.",
@@ -74,7 +78,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         flags: &[Flag::ReadOnly],
         keys: KEY,
         reply: "Array of jobs in order, each an array: id, state, due (unix ms), body.",
-        notes: "Without a state: ready jobs, then delayed ones.",
+        notes: "Without a state: ready jobs, then delayed ones. Dead jobs come in the order of their deaths.",
         example: &[
             ("DELAY.ADD orders @1893456000000 x ID order:7", "\"order:7\""),
             (
@@ -96,6 +100,18 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             Argument::option("MATCH", "pattern", Kind::Pattern)
                 .shown("glob")
                 .about("Only jobs whose id matches: `*`, `?`, `[a-z]`, `\\` before a byte that means itself."),
+            Argument::block(
+                "due",
+                &[
+                    Argument::new("from", Kind::Instant),
+                    Argument::new("until", Kind::Instant),
+                ],
+            )
+            .after("DUE")
+            .optional()
+            .about("Only jobs due from the one instant on and before the other: `@<unix-ms>`, or a date, time and offset."),
+            Argument::option("CONTAINS", "text", Kind::Bytes)
+                .about("Only jobs that have these bytes, 1 to 1024, in id, body or the text of the last `NACK ... ERROR`."),
             COUNT.about("How many jobs to look at, 1 to 10000. Default 10."),
         ],
         flags: &[Flag::ReadOnly],
@@ -103,7 +119,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         keys: KEY,
         reply: "Array: the next cursor (bulk string, `0` at the end) and an array of jobs, each an array: \
                 id, state, due (unix ms).",
-        notes: "A job that is there from the first step to the last is returned at least once.",
+        notes: "A job that is there from the first step to the last is returned at least once. A step looks at \
+                less than COUNT where bodies or patterns are long: some 8 MiB of bodies.",
         example: &[
             ("DELAY.ADD orders @1893456000000 x ID order:7", "\"order:7\""),
             (
@@ -127,28 +144,44 @@ fn parse_len<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
 
 fn parse_peek<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let queue = args.queue()?;
-    let (mut state, mut count) = (None, COUNT_DEFAULT);
+    let (mut state, mut newest, mut count) = (None, false, COUNT_DEFAULT);
     while let Some(option) = args.option()? {
         match option {
             "COUNT" => count = args.count("count")?,
+            "NEWEST" => newest = true,
             _ => state = state_of(option),
         }
     }
-    Ok(Action::Engine(Request::Peek { queue, state, count }))
+    if newest && state != Some(State::Dead) {
+        return Err(Error::text("ERR syntax error: NEWEST needs DEAD"));
+    }
+    Ok(Action::Engine(Request::Peek { queue, state, count, newest }))
 }
 
 fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
     let (queue, cursor) = (args.queue()?, args.cursor()?);
-    let (mut state, mut pattern, mut count) = (None, None, COUNT_DEFAULT);
+    let mut scan = Scan::new(queue, cursor, COUNT_DEFAULT);
     while let Some(option) = args.option()? {
         match option {
-            "STATE" => state = state_of(args.choice()?),
-            "MATCH" => pattern = Some(args.pattern("pattern")?),
-            "COUNT" => count = args.count("count")?,
+            "STATE" => scan.state = state_of(args.choice()?),
+            "MATCH" => scan.pattern = Some(args.pattern("pattern")?),
+            "DUE" => scan.due = Some(parse_due(args)?),
+            "CONTAINS" => scan.contains = Some(args.text("text", SEARCH_BYTES_MAX)?),
+            "COUNT" => scan.count = args.count("count")?,
             _ => return Err(args.unknown_option()),
         }
     }
-    Ok(Action::Engine(Request::Scan { queue, cursor, state, pattern, count }))
+    Ok(Action::Engine(Request::Scan(scan)))
+}
+
+fn parse_due(args: &mut Args<'_>) -> Result<(u64, u64), Error> {
+    let (from, until) = (args.instant()?, args.instant()?);
+    if from > until {
+        return Err(Error::text(format!(
+            "ERR DUE from @{from} until @{until}: the second is before the first"
+        )));
+    }
+    Ok((from, until))
 }
 
 pub(super) fn state_of(token: &str) -> Option<State> {

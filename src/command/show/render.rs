@@ -1,6 +1,7 @@
 //! How the engine's replies look on the wire, in both protocols.
 
 use crate::command::show::schedule;
+use crate::engine::model::across::{FoundJob, QueueRow};
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::reply::{Delivered, Glimpse, JobView, Reply};
 use crate::engine::model::request::Shape;
@@ -64,6 +65,8 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
             out.bulk_unsigned(*cursor);
             write_names(names, out);
         }
+        Reply::Queues(rows) => write_queues(rows, out),
+        Reply::Found(jobs) => write_found(jobs, out),
         Reply::ScheduleSet(change, next) => schedule::write_set(*change, *next, out),
         Reply::Schedule(view) => schedule::write_schedule(view, out),
         Reply::Schedules(rows) => schedule::write_schedules(rows, out),
@@ -190,6 +193,36 @@ fn write_stats(stats: &StatsView, out: &mut Encoder<'_>) {
     number("schedules", stats.schedules, out);
     number("made", stats.made, out);
     number("missed", stats.missed, out);
+}
+
+fn write_queues(rows: &[QueueRow], out: &mut Encoder<'_>) {
+    out.array(rows.len());
+    for row in rows {
+        let [delayed, ready, leased, dead] = row.counts;
+        out.map(12);
+        text("name", &row.name, out);
+        number("ready", ready, out);
+        number("delayed", delayed, out);
+        number("leased", leased, out);
+        number("dead", dead, out);
+        number("waiters", row.waiters, out);
+        text("paused", row.paused.as_bytes(), out);
+        maybe("next-due", row.next_due.map(|due| due.0), out);
+        maybe("oldest-ready-age-ms", row.oldest_ready_age_ms, out);
+        number("bytes", row.bytes, out);
+        number("lateness-p99-us", row.lateness_p99_us, out);
+        number("schedules", row.schedules, out);
+    }
+}
+
+fn write_found(jobs: &[FoundJob], out: &mut Encoder<'_>) {
+    out.array(jobs.len());
+    for job in jobs {
+        out.map(3);
+        text("queue", &job.queue, out);
+        text("state", job.state.word().as_bytes(), out);
+        number("due", job.due.0, out);
+    }
 }
 
 pub(super) fn text(field: &str, value: &[u8], out: &mut Encoder<'_>) {

@@ -13,6 +13,8 @@ use crate::resp::Protocol;
 pub enum Action<'a> {
     /// For the engine, which also answers it.
     Engine(Request<'a>),
+    /// For the engine, once [`Request::for_reader`] says which queues the user may read.
+    AllQueues(Request<'a>),
     /// What Redis asks of any key, answered from whether the queue exists.
     Probe(QueueName<'a>, Probe),
     Connection(Connection<'a>),

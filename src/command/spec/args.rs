@@ -80,6 +80,13 @@ impl<'a> Args<'a> {
         Ok(pattern)
     }
 
+    /// A word of 1 to `most` bytes.
+    pub fn text(&mut self, name: &str, most: usize) -> Result<&'a [u8], Error> {
+        let text = self.word(name)?;
+        check_bytes(name, text, most)?;
+        Ok(text)
+    }
+
     /// The words left but for the last `keep`.
     pub fn words_but(&mut self, keep: usize) -> &'a [&'a [u8]] {
         let end = (self.words.len() - keep).max(self.at);

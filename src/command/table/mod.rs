@@ -7,8 +7,9 @@ pub use face::Face;
 use std::sync::LazyLock;
 
 use crate::command::family::{
-    acl, bulk, client, cluster, commands, connection, consume, help, job, journal, keyspace, list,
-    observe, policy, produce, pubsub, queue, replication, schedule, scripting, server, transaction,
+    acl, across, bulk, client, cluster, commands, connection, consume, help, job, journal,
+    keyspace, list, observe, policy, produce, pubsub, queue, replication, schedule, scripting,
+    server, transaction,
 };
 use crate::command::spec::CommandSpec;
 use crate::command::spec::args::arity_error;
@@ -16,11 +17,12 @@ use crate::error::Error;
 use crate::nearest::nearest;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 22] = [
+static TABLE: [&[CommandSpec]; 23] = [
     produce::COMMANDS,
     consume::COMMANDS,
     job::COMMANDS,
     queue::COMMANDS,
+    across::COMMANDS,
     bulk::COMMANDS,
     policy::COMMANDS,
     schedule::COMMANDS,

@@ -1,14 +1,16 @@
 //! Looking without changing: GET, STATS, LEN, PEEK, SCAN.
 
 use crate::engine::model::reply::Reply;
-use crate::engine::model::request::{QueueName, State};
+use crate::engine::model::request::{QueueName, Scan, State};
 use crate::engine::model::stats::StatsView;
 use crate::engine::model::turn::Outcome;
 use crate::engine::step::Step;
 use crate::engine::step::slice::Slice;
+use crate::engine::store::Store;
 use crate::engine::store::jobs::JobIndex;
 use crate::glob;
 use crate::limits;
+use memchr::memmem::Finder;
 
 impl Step<'_, '_> {
     /// A transaction cannot be interrupted. What it has added itself since it was prepared is
@@ -51,7 +53,13 @@ impl Step<'_, '_> {
         self.reply(Reply::Stats(&view))
     }
 
-    pub fn peek(&mut self, name: QueueName<'_>, state: Option<State>, count: u32) -> Outcome {
+    pub fn peek(
+        &mut self,
+        name: QueueName<'_>,
+        state: Option<State>,
+        count: u32,
+        newest: bool,
+    ) -> Outcome {
         let Some(number) = self.queue(name) else { return self.reply(Reply::Peeked(&[])) };
         if !self.store.open_ahead(number, state, count, &mut self.open_steps()) {
             return Outcome::Again;
@@ -75,6 +83,7 @@ impl Step<'_, '_> {
                     let (from, jobs) = (queue.next_side(), store.jobs());
                     show(state, &mut queue.ready.iter(from, jobs, store.chunks()));
                 }
+                State::Dead if newest => show(state, &mut queue.dead.iter_back(store.chunks())),
                 State::Dead => show(state, &mut queue.dead.iter(store.chunks())),
                 State::Delayed => show(state, &mut queue.delayed.iter_front(store.timers())),
                 State::Leased => show(state, &mut queue.leases.iter_front(store.timers())),
@@ -84,28 +93,53 @@ impl Step<'_, '_> {
         Outcome::Replied
     }
 
-    pub fn scan(
-        &mut self,
-        name: QueueName<'_>,
-        cursor: u64,
-        state: Option<State>,
-        pattern: Option<&[u8]>,
-        count: u32,
-    ) -> Outcome {
-        let Some(number) = self.queue(name) else { return self.reply(Reply::Scanned(0, &[])) };
+    pub fn scan(&mut self, of: &Scan<'_>) -> Outcome {
+        let Some(number) = self.queue(of.queue) else { return self.reply(Reply::Scanned(0, &[])) };
         let (store, mut glimpses) = (&*self.store, Vec::new());
-        let (queue, jobs) = (store.queue(number), store.jobs());
-        let mut slice = Slice::new(cursor, count as usize, pattern);
+        let queue = store.queue(number);
+        let finder = of.contains.map(Finder::new);
+        let mut slice = Slice::new(of.cursor, of.count as usize, of.pattern);
         slice.go(|cursor, count, steps| {
-            store.scan_jobs(queue, cursor, count, |index| {
-                let Some(is) = jobs.get(index).stage.state() else { return };
-                let mut fits = |pattern| glob::matches_counted(pattern, jobs.id(index), steps);
-                if state.is_none_or(|state| state == is) && pattern.is_none_or(&mut fits) {
-                    glimpses.push(store.glimpse(index, is));
+            store.scan_jobs_while(queue, cursor, count, |index| {
+                if let Some(state) = fits(store, index, of, finder.as_ref(), steps) {
+                    glimpses.push(store.glimpse(index, state));
                 }
+                // One body may be as long as all that a turn has time for.
+                *steps < limits::PATTERN_STEPS_PER_TURN
             })
         });
         self.turn.outbox.reply(self.client, Reply::Scanned(slice.cursor(), &glimpses));
         Outcome::Replied
     }
+}
+
+/// The job's state if SCAN is to show it; adds to `steps` what it took to look. Patterns and texts come last, as
+/// they take the longest.
+fn fits(
+    store: &Store,
+    index: JobIndex,
+    of: &Scan<'_>,
+    finder: Option<&Finder<'_>>,
+    steps: &mut u64,
+) -> Option<State> {
+    let state = store.jobs().get(index).stage.state()?;
+    let is_due = |(from, until)| (from..until).contains(&store.due(index).0);
+    let is_named =
+        |pattern, steps: &mut u64| glob::matches_counted(pattern, store.jobs().id(index), steps);
+    let fits = of.state.is_none_or(|wanted| wanted == state)
+        && of.due.is_none_or(is_due)
+        && of.pattern.is_none_or(|pattern| is_named(pattern, steps))
+        && finder.is_none_or(|finder| contains(store, index, finder, steps));
+    fits.then_some(state)
+}
+
+/// Whether a job has the text in id, body or error.
+fn contains(store: &Store, index: JobIndex, finder: &Finder<'_>, steps: &mut u64) -> bool {
+    let jobs = store.jobs();
+    *steps += limits::SEARCHED_JOB_STEPS;
+    let error = jobs.history(index).and_then(|history| history.error.as_deref());
+    [jobs.id(index), jobs.body(index), error.unwrap_or_default()].into_iter().any(|text| {
+        *steps += text.len() as u64 / limits::SEARCHED_BYTES_PER_STEP;
+        finder.find(text).is_some()
+    })
 }

@@ -1,5 +1,6 @@
 //! What clients ask for, decided: a file for each family of requests.
 
+mod across;
 mod add;
 mod change;
 mod configure;
@@ -69,10 +70,10 @@ impl Step<'_, '_> {
                 self.forecast(queue, span_ms, count, schedules)
             }
             Request::Len { queue, state } => self.len(queue, state),
-            Request::Peek { queue, state, count } => self.peek(queue, state, count),
-            Request::Scan { queue, cursor, state, pattern, count } => {
-                self.scan(queue, cursor, state, pattern, count)
-            }
+            Request::Peek { queue, state, count, newest } => self.peek(queue, state, count, newest),
+            Request::Scan(ref scan) => self.scan(scan),
+            Request::Queues(ref of) => self.queues(of),
+            Request::Locate(ref of) => self.locate(of),
             Request::Remove { db, queues } => self.remove(db, queues),
             Request::Rename { db, queue, to, only_new } => self.rename(db, queue, to, only_new),
             Request::Exists { db, queues } => self.exists(db, queues),

@@ -1,5 +1,6 @@
 //! What goes into the engine, what comes out, and what is recorded: values that know no engine.
 
+pub mod across;
 pub mod budget;
 pub mod event;
 pub mod fact;

@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
+use crate::engine::model::across::{FoundJob, QueueRow};
 use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::request::{QueueName, Shape, State};
 use crate::engine::model::schedule::{Change, ScheduleRow, ScheduleView};
@@ -152,6 +153,10 @@ pub enum Reply<'a> {
     Names(&'a [&'a [u8]]),
     /// SCAN's next cursor (0: done) and queue names.
     ScannedNames(u64, &'a [&'a [u8]]),
+    /// DELAY.QUEUES.
+    Queues(&'a [QueueRow]),
+    /// DELAY.FIND.
+    Found(&'a [FoundJob]),
     /// DELAY.SCHEDULE SET: what it did, and the next nominal instant.
     ScheduleSet(Change, Option<Millis>),
     Schedule(&'a ScheduleView<'a>),
@@ -196,6 +201,8 @@ impl Reply<'_> {
                 rows.iter().map(|row| row.name.len() + 2 * AROUND + 256).sum()
             }
             Reply::Explained(rows) => rows.len() * AROUND,
+            Reply::Queues(rows) => rows.iter().map(|row| row.name.len() + 2 * AROUND).sum(),
+            Reply::Found(rows) => rows.iter().map(|row| row.queue.len() + AROUND).sum(),
             _ => 0,
         }
     }

@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, reason = "a field whose name says what it is has none")]
 
+pub use crate::engine::model::across::{Locate, Queues, Readable};
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
@@ -197,6 +198,31 @@ pub struct Find<'a> {
     pub inspected_max: u64,
 }
 
+/// `DELAY.SCAN`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<'a> {
+    pub queue: QueueName<'a>,
+    /// 0 to begin; then what the last reply named.
+    pub cursor: u64,
+    /// Only jobs in this state.
+    pub state: Option<State>,
+    /// Only jobs whose id matches this glob.
+    pub pattern: Option<&'a [u8]>,
+    /// Only jobs that are due from the one ms on and before the other, unix ms.
+    pub due: Option<(u64, u64)>,
+    /// Only jobs with these bytes in id, body or error.
+    pub contains: Option<&'a [u8]>,
+    /// How many jobs to look at, 1 to 10,000.
+    pub count: u32,
+}
+
+impl<'a> Scan<'a> {
+    /// Of all jobs.
+    pub fn new(queue: QueueName<'a>, cursor: u64, count: u32) -> Scan<'a> {
+        Scan { queue, cursor, state: None, pattern: None, due: None, contains: None, count }
+    }
+}
+
 /// `DELAY.NACK`.
 #[derive(Clone, Copy, Debug)]
 pub struct Nack<'a> {
@@ -351,19 +377,11 @@ pub enum Request<'a> {
         state: Option<State>,
         /// 1 to 10,000.
         count: u32,
+        /// Of dead jobs: those that died last, the last one first.
+        newest: bool,
     },
     /// `DELAY.SCAN` → a cursor and jobs.
-    Scan {
-        queue: QueueName<'a>,
-        /// 0 to begin; then what the last reply named.
-        cursor: u64,
-        /// Only jobs in this state.
-        state: Option<State>,
-        /// Only jobs whose id matches this glob.
-        pattern: Option<&'a [u8]>,
-        /// How many jobs to look at, 1 to 10,000.
-        count: u32,
-    },
+    Scan(Scan<'a>),
     /// `LPUSH` and its kin → how many jobs are ready then.
     Push(Push<'a>),
     /// `LPOP` and its kin → bodies, or nil.
@@ -423,6 +441,10 @@ pub enum Request<'a> {
         /// How many queues to look at, at least 1.
         count: u64,
     },
+    /// `DELAY.QUEUES` → rows of queues.
+    Queues(Queues<'a>),
+    /// `DELAY.FIND` → rows of jobs.
+    Locate(Locate<'a>),
     /// `RANDOMKEY` → a name or nil. The caller brings the randomness.
     RandomQueue {
         db: Db,
@@ -476,7 +498,7 @@ impl<'a> Request<'a> {
             | Request::Resume { queue, .. }
             | Request::Len { queue, .. }
             | Request::Peek { queue, .. }
-            | Request::Scan { queue, .. }
+            | Request::Scan(Scan { queue, .. })
             | Request::Range { queue, .. }
             | Request::At { queue, .. }
             | Request::DeleteEqual { queue, .. }
@@ -485,9 +507,21 @@ impl<'a> Request<'a> {
             Request::Flush { .. }
             | Request::Keys { .. }
             | Request::ScanQueues { .. }
+            | Request::Queues(_)
+            | Request::Locate(_)
             | Request::RandomQueue { .. }
             | Request::QueueCount { .. } => {}
         }
+    }
+
+    /// The same for somebody who may read these queues alone, if it looks at all queues.
+    pub fn for_reader(mut self, readable: Readable<'a>) -> Request<'a> {
+        match &mut self {
+            Request::Queues(of) => of.readable = readable,
+            Request::Locate(of) => of.readable = readable,
+            _ => {}
+        }
+        self
     }
 
     /// Whether it takes ready jobs, as who waits for them would.
@@ -511,7 +545,7 @@ impl<'a> Request<'a> {
                 | Request::Forecast { .. }
                 | Request::Len { .. }
                 | Request::Peek { .. }
-                | Request::Scan { .. }
+                | Request::Scan(_)
                 | Request::Range { .. }
                 | Request::At { .. }
                 | Request::Find(_)

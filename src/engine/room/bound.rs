@@ -290,10 +290,12 @@ impl Bound {
             | Request::Range { .. }
             | Request::At { .. }
             | Request::Find(_)
-            | Request::Scan { .. }
+            | Request::Scan(_)
             | Request::Exists { .. }
             | Request::Keys { .. }
             | Request::ScanQueues { .. }
+            | Request::Queues(_)
+            | Request::Locate(_)
             | Request::RandomQueue { .. }
             | Request::QueueCount { .. }
             | Request::Memory { .. } => return None,

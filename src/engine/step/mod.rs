@@ -1,5 +1,6 @@
 //! What every decision works in, and the verbs that all of them share.
 
+pub mod across;
 pub mod add;
 pub mod admit;
 pub mod end;

@@ -1,11 +1,14 @@
 //! Requests that take several turns: how far each has come.
 
+use crate::engine::step::across::Across;
 use crate::ids::QueueNo;
 use crate::time::Millis;
 
 /// A client's request that is half done; it has no other meanwhile.
 #[derive(Debug)]
 pub enum Unfinished {
+    /// A QUEUES or a FIND.
+    Across(Box<Across>),
     Keys(Names),
     Redrive(Redriven),
     /// A LIST of schedules that has found none yet: the name that it has looked at last.

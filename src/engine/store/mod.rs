@@ -226,6 +226,20 @@ impl Store {
         })
     }
 
+    /// The same, as long as `visit` says so.
+    pub fn scan_jobs_while(
+        &self,
+        queue: &Queue,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(JobIndex) -> bool,
+    ) -> u64 {
+        let hash_of = |index| wide(self.jobs.get(index).hash);
+        queue.table.scan_while(cursor, count, hash_of, |index| {
+            queue.has_purged(&self.jobs, index) || visit(index)
+        })
+    }
+
     /// How ids and names are hashed.
     pub fn hasher(&self) -> &Hasher {
         &self.hasher
@@ -234,12 +248,16 @@ impl Store {
     /// Looks an id up. Cost: one hash, three cache misses when it is there.
     pub fn locate(&self, queue: QueueNo, id: &[u8]) -> Located {
         let hash = self.hasher.id(id);
+        Located { hash, index: self.locate_hashed(queue, hash, id) }
+    }
+
+    /// The same of an id whose hash is known.
+    fn locate_hashed(&self, queue: QueueNo, hash: u32, id: &[u8]) -> Option<JobIndex> {
         let of_queue = self.queue(queue);
-        let index = of_queue.table.find(wide(hash), |index| {
+        of_queue.table.find(wide(hash), |index| {
             let job = self.jobs.get(index);
             job.hash == hash && self.jobs.id(index) == id && !of_queue.has_purged(&self.jobs, index)
-        });
-        Located { hash, index }
+        })
     }
 
     /// Where a job stands that is known by its number.

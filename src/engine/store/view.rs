@@ -1,12 +1,13 @@
 //! What is shown of jobs and queues.
 
+use crate::engine::model::across::QueueRow;
 use crate::engine::model::reply::{Glimpse, JobView};
 use crate::engine::model::request::State;
 use crate::engine::model::stats::StatsView;
 use crate::engine::store::Store;
 use crate::engine::store::jobs::{History, JobIndex};
 use crate::ids::{QueueNo, Token};
-use crate::time::Micros;
+use crate::time::{Micros, Millis};
 
 impl Store {
     /// A queue's statistics. Unless it was opened, the next due time is a lower bound.
@@ -35,6 +36,34 @@ impl Store {
             made: queue.schedules.as_ref().map_or(0, |all| all.made),
             missed: queue.schedules.as_ref().map_or(0, |all| all.missed),
         }
+    }
+
+    /// The same as a row of all queues, without what takes long to tell; the age is left to whoever has them
+    /// all.
+    pub fn row_of(&self, number: QueueNo, waiters: u64, now: Micros) -> QueueRow {
+        let queue = self.queue(number);
+        let first = queue.delayed.iter_front(&self.timers).next();
+        let first = first.map(|index| self.timers.due(index));
+        let lateness = queue.lateness.as_deref();
+        QueueRow {
+            name: queue.name.clone(),
+            counts: queue.counts,
+            waiters,
+            paused: queue.pauses.word(now),
+            next_due: first.or_else(|| queue.delayed.next_wakeup(&self.timers)),
+            oldest_ready: self.oldest_ready_due(queue),
+            oldest_ready_age_ms: None,
+            bytes: queue.bytes,
+            lateness_p99_us: lateness.map_or(0, |lateness| lateness.percentile(990)),
+            schedules: queue.schedules.as_ref().map_or(0, |all| all.len() as u64),
+        }
+    }
+
+    /// The state and the due time of the job with this id, whose hash is known. Cost: two cache misses, one
+    /// more when it is there.
+    pub fn find_in(&self, number: QueueNo, hash: u32, id: &[u8]) -> Option<(State, Millis)> {
+        let index = self.locate_hashed(number, hash, id)?;
+        Some((self.jobs.get(index).stage.state()?, self.due(index)))
     }
 
     /// Brings the next `count` timers of a state into order, if `steps` suffice for that.

@@ -109,6 +109,18 @@ impl Selector {
         Ok(())
     }
 
+    /// Whether it gives the command, whatever it does to which queues.
+    pub fn allows(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> bool {
+        self.rights.allows(spec, args)
+    }
+
+    /// Globs of the queues that can be read; none if all can.
+    pub fn readable(&self) -> Option<impl Iterator<Item = &[u8]>> {
+        let Keys::Patterns(patterns) = &self.keys else { return None };
+        let readable = patterns.iter().filter(|key| key.need.read);
+        Some(readable.map(|key| key.pattern.as_slice()))
+    }
+
     /// Whether it gives every channel.
     pub fn has_all_channels(&self) -> bool {
         self.channels == Channels::All

@@ -29,8 +29,10 @@ impl Session {
                 needs.add(1, SHORT_BYTES);
                 continue;
             };
-            if let Action::Engine(_) | Action::Probe(..) | Action::Server(Server::RandomQueue(_)) =
-                action
+            if let Action::Engine(_)
+            | Action::AllQueues(_)
+            | Action::Probe(..)
+            | Action::Server(Server::RandomQueue(_)) = action
             {
                 continue;
             }
@@ -50,7 +52,7 @@ impl Session {
                     SHORT_BYTES + count * (CHANNEL_BYTES_MAX as u64 + 64)
                 }
                 action if only_shows(action) => {
-                    SHORT_BYTES + said * SHOWN_BYTES + self.shown_bytes(action, world)
+                    SHORT_BYTES + said * SHOWN_BYTES + self.shown_bytes(command, action, world)
                 }
                 _ => {
                     let words = command.args.iter().map(|word| word.len() as u64).sum::<u64>();
@@ -65,12 +67,17 @@ impl Session {
     }
 
     /// The length of a reply that only shows something.
-    fn shown_bytes(&mut self, action: &Action<'_>, world: &mut dyn World) -> u64 {
+    fn shown_bytes(
+        &mut self,
+        command: &Parsed<'_>,
+        action: &Action<'_>,
+        world: &mut dyn World,
+    ) -> u64 {
         let muted = self.muted;
         self.measuring = true;
         self.mute(true, world);
         let before = world.replied_bytes(self.id);
-        self.act(action.clone(), Place::InExec, world);
+        self.act((command.spec, command.args), action.clone(), Place::InExec, world);
         let bytes = world.replied_bytes(self.id) - before;
         self.mute(muted, world);
         self.measuring = false;

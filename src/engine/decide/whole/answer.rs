@@ -3,8 +3,9 @@
 use crate::engine::decide::list::{BODIES_BYTES_MAX, BODY_COST};
 use crate::engine::decide::whole::account::DELIVERED_BYTES;
 use crate::engine::decide::whole::plan::Plan;
+use crate::engine::model::across::Readable;
 use crate::engine::model::policy::{Backoff, Steps};
-use crate::engine::model::request::{Find, QueueName, Request, State};
+use crate::engine::model::request::{Find, Locate, QueueName, Queues, Request, Scan, State};
 use crate::engine::model::schedule::Scheduling;
 use crate::engine::store::jobs::index::TABLE_ENTRIES_MAX;
 use crate::engine::store::jobs::{Job, JobIndex};
@@ -29,6 +30,12 @@ const STEP_BYTES: u64 = NUMBER_BYTES;
 const SHEET_BYTES: u64 = 2048 + STEP_BYTES * LADDER_STEPS_MAX as u64;
 /// A rule as LIST shows it.
 const RULE_REPLY_BYTES: u64 = CRON_BYTES_MAX as u64 + 64;
+/// A row of QUEUES: a name, and names and numbers of the fields.
+const QUEUE_ROW_BYTES: u64 = NAME_REPLY_BYTES + 640;
+/// What a row of FIND has beside the queue's name.
+const FOUND_BYTES: u64 = 128;
+/// What a step of a scan reads of bodies at the most: its share of a turn, and a body.
+const SEARCHED_BYTES_MAX: u64 = 64 << 20;
 /// What a scan may visit beyond its COUNT: a table of the index.
 const SCAN_MORE: u64 = TABLE_ENTRIES_MAX as u64;
 
@@ -40,7 +47,9 @@ impl<'e, 'r> Plan<'e, 'r> {
             Request::At { queue, place } => return self.range(queue, place, place),
             Request::Find(ref find) => self.find(find),
             Request::Get { queue, id } => self.get(queue, id),
-            Request::Peek { queue, state, count } => self.peek(queue, state, u64::from(count)),
+            Request::Peek { queue, state, count, newest } => {
+                self.peek(queue, state, u64::from(count), newest)
+            }
             Request::Stats { queue } => {
                 self.order(queue, None, 1);
                 self.answer(1, SHEET_BYTES);
@@ -57,12 +66,16 @@ impl<'e, 'r> Plan<'e, 'r> {
                 let spans = if schedules { known.saturating_mul(count) } else { 0 };
                 self.answer(1 + jobs + count + spans, count * NUMBER_BYTES);
             }
-            Request::Scan { queue, count, pattern, .. } => {
+            Request::Scan(Scan { queue, count, pattern, contains, .. }) => {
                 let account = self.account(queue);
                 let jobs = account.queues.iter().map(|queue| queue.table.len() as u64);
                 let jobs = jobs.sum::<u64>() + account.came;
                 let shown = jobs.min(u64::from(count) + SCAN_MORE);
-                let entries = 1 + u64::from(count) * matching_cost(pattern);
+                let mut entries = 1 + u64::from(count) * matching_cost(pattern);
+                if contains.is_some() {
+                    let bytes = self.account(queue).bytes_in(&State::ALL);
+                    entries += u64::from(count) + bytes.min(SEARCHED_BYTES_MAX) / 4096;
+                }
                 self.answer(entries, shown * (NAME_REPLY_BYTES + 3 * NUMBER_BYTES));
             }
             Request::Keys { db, pattern } => self.keys(db, pattern),
@@ -70,6 +83,17 @@ impl<'e, 'r> Plan<'e, 'r> {
                 let count = count.min(COUNT_MAX);
                 let names = self.name_count(db).min(count + SCAN_MORE);
                 self.answer(1 + count * matching_cost(pattern), names * NAME_REPLY_BYTES);
+            }
+            Request::Queues(Queues { db, readable, pattern, count, .. }) => {
+                let names = self.name_count(db);
+                let entries = names * (readable_cost(readable) + matching_cost(pattern));
+                self.answer(1 + entries, names.min(u64::from(count)) * QUEUE_ROW_BYTES);
+            }
+            Request::Locate(Locate { db, readable, count, .. }) => {
+                let names = self.name_count(db);
+                let row = NAME_REPLY_BYTES + FOUND_BYTES;
+                let entries = names * readable_cost(readable);
+                self.answer(1 + entries, names.min(u64::from(count)) * row);
             }
             Request::RandomQueue { db, .. } => {
                 self.answer(1 + self.name_count(db), NAME_REPLY_BYTES)
@@ -194,7 +218,7 @@ impl<'e, 'r> Plan<'e, 'r> {
         self.answer(1, if bytes == 0 { 0 } else { bytes + more + VIEW_BYTES });
     }
 
-    fn peek(&mut self, name: QueueName<'r>, state: Option<State>, count: u64) {
+    fn peek(&mut self, name: QueueName<'r>, state: Option<State>, count: u64, newest: bool) {
         let (store, entries) = (self.store, 1 + count);
         let states = match state {
             None => &[State::Ready, State::Delayed][..],
@@ -228,6 +252,7 @@ impl<'e, 'r> Plan<'e, 'r> {
                         show(&mut queue.ready.iter(*side, store.jobs(), store.chunks()));
                     }
                 }
+                State::Dead if newest => show(&mut queue.dead.iter_back(store.chunks())),
                 State::Dead => show(&mut queue.dead.iter(store.chunks())),
                 State::Delayed => show(&mut queue.delayed.iter_front(store.timers())),
                 State::Leased => show(&mut queue.leases.iter_front(store.timers())),
@@ -257,4 +282,10 @@ fn backoff_bytes(backoff: &Backoff) -> u64 {
 /// the pattern, which at the worst are 8,192 bytes compared with the longest name, some µs.
 fn matching_cost(pattern: Option<&[u8]>) -> u64 {
     1 + pattern.map_or(0, |pattern| pattern.len() as u64 / 16)
+}
+
+/// The same of all patterns of those queues that can be read; 1 where all can be.
+fn readable_cost(readable: Readable<'_>) -> u64 {
+    let all = readable.into_iter().flatten();
+    1 + all.map(|glob| matching_cost(Some(glob))).sum::<u64>()
 }

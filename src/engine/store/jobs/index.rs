@@ -139,6 +139,20 @@ impl Table {
         hash_of: impl Fn(u32) -> u64,
         mut visit: impl FnMut(u32),
     ) -> u64 {
+        self.scan_while(cursor, count, hash_of, |entry| {
+            visit(entry);
+            true
+        })
+    }
+
+    /// As [`Table::scan`], and ends as if `count` had been reached when `visit` is false.
+    pub fn scan_while(
+        &self,
+        cursor: u64,
+        count: usize,
+        hash_of: impl Fn(u32) -> u64,
+        mut visit: impl FnMut(u32) -> bool,
+    ) -> u64 {
         // A cursor is a rank without its 7 empty low bits, so it fits into 57 bits.
         let mut from = cursor << 7;
         let mut left = count;
@@ -154,9 +168,9 @@ impl Table {
                 if left == 0 && last != Some(rank) {
                     return rank >> 7;
                 }
-                visit(entry);
+                let goes_on = visit(entry);
                 last = Some(rank);
-                left = left.saturating_sub(1);
+                left = if goes_on { left.saturating_sub(1) } else { 0 };
             }
             let span = 1u64.checked_shl(64 - u32::from(part.bits));
             let Some(next) = span.and_then(|span| (from & !(span - 1)).checked_add(span)) else {

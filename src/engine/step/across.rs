@@ -1,0 +1,175 @@
+//! Walks over all queues of a database that take several turns: how far each has come, and the rows kept.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use crate::engine::model::across::{FoundJob, Order, QueueRow, Readable};
+use crate::engine::model::request::State;
+use crate::engine::store::Store;
+use crate::engine::store::queue::Queue;
+use crate::glob;
+use crate::ids::{Db, QueueNo};
+use crate::limits::{ACROSS_PER_TURN, PATTERN_STEPS_PER_TURN};
+
+/// Queues that taking one into the rows counts as.
+const ROW_STEPS: usize = 4;
+
+/// How far a walk has come.
+#[derive(Debug)]
+pub struct Across {
+    /// What it is for. Whose rights change meanwhile begins anew, so that nothing is shown that was
+    /// looked at under rights which are gone.
+    readable: Option<Vec<Box<[u8]>>>,
+    place: u32,
+    pub rows: Rows,
+}
+
+/// What a walk keeps.
+#[derive(Debug)]
+pub enum Rows {
+    Queues(Ranking),
+    Found(Vec<FoundJob>),
+}
+
+impl Across {
+    /// At the first queue.
+    pub fn new(readable: Readable<'_>, rows: Rows) -> Across {
+        let readable = readable.map(|globs| globs.iter().map(|glob| Box::from(*glob)).collect());
+        Across { readable, place: 0, rows }
+    }
+
+    /// Whether it was begun for somebody who may read just the same.
+    pub fn is_for(&self, readable: Readable<'_>) -> bool {
+        let own = self.readable.as_ref().map(|globs| globs.iter().map(|glob| &**glob));
+        match (own, readable) {
+            (None, None) => true,
+            (Some(own), Some(globs)) => own.eq(globs.iter().copied()),
+            _ => false,
+        }
+    }
+}
+
+/// The share of a turn that a walk has; of a transaction, which cannot be interrupted, all there is: what it costs
+/// was bounded before.
+#[derive(Debug)]
+pub struct Share {
+    alone: bool,
+    queues: usize,
+    /// Bytes compared with patterns so far.
+    compared: u64,
+}
+
+impl Share {
+    /// Nothing of it is used up.
+    pub fn new(alone: bool) -> Share {
+        Share { alone, queues: ACROSS_PER_TURN, compared: 0 }
+    }
+
+    fn look(&mut self) {
+        self.queues = self.queues.saturating_sub(1);
+    }
+
+    /// A row is taken in.
+    pub fn take_row(&mut self) {
+        self.queues = self.queues.saturating_sub(ROW_STEPS);
+    }
+
+    /// Whether a name matches the glob, if there is one, and one of those that can be read.
+    pub fn shows(&mut self, name: &[u8], pattern: Option<&[u8]>, readable: Readable<'_>) -> bool {
+        let mut fits = |glob: &[u8]| glob::matches_counted(glob, name, &mut self.compared);
+        pattern.is_none_or(&mut fits)
+            && readable.is_none_or(|globs| globs.iter().any(|glob| fits(glob)))
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.alone && (self.queues == 0 || self.compared >= PATTERN_STEPS_PER_TURN)
+    }
+}
+
+impl Across {
+    /// The next queue of the database; none at the end, and none yet when the share is used up: then
+    /// [`Across::is_over`] is false.
+    pub fn next(&mut self, store: &Store, db: Db, share: &mut Share) -> Option<QueueNo> {
+        if share.is_used_up() {
+            return None;
+        }
+        share.look();
+        let (number, _, place) = store
+            .next_queue_from(usize::from(db.0), self.place)
+            .filter(|(_, at, _)| *at == usize::from(db.0))?;
+        self.place = place + 1;
+        Some(number)
+    }
+
+    /// Whether there is no further queue.
+    pub fn is_over(&self, store: &Store, db: Db) -> bool {
+        let next = store.next_queue_from(usize::from(db.0), self.place);
+        next.is_none_or(|(_, at, _)| at != usize::from(db.0))
+    }
+}
+
+/// The first queues in an order, at most so many.
+#[derive(Debug)]
+pub struct Ranking {
+    order: Order,
+    count: usize,
+    /// The last of them on top.
+    rows: BinaryHeap<Ranked>,
+}
+
+/// A row and where it stands: what is less comes first.
+#[derive(Debug, PartialEq, Eq)]
+struct Ranked {
+    key: Reverse<u64>,
+    row: QueueRow,
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Ranked) -> Ordering {
+        (self.key, &self.row.name).cmp(&(other.key, &other.row.name))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Ranked) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ranking {
+    pub fn new(order: Order, count: u32) -> Ranking {
+        Ranking { order, count: count as usize, rows: BinaryHeap::new() }
+    }
+
+    /// What the queue is ordered by; the greater comes first.
+    pub fn key_of(&self, store: &Store, queue: &Queue) -> u64 {
+        match self.order {
+            Order::Name => 0,
+            Order::Ready => queue.count(State::Ready),
+            Order::Delayed => queue.count(State::Delayed),
+            Order::Leased => queue.count(State::Leased),
+            Order::Dead => queue.count(State::Dead),
+            Order::Age => store.oldest_ready_due(queue).map_or(0, |due| u64::MAX - due.0),
+            Order::Bytes => queue.bytes,
+        }
+    }
+
+    /// Whether a queue would be among the rows.
+    pub fn admits(&self, key: u64, name: &[u8]) -> bool {
+        let Some(last) = self.rows.peek() else { return true };
+        self.rows.len() < self.count || (Reverse(key), name) < (last.key, &*last.row.name)
+    }
+
+    /// Takes one in that is admitted.
+    pub fn insert(&mut self, key: u64, row: QueueRow) {
+        self.rows.push(Ranked { key: Reverse(key), row });
+        if self.rows.len() > self.count {
+            self.rows.pop();
+        }
+    }
+
+    /// The rows in order.
+    pub fn finish(self) -> Vec<QueueRow> {
+        self.rows.into_sorted_vec().into_iter().map(|ranked| ranked.row).collect()
+    }
+}
