@@ -31,7 +31,15 @@ pub struct Page {
 }
 
 /// All pages for whoever has logged in.
-pub static PAGES: [Page; 5] = [overview::PAGE, queues::PAGE, queue::PAGE, job::PAGE, job::BODY];
+pub static PAGES: [Page; 7] = [
+    overview::PAGE,
+    queues::PAGE,
+    queue::PAGE,
+    job::PAGE,
+    job::BODY,
+    schedules::PAGE,
+    schedules::ONE,
+];
 
 /// The page of a path.
 pub fn find(path: &str) -> Option<&'static Page> {
