@@ -24,6 +24,8 @@ pub struct Session {
     pub ends: Ends,
     /// What the user may run.
     pub may: May,
+    /// Held while a search of the session runs: one at a time.
+    pub searching: tokio::sync::Mutex<()>,
     link: Arc<tokio::sync::Mutex<Option<Link>>>,
     began: Instant,
     used: Mutex<Instant>,
@@ -103,6 +105,7 @@ impl Sessions {
             user,
             ends,
             may,
+            searching: tokio::sync::Mutex::new(()),
             link: Arc::new(tokio::sync::Mutex::new(Some(link))),
             began: now,
             used: Mutex::new(now),

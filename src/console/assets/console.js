@@ -272,7 +272,7 @@
     j: () => step(1),
     k: () => step(-1),
     x: () => one("tr.at input[type=checkbox]")?.click(),
-    r: () => one('tr.at form[action$="run"] button, main > :not(table) form[action$="run"] button')?.click(),
+    r: () => one('tr.at form[action*="run?"] button, main > :not(table) form[action*="run?"] button')?.click(),
     Enter: () => document.activeElement === document.body && one("tr.at a")?.click(),
   };
 
