@@ -49,13 +49,13 @@ async fn by_id(asked: &Asked, id: &[u8]) -> Option<Found> {
     Some(Found { hits, error: reply.error(), ..Found::default() })
 }
 
-/// `queue:text`: ids that begin so, else what has the text anywhere. Where there is no such queue it is an id.
+/// `queue:text`: the job whose id is just that; else ids that begin so, else what has the text anywhere.
 async fn by_prefix(asked: &Asked, queue: &[u8], text: &[u8]) -> Option<Found> {
+    let exact = by_id(asked, asked.params.bytes("q").unwrap_or_default().trim_ascii()).await?;
     let stats = command!["DELAY.STATS", queue];
     let stats = asked.session.ask(asked.params.db(), vec![stats]).await.ok()?.pop()?;
-    if !matches!(stats, Value::Map(_)) {
-        let id = asked.params.bytes("q").unwrap_or_default().to_vec();
-        return by_id(asked, &id).await;
+    if !exact.hits.is_empty() || !matches!(stats, Value::Map(_)) {
+        return Some(exact);
     }
     let found = scanned(asked, queue, &search::beginning(&asked.params, queue, text)).await?;
     if !found.hits.is_empty() || found.cursor.is_some() || found.error.is_some() {

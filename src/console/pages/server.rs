@@ -112,8 +112,8 @@ fn numbers(frame: &Frame, state: &State) -> Markup {
             (parts::part("journal", parts::card("Journal", html! {}, journal)))
             (parts::part("memory", parts::card("Memory", html! {}, memory(frame, state))))
             (parts::part("clock", parts::card("Clock and turns", html! {}, facts(frame, state, &CLOCK))))
-            (parts::part("commands", parts::card("Commands most used", html! { "since the start" }, logs::commands(state))))
         }
+        (parts::part("commands", parts::card("Commands most used", html! { "since the start" }, logs::commands(state))))
     }
 }
 

@@ -49,7 +49,7 @@ fn figures(state: &State) -> Markup {
     let number = |field| state.number(field).unwrap_or(0);
     let (late, age) = (number("lateness_minute_p99_us"), number("oldest_ready_age_ms"));
     let (ready, dead) = (number("jobs_ready"), number("jobs_dead"));
-    let oldest = if age == 0 { "–".to_owned() } else { parts::duration(age) };
+    let oldest = if age == 0 { "–".to_owned() } else { coarse(age) };
     let toned = |is_so: bool, tone: Tone| if is_so { tone } else { Tone::Plain };
     html! {
         div class="figures" {
@@ -59,6 +59,11 @@ fn figures(state: &State) -> Markup {
             (parts::figure("dead", parts::grouped(dead), "", toned(dead > 0, Tone::Bad), ""))
         }
     }
+}
+
+/// A span in its greatest unit alone: from afar that is enough.
+fn coarse(ms: u64) -> String {
+    parts::duration(ms).split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
 /// Nothing to look at and nothing to be seen look different.
@@ -96,6 +101,7 @@ mod tests {
         let calm = page("", &[("jobs_ready", "1204")], &[]);
         assert!(calm.contains("1,204") && calm.contains("Nothing needs a look"), "{calm}");
         assert!(!calm.contains("figure bad") && !calm.contains("figure warn"), "{calm}");
+        assert_eq!([coarse(230_000), coarse(4_000)], ["3 min", "4 s"]);
         let bad = page("", &[("jobs_dead", "3"), ("lateness_minute_p99_us", "200000")], &[]);
         assert!(bad.contains("figure bad") && bad.contains("figure warn"), "{bad}");
         assert!(!bad.contains("/do/") && bad.contains(r#"class="wall""#), "{bad}");

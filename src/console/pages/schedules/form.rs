@@ -73,7 +73,9 @@ pub fn edit(frame: &Frame, params: &Params, got: &Value, explained: Option<&Valu
     let of_address = |name| params.bytes(name).unwrap_or_default();
     let (queue, id) = (of_address("queue"), of_address("id"));
     let drafted = params.has("preview");
-    let field = |name: &str| match drafted {
+    // A rule is one of two, so what an address does not say of it is not there; the rest stays as it is.
+    let is_rule = |name: &str| matches!(name, "every" | "cron" | "zone");
+    let field = |name: &str| match drafted && (is_rule(name) || params.has(name)) {
         true => params.text(name).unwrap_or_default().to_owned(),
         false => value(got, name),
     };
@@ -89,9 +91,10 @@ pub fn edit(frame: &Frame, params: &Params, got: &Value, explained: Option<&Valu
         input type="hidden" name="queue" value=(String::from_utf8_lossy(queue));
         input type="hidden" name="id" value=(String::from_utf8_lossy(id));
     };
-    let Some(body) =
-        body_of(got.field("body").bytes().unwrap_or_default(), drafted.then(|| field("body")))
-    else {
+    let Some(body) = body_of(
+        got.field("body").bytes().unwrap_or_default(),
+        (drafted && params.has("body")).then(|| field("body")),
+    ) else {
         let note = "Its body is too long for a form: DELAY.SCHEDULE SET changes it.";
         return parts::card("Change it", html! {}, html! { p class="note" { (note) } });
     };

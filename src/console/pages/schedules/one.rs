@@ -209,6 +209,12 @@ mod tests {
         let shown = page(May::all(), query, &replies);
         assert!(shown.contains("1970-01-01T01:01:01+01:00"), "{shown}");
         assert!(shown.contains(r#"name="every" value="""#) && shown.contains("\nother"), "{shown}");
+        let query = "queue=poll&id=bank&preview=1&cron=0+8+*+*+*";
+        let shown = page(May::all(), query, &[got(b"kept"), instants(), Value::Null]);
+        assert!(
+            shown.contains("\nkept") && shown.contains(r#"name="spread" value="30s""#),
+            "{shown}"
+        );
         let both = "queue=poll&id=bank&preview=1&cron=*&every=5m";
         assert_eq!(ask(&Params::read(both.as_bytes())).len(), 2);
         let shown = page(May::all(), both, &[got(b"x"), instants()]);
