@@ -24,6 +24,8 @@ pub struct Session {
     pub ends: Ends,
     /// What the user may run.
     pub may: May,
+    /// Held while a search of the session runs: one at a time.
+    pub searching: tokio::sync::Mutex<()>,
     line: Arc<tokio::sync::Mutex<Option<Line>>>,
     began: Instant,
     used: Mutex<Instant>,
@@ -122,6 +124,7 @@ impl Sessions {
             user,
             ends,
             may,
+            searching: tokio::sync::Mutex::new(()),
             line: Arc::new(tokio::sync::Mutex::new(Some(Line { link, db: 0 }))),
             began: now,
             used: Mutex::new(now),

@@ -7,7 +7,7 @@ use super::link::{Connector, Ends};
 use super::params::Params;
 use super::session::{Session, Sessions};
 use super::value::{Command, Value, command};
-use super::{act, api, assets, export, live, login, pages};
+use super::{act, api, assets, export, live, login, pages, search};
 use crate::limits::{
     CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME, CONSOLE_STREAMS_MAX,
 };
@@ -195,6 +195,9 @@ async fn read_and_answer(site: Arc<Site>, request: Request, ends: Ends) -> Respo
     }
     if asked.path == "/export" {
         return export::answer(asked);
+    }
+    if asked.path == "/search" {
+        return search::answer(asked).await;
     }
     asked.page().await
 }

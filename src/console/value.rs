@@ -101,3 +101,19 @@ macro_rules! command {
     };
 }
 pub(crate) use command;
+
+/// Values for tests of pages.
+#[cfg(test)]
+pub mod tests {
+    use super::Value;
+
+    /// A text.
+    pub fn text(text: &'static str) -> Value {
+        Value::Text(bytes::Bytes::from_static(text.as_bytes()))
+    }
+
+    /// A map in its order.
+    pub fn map(fields: &[(&'static str, Value)]) -> Value {
+        Value::Map(fields.iter().map(|(name, value)| (text(name), value.clone())).collect())
+    }
+}

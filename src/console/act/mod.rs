@@ -11,7 +11,7 @@ use super::login;
 use super::site::{Asked, problem};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-pub use plan::{Plan, SETTINGS, plan};
+pub use plan::{Plan, SETTINGS, plan, rule};
 
 /// Does what a form of the session asks for, and shows the page it came from.
 pub async fn answer(asked: Asked) -> Response {

@@ -355,7 +355,13 @@ fn delete(params: &Params) -> Made {
 }
 
 fn schedule(params: &Params) -> Made {
-    let body = params.bytes("body").unwrap_or_default();
+    // A browser sends line breaks as CR LF. Bytes that no form can carry come encoded.
+    let typed = || {
+        let body = params.bytes("body").unwrap_or_default();
+        let is_break = |at: usize| body[at] == b'\r' && body.get(at + 1) == Some(&b'\n');
+        (0..body.len()).filter(|at| !is_break(*at)).map(|at| body[at]).collect::<Vec<u8>>()
+    };
+    let body = params.encoded("kept-body").into_iter().next().unwrap_or_else(typed);
     let mut asked = command!["DELAY.SCHEDULE", "SET", queue(params)?, name(params)?, body];
     asked.extend(rule(params)?);
     let more = [
@@ -364,6 +370,13 @@ fn schedule(params: &Params) -> Made {
         ("catchup", "CATCHUP"),
         ("runs", "RUNS"),
         ("until", "UNTIL"),
+        ("from", "FROM"),
+        ("grace", "GRACE"),
+        ("priority", "PRIORITY"),
+        ("attempts", "ATTEMPTS"),
+        ("backoff", "BACKOFF"),
+        ("lease", "LEASE"),
+        ("ttl", "TTL"),
     ];
     for (name, word) in more {
         if let Some(value) = params.bytes(name) {
@@ -444,6 +457,16 @@ mod tests {
                 "schedule",
                 "queue=q&schedule=s&body=b&cron=0+8+*+*+*&zone=UTC",
                 "DELAY.SCHEDULE SET q s b CRON 0 8 * * * TZ UTC",
+            ),
+            (
+                "schedule",
+                "queue=q&schedule=s&body=a%0D%0Ab%0D&every=5m&grace=1m&ttl=1h",
+                "DELAY.SCHEDULE SET q s a\\nb\\r EVERY 5m GRACE 1m TTL 1h",
+            ),
+            (
+                "schedule",
+                "queue=q&schedule=s&body=x&kept-body=%25ff%250D%250A&every=5m",
+                "DELAY.SCHEDULE SET q s \\xff\\r\\n EVERY 5m",
             ),
             ("add", "queue=q&when=5s&body=&id=x", "DELAY.ADD q 5s  ID x"),
         ] {

@@ -3,6 +3,7 @@
 //! `ask` names commands out of the address alone; `more` names those that follow from the first replies, which come
 //! behind them; `show` is HTML of them all. Nothing here sees a socket, a clock or a session.
 
+pub mod clients;
 pub mod filter;
 pub mod forecast;
 pub mod job;
@@ -11,6 +12,9 @@ pub mod overview;
 pub mod queue;
 pub mod queues;
 pub mod schedules;
+pub mod search;
+pub mod server;
+pub mod wall;
 
 use super::frame::Frame;
 use super::params::Params;
@@ -31,7 +35,18 @@ pub struct Page {
 }
 
 /// All pages for whoever has logged in.
-pub static PAGES: [Page; 5] = [overview::PAGE, queues::PAGE, queue::PAGE, job::PAGE, job::BODY];
+pub static PAGES: [Page; 10] = [
+    overview::PAGE,
+    queues::PAGE,
+    queue::PAGE,
+    job::PAGE,
+    job::BODY,
+    schedules::PAGE,
+    schedules::ONE,
+    clients::PAGE,
+    server::PAGE,
+    wall::PAGE,
+];
 
 /// The page of a path.
 pub fn find(path: &str) -> Option<&'static Page> {

@@ -1,0 +1,301 @@
+//! What a search found, and the filter it is made of. How it looks is [`crate::console::search`].
+
+mod found;
+
+use crate::console::frame::Frame;
+use crate::console::layout::{Tab, page};
+use crate::console::params::Params;
+use crate::console::parts::{self, Column, Confirm, Row, Table, offered};
+use crate::console::shown;
+use crate::limits::CONSOLE_SELECTED_MAX;
+use found::STATES;
+pub use found::{Found, Hit, Meant, beginning, containing, jobs_of};
+use maud::{Markup, html};
+
+/// Fields of a filter, as they stand in addresses.
+const FIELDS: [&str; 5] = ["state", "match", "contains", "from", "until"];
+
+/// The page.
+pub fn show(frame: &Frame, params: &Params, meant: &Meant, found: &Found) -> Markup {
+    let meant_params = match (meant, found.of) {
+        (Meant::Prefix { queue, text }, Some("match")) => beginning(params, queue, text),
+        (Meant::Prefix { queue, text }, Some(_)) => containing(params, queue, text),
+        _ => params.clone(),
+    };
+    let queue = meant_params.bytes("queue");
+    let body = html! {
+        (form(&meant_params))
+        @if let Some(error) = &found.error { p class="refused" role="alert" { (error) } }
+        @else if *meant == Meant::Nothing {
+            p class="lead" { "An id finds the job in whatever queue. " code { "queue:text" } " finds ids of that queue that begin with the text, or else jobs that have it in id, body or error." }
+        }
+        @else {
+            @match queue {
+                Some(queue) => (of_queue(frame, &meant_params, queue, found)),
+                None => (of_all(frame, params.bytes("q").unwrap_or_default().trim_ascii(), found)),
+            }
+        }
+    };
+    page(frame, "Search", Tab::Other, body)
+}
+
+fn form(params: &Params) -> Markup {
+    let text = |name: &str| params.text(name).unwrap_or_default();
+    let mut states = vec![("", "any", text("state").is_empty())];
+    states.extend(STATES.iter().map(|state| (*state, *state, text("state") == *state)));
+    let db = params.db().to_string();
+    let mut kept = vec![("db", db.as_bytes())];
+    kept.extend(["from", "until"].into_iter().filter_map(|name| Some((name, params.bytes(name)?))));
+    html! {
+        (parts::filter("/search", &kept, html! {
+            (parts::text_input("Queue", "queue", text("queue"), "emails"))
+            (parts::select("State", "state", &states))
+            (parts::text_input("Id", "match", text("match"), "order:*"))
+            (parts::text_input("Text in id, body or error", "contains", text("contains"), ""))
+        }))
+        @if params.bytes("contains").is_some() {
+            p class="note" { "A search for a text reads the bodies of all jobs it looks at: it costs the server up to some seconds of work for millions of jobs, in small slices between other commands." }
+        }
+    }
+}
+
+/// An id's jobs in all queues.
+fn of_all(frame: &Frame, id: &[u8], found: &Found) -> Markup {
+    if found.hits.is_empty() {
+        let text = "No queue that you may read has a job of this id. It was done, removed, or never there.";
+        return parts::empty(text, &[]);
+    }
+    let rows = found.hits.iter().map(|hit| {
+        let cells = vec![
+            parts::job_link(frame.db, &hit.queue, id),
+            parts::queue_link(frame.db, &hit.queue),
+            parts::state(&hit.state),
+            parts::moment(frame, hit.due),
+        ];
+        Row { key: shown::query(&hit.queue), select: None, cells }
+    });
+    let columns = ["id", "queue", "state", "due"].map(Column::text).to_vec();
+    let caption = "Jobs of this id".to_owned();
+    let table = Table { id: "hits", caption, columns, rows: rows.collect(), form: "", grow: false };
+    html! { (table) }
+}
+
+fn of_queue(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Markup {
+    html! {
+        p class="lead" { "in " (parts::queue_link(frame.db, queue)) (between(frame, params)) }
+        @if !found.hits.is_empty() { (hits(frame, &found.hits)) }
+        (progress(frame, params, queue, found))
+        @if !found.hits.is_empty() { (actions(frame, params, queue, &found.hits)) }
+    }
+}
+
+fn between(frame: &Frame, params: &Params) -> Markup {
+    html! {
+        @if let (Some(from), Some(until)) = (params.number("from"), params.number("until")) {
+            ", due from " (parts::moment(frame, from)) " until " (parts::moment(frame, until))
+        }
+    }
+}
+
+fn hits(frame: &Frame, hits: &[Hit]) -> Markup {
+    let row = |hit: &Hit| {
+        let cells = vec![
+            parts::job_link(frame.db, &hit.queue, &hit.id),
+            parts::state(&hit.state),
+            parts::ago(frame, hit.due),
+        ];
+        let key = shown::query(&hit.id);
+        Row { select: Some((key.clone(), shown::text(&hit.id))), key, cells }
+    };
+    let columns = ["id", "state", "due"].map(Column::text).to_vec();
+    let rows = hits.iter().map(row).collect();
+    let caption = "Jobs that were found".to_owned();
+    let table = Table { id: "hits", caption, columns, rows, form: "chosen", grow: false };
+    html! { (table) }
+}
+
+/// How far it came, and the way on.
+fn progress(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Markup {
+    let looked_at = found.looked_at.min(found.all);
+    let count = parts::counted(found.hits.len() as u64, "job", "jobs");
+    html! {
+        nav class="pager" aria-label="Search" {
+            @match &found.cursor {
+                Some(cursor) => {
+                    @let href = format!("{}&cursor={}&looked={}", href("/search", frame.db, queue, params), shown::query(cursor), found.looked_at);
+                    span { (count) " here; searched about " (parts::grouped(looked_at)) " of " (parts::grouped(found.all)) "." }
+                    a class="button" href=(href) data-continue=(href) rel="next" { "Go on" }
+                },
+                None => span {
+                    @if found.hits.is_empty() && params.has("cursor") { "No more jobs." }
+                    @else if found.hits.is_empty() { "No job of the queue is so." }
+                    @else { (count) "; all " (parts::grouped(found.all)) " of the queue were searched." }
+                },
+            }
+        }
+    }
+}
+
+/// An address with the filter.
+fn href(path: &str, db: u8, queue: &[u8], params: &Params) -> String {
+    let mut href = format!("{path}?db={db}&queue={}", shown::query(queue));
+    for name in FIELDS {
+        if let Some(value) = params.bytes(name) {
+            href.push_str(&format!("&{name}={}", shown::query(value)));
+        }
+    }
+    href
+}
+
+fn actions(frame: &Frame, params: &Params, queue: &[u8], hits: &[Hit]) -> Markup {
+    let db = frame.db.to_string();
+    let fields = [("db", db.as_bytes()), ("queue", queue)];
+    let can_redrive = hits.iter().any(|hit| hit.state == "dead") && offered(frame, "DELAY.REDRIVE");
+    let can_remove = offered(frame, "DELAY.DEL");
+    html! {
+        div class="actions" {
+            @if can_redrive || can_remove {
+                // One form for the boxes; the button says what is done.
+                form id="chosen" class="form" method="post" action=(post("/do/redrive", &fields)) {
+                    input type="hidden" name="token" value=(frame.token);
+                    input type="hidden" name="back" value=(frame.here);
+                    input type="hidden" name="chosen" value="1";
+                    fieldset {
+                        legend { "Selected jobs " (parts::selected_count("chosen")) }
+                        @if can_redrive { button data-selection { "Redrive selected" } " " }
+                        @if can_remove {
+                            button class="danger" formaction=(post("/do/remove", &fields)) data-selection { "Remove selected" }
+                        }
+                    }
+                }
+            }
+            (bulk(frame, params, queue, hits))
+            a class="button" href=(href("/export", frame.db, queue, params)) download { "Export as NDJSON" }
+        }
+    }
+}
+
+fn post(path: &str, fields: &[(&str, &[u8])]) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{name}={}", shown::query(value))).collect();
+    format!("{path}?{}", fields.join("&"))
+}
+
+/// The same for all that the filter finds, also those that are not shown.
+fn bulk(frame: &Frame, params: &Params, queue: &[u8], hits: &[Hit]) -> Markup {
+    let db = frame.db.to_string();
+    let mut fields = vec![("db", db.as_bytes()), ("queue", queue)];
+    fields.extend(FIELDS.iter().filter_map(|name| Some((*name, params.bytes(name)?))));
+    let has = |states: &[&str]| hits.iter().any(|hit| states.contains(&hit.state.as_str()));
+    let every = format!(
+        "for up to {} jobs of {} that this filter finds, also those not shown; each as it is then. What a worker has is left alone.",
+        parts::grouped(CONSOLE_SELECTED_MAX as u64),
+        shown::shortened(&shown::text(queue), 60)
+    );
+    let button = |what: &'static str, label: &str, words: String| {
+        let fields = [&fields[..], &[("what", what.as_bytes())]].concat();
+        parts::action(frame, "/do/bulk", &fields, label, Confirm::Count { words })
+    };
+    html! {
+        @if has(&["dead"]) && offered(frame, "DELAY.REDRIVE") {
+            (button("redrive", "Redrive all found", format!("Redrive: {every}")))
+        }
+        @if has(&["delayed"]) && offered(frame, "DELAY.RESCHEDULE") {
+            (button("run", "Run all found now", format!("Make due now: {every}")))
+        }
+        @if offered(frame, "DELAY.CANCEL") {
+            (button("cancel", "Cancel all found", format!("Remove: {every}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::frame::May;
+
+    fn params(query: &str) -> Params {
+        Params::read(query.as_bytes())
+    }
+
+    fn shown(may: May, query: &str, found: &Found) -> String {
+        let frame = Frame { may, token: "t0k".into(), now_ms: 1_000, ..Frame::default() };
+        let params = params(query);
+        show(&frame, &params, &Meant::of(&params), found).into_string()
+    }
+
+    fn hit(id: &[u8], state: &str) -> Hit {
+        Hit { queue: b"q".to_vec(), id: id.to_vec(), state: state.into(), due: 61_000 }
+    }
+
+    #[test]
+    fn an_address_means_an_id_a_beginning_or_a_filter() {
+        let prefix = Meant::Prefix { queue: b"mail".to_vec(), text: b"a:b".to_vec() };
+        for (query, meant) in [
+            ("", Meant::Nothing),
+            ("q=++", Meant::Nothing),
+            ("q=7%ff", Meant::Id(b"7\xff".to_vec())),
+            ("q=:7", Meant::Id(b":7".to_vec())),
+            ("q=mail:", Meant::Id(b"mail:".to_vec())),
+            ("q=mail:a:b", prefix),
+            ("q=x&queue=q", Meant::Filter { queue: b"q".to_vec() }),
+        ] {
+            assert_eq!(Meant::of(&params(query)), meant, "{query}");
+        }
+        let filter = beginning(&params("db=2"), b"q&", b"a*[\xff");
+        assert_eq!(filter.bytes("match"), Some(&b"a\\*\\[\xff*"[..]));
+        assert_eq!((filter.db(), filter.bytes("queue")), (2, Some(&b"q&"[..])));
+    }
+
+    #[test]
+    fn hits_can_be_selected_and_the_filter_acted_on() {
+        let hits = vec![hit(b"<i>\xff", "dead"), hit(b"b", "delayed")];
+        let found = Found {
+            hits,
+            looked_at: 2_000,
+            all: 9_000,
+            cursor: Some(b"77".to_vec()),
+            ..Found::default()
+        };
+        let shown = shown(May::all(), "queue=q&contains=%ff%26&state=dead", &found);
+        assert!(
+            shown.contains(r#"value="%3Ci%3E%FF" form="chosen""#) && !shown.contains("<i>\\"),
+            "{shown}"
+        );
+        assert!(shown.contains("searched about 2,000 of 9,000"), "{shown}");
+        let on = r#"data-continue="/search?db=0&amp;queue=q&amp;state=dead&amp;contains=%FF%26&amp;cursor=77&amp;looked=2000""#;
+        assert!(shown.contains(on), "{shown}");
+        let bulk =
+            r#"action="/do/bulk?db=0&amp;queue=q&amp;state=dead&amp;contains=%FF%26&amp;what="#;
+        assert_eq!(shown.matches(bulk).count(), 3, "{shown}");
+        assert!(
+            shown.contains(r#"href="/export?db=0&amp;queue=q&amp;state=dead&amp;contains=%FF%26""#)
+        );
+        assert!(shown.contains("reads the bodies"), "its cost is said: {shown}");
+    }
+
+    #[test]
+    fn without_rights_there_is_nothing_to_press_and_nothing_found_is_said() {
+        let found =
+            Found { hits: vec![hit(b"b", "dead")], all: 1, looked_at: 1_000, ..Found::default() };
+        let seen = shown(May::default(), "queue=q", &found);
+        assert!(
+            !seen.contains("/do/") && seen.contains("all 1 of the queue were searched"),
+            "{seen}"
+        );
+        assert!(
+            shown(May::all(), "queue=q", &Found::default()).contains("No job of the queue is so.")
+        );
+        assert!(shown(May::all(), "q=x", &Found::default()).contains("or never there"));
+        let refused = Found { error: Some("NOPERM <x>".into()), ..Found::default() };
+        assert!(shown(May::all(), "q=x", &refused).contains("NOPERM &lt;x&gt;"));
+        assert!(shown(May::all(), "", &Found::default()).contains("queue:text"));
+    }
+
+    #[test]
+    fn an_id_is_found_in_all_queues() {
+        let found = Found { hits: vec![hit(b"", "ready")], ..Found::default() };
+        let seen = shown(May::all(), "q=+a%2f7", &found);
+        assert!(seen.contains("/job?db=0&amp;queue=q&amp;id=a%2F7"), "{seen}");
+    }
+}

@@ -1,0 +1,121 @@
+//! What a search is for, and what it found, as values.
+
+use crate::console::params::Params;
+use crate::console::shown;
+use crate::console::value::Value;
+
+/// States of jobs, by their words.
+pub const STATES: [&str; 4] = ["ready", "delayed", "leased", "dead"];
+
+/// What an address asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Meant {
+    /// Nothing yet.
+    Nothing,
+    /// An id, in all queues.
+    Id(Vec<u8>),
+    /// `queue:text`; an id all the same where there is no such queue.
+    Prefix {
+        /// Before the first colon.
+        queue: Vec<u8>,
+        /// Behind it.
+        text: Vec<u8>,
+    },
+    /// The filter's fields.
+    Filter {
+        /// Where.
+        queue: Vec<u8>,
+    },
+}
+
+impl Meant {
+    /// Of an address.
+    pub fn of(params: &Params) -> Meant {
+        if let Some(queue) = params.bytes("queue") {
+            return Meant::Filter { queue: queue.to_vec() };
+        }
+        let Some(q) = params.bytes("q").map(<[u8]>::trim_ascii).filter(|q| !q.is_empty()) else {
+            return Meant::Nothing;
+        };
+        match q.iter().position(|byte| *byte == b':') {
+            Some(at) if at > 0 && at + 1 < q.len() => {
+                Meant::Prefix { queue: q[..at].to_vec(), text: q[at + 1..].to_vec() }
+            }
+            _ => Meant::Id(q.to_vec()),
+        }
+    }
+}
+
+/// A job that was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "each is what its name says")]
+pub struct Hit {
+    pub queue: Vec<u8>,
+    pub id: Vec<u8>,
+    pub state: String,
+    pub due: u64,
+}
+
+impl Hit {
+    /// Of DELAY.FIND, which does not repeat the id.
+    pub fn of_find(found: &Value) -> Option<Hit> {
+        let state = found.field("state").text()?.to_owned();
+        let queue = found.field("queue").bytes()?.to_vec();
+        Some(Hit { queue, id: Vec::new(), state, due: found.field("due").number()? })
+    }
+
+    /// Of DELAY.SCAN.
+    pub fn of_scan(queue: &[u8], job: &Value) -> Option<Hit> {
+        let [id, state, due] = job.items() else { return None };
+        let (id, state) = (id.bytes()?.to_vec(), state.text()?.to_owned());
+        Some(Hit { queue: queue.to_vec(), id, state, due: due.number()? })
+    }
+}
+
+/// What there is to show.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Found {
+    /// In the order in which they were found.
+    pub hits: Vec<Hit>,
+    /// Jobs that were looked at since the search began.
+    pub looked_at: u64,
+    /// Jobs that there are to look at.
+    pub all: u64,
+    /// Where it goes on; none at the end.
+    pub cursor: Option<Vec<u8>>,
+    /// Why it was refused.
+    pub error: Option<String>,
+    /// For `queue:text`, the field of the filter that it came to.
+    pub of: Option<&'static str>,
+}
+
+/// The filter of ids that begin with a text.
+pub fn beginning(params: &Params, queue: &[u8], text: &[u8]) -> Params {
+    let mut glob = Vec::new();
+    for &byte in text {
+        if b"*?[]\\".contains(&byte) {
+            glob.push(b'\\');
+        }
+        glob.push(byte);
+    }
+    glob.push(b'*');
+    filtered(params, queue, "match", &glob)
+}
+
+/// The filter of jobs that have a text in id, body or error.
+pub fn containing(params: &Params, queue: &[u8], text: &[u8]) -> Params {
+    filtered(params, queue, "contains", text)
+}
+
+/// How many jobs a scan of a queue walks by, whatever its filter.
+pub fn jobs_of(stats: &Value) -> u64 {
+    STATES.iter().map(|state| stats.field(state).number().unwrap_or(0)).sum()
+}
+
+fn filtered(params: &Params, queue: &[u8], name: &str, value: &[u8]) -> Params {
+    let query =
+        format!("db={}&queue={}&{name}={}", params.db(), shown::query(queue), shown::query(value));
+    let mut filtered = Params::read(query.as_bytes());
+    filtered.now_ms = params.now_ms;
+    filtered
+}

@@ -1,0 +1,128 @@
+//! For a screen on the wall: few large numbers, and what needs a look. Nothing can be done here.
+
+use super::overview::{self, Trouble};
+use super::queues;
+use super::{NO_MORE, Page};
+use crate::console::frame::{Frame, State};
+use crate::console::layout::{Tab, live};
+use crate::console::params::Params;
+use crate::console::parts::{self, Tone};
+use crate::console::value::Value;
+use maud::{Markup, html};
+
+/// `/wall`.
+pub const PAGE: Page = Page { path: "/wall", ask: overview::ask, more: NO_MORE, show, file: None };
+
+/// Later than this is marked, µs.
+const LATE_US: u64 = 100_000;
+/// What waits longer is marked, ms.
+const OLD_MS: u64 = 60_000;
+
+fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
+    let [ready, oldest, dead] = [0, 1, 2].map(|at| queues::read(&replies[at]));
+    let only_trouble = params.text("show") == Some("trouble");
+    let mut troubles = overview::troubles(frame, &ready, &oldest, &dead);
+    // What is merely so is no trouble to look at from afar.
+    troubles.retain(|trouble| trouble.tone != Tone::Plain);
+    let is_unknown = frame.state.is_none() && replies[0].error().is_some();
+    let body = html! {
+        div class="wall-view" {
+            @if !only_trouble {
+                (parts::part("figures", html! {
+                    @match &frame.state {
+                        Some(state) => (figures(state)),
+                        None => p class="lead" { "The numbers of the server are for users who may run INFO." },
+                    }
+                }))
+            }
+            (parts::part("trouble", list(&troubles, is_unknown)))
+            p class="note" {
+                @if only_trouble { a href={ "/wall?db=" (frame.db) } { "with numbers" } }
+                @else { a href={ "/wall?show=trouble&db=" (frame.db) } { "only what needs a look" } }
+            }
+        }
+    };
+    live(frame, "Wall", Tab::Wall, body)
+}
+
+fn figures(state: &State) -> Markup {
+    let number = |field| state.number(field).unwrap_or(0);
+    let (late, age) = (number("lateness_minute_p99_us"), number("oldest_ready_age_ms"));
+    let (ready, dead) = (number("jobs_ready"), number("jobs_dead"));
+    let oldest = if age == 0 { "–".to_owned() } else { coarse(age) };
+    let toned = |is_so: bool, tone: Tone| if is_so { tone } else { Tone::Plain };
+    html! {
+        div class="figures" {
+            (parts::figure("late p99, last minute", parts::micros(late), "", toned(late > LATE_US, Tone::Warn), ""))
+            (parts::figure("oldest ready", oldest, "", toned(age > OLD_MS, Tone::Warn), ""))
+            (parts::figure("ready", parts::grouped(ready), "", Tone::Plain, ""))
+            (parts::figure("dead", parts::grouped(dead), "", toned(dead > 0, Tone::Bad), ""))
+        }
+    }
+}
+
+/// A span in its greatest unit alone: from afar that is enough.
+fn coarse(ms: u64) -> String {
+    parts::duration(ms).split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// Nothing to look at and nothing to be seen look different.
+fn list(troubles: &[Trouble], is_unknown: bool) -> Markup {
+    html! {
+        @if is_unknown { p class="calm" { (parts::badge(Tone::Warn, "unknown")) " You may see neither INFO nor the queues." } }
+        @else if troubles.is_empty() { p class="calm" { (parts::badge(Tone::Good, "Nothing needs a look")) } }
+        @else { ul class="alerts" {
+            @for trouble in troubles { (parts::alert(trouble.tone, &trouble.text, &trouble.href)) }
+        } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::frame::May;
+    use crate::console::value::tests::{map, text};
+
+    fn page(query: &str, fields: &[(&str, &str)], queues: &[Value]) -> String {
+        let info = fields.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned()));
+        let state = Some(State { info: info.collect() });
+        let frame = Frame { may: May::all(), state, token: "t0k".into(), ..Frame::default() };
+        let reply = Value::Array(queues.to_vec());
+        show(
+            &frame,
+            &Params::read(query.as_bytes()),
+            &[reply.clone(), reply.clone(), reply.clone(), reply],
+        )
+        .into_string()
+    }
+
+    #[test]
+    fn numbers_are_marked_where_they_are_bad_and_nothing_can_be_done() {
+        let calm = page("", &[("jobs_ready", "1204")], &[]);
+        assert!(calm.contains("1,204") && calm.contains("Nothing needs a look"), "{calm}");
+        assert!(!calm.contains("figure bad") && !calm.contains("figure warn"), "{calm}");
+        assert_eq!([coarse(230_000), coarse(4_000)], ["3 min", "4 s"]);
+        let bad = page("", &[("jobs_dead", "3"), ("lateness_minute_p99_us", "200000")], &[]);
+        assert!(bad.contains("figure bad") && bad.contains("figure warn"), "{bad}");
+        assert!(!bad.contains("/do/") && bad.contains(r#"class="wall""#), "{bad}");
+    }
+
+    #[test]
+    fn only_what_needs_a_look() {
+        let dead = map(&[("name", text("<b>pay")), ("dead", Value::Int(12))]);
+        let shown = page("show=trouble", &[("jobs_dead", "12")], &[dead]);
+        assert!(
+            shown.contains("&lt;b&gt;pay: 12 dead") && !shown.contains("class=\"figures\""),
+            "{shown}"
+        );
+        let missed = page("", &[("schedule_missed_total", "3")], &[]);
+        assert!(missed.contains("Nothing needs a look"), "{missed}");
+    }
+
+    #[test]
+    fn what_may_not_be_seen_is_not_said_to_be_well() {
+        let refused = [(); 4].map(|()| Value::Error("NOPERM".into()));
+        let shown = show(&Frame::default(), &Params::default(), &refused).into_string();
+        assert!(shown.contains("unknown") && !shown.contains("Nothing needs a look"), "{shown}");
+    }
+}

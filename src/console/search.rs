@@ -1,0 +1,95 @@
+//! A search: an id in all queues, or the jobs of one queue that a filter finds, for a while in each request.
+
+use super::pages::filter;
+use super::pages::search::{self, Found, Hit, Meant};
+use super::site::{Asked, problem};
+use super::value::{Value, command};
+use crate::limits::CONSOLE_HITS_MAX;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use bytes::Bytes;
+use std::time::{Duration, Instant};
+
+/// How long one request looks, before it shows what it has.
+const TIME: Duration = Duration::from_millis(1_500);
+/// The jobs that one scan of [`filter`] looks at.
+const STEP: u64 = 1_000;
+
+/// The page of what was found.
+pub async fn answer(asked: Asked) -> Response {
+    // One at a time: a search costs the server more than all else here.
+    let session = std::sync::Arc::clone(&asked.session);
+    let Ok(_searching) = session.searching.try_lock() else {
+        return problem(
+            StatusCode::TOO_MANY_REQUESTS,
+            "Another search of yours is running. Wait until it shows what it has, then repeat this one.",
+        );
+    };
+    let meant = Meant::of(&asked.params);
+    let found = match &meant {
+        Meant::Nothing => Some(Found::default()),
+        Meant::Id(id) => by_id(&asked, id).await,
+        Meant::Prefix { queue, text } => by_prefix(&asked, queue, text).await,
+        Meant::Filter { queue } => {
+            let params = asked.params.clone();
+            scanned(&asked, queue, &params).await
+        }
+    };
+    let info = asked.session.ask(asked.params.db(), vec![command!["INFO", "everything"]]).await;
+    let (Some(found), Ok(info)) = (found, info) else { return asked.over() };
+    let frame = asked.frame(&info[0]);
+    Html(search::show(&frame, &asked.params, &meant, &found).into_string()).into_response()
+}
+
+/// In all queues that the user may read.
+async fn by_id(asked: &Asked, id: &[u8]) -> Option<Found> {
+    let find = command!["DELAY.FIND", id, "COUNT", CONSOLE_HITS_MAX.to_string()];
+    let reply = asked.session.ask(asked.params.db(), vec![find]).await.ok()?.pop()?;
+    let hits = reply.items().iter().filter_map(Hit::of_find).collect();
+    Some(Found { hits, error: reply.error(), ..Found::default() })
+}
+
+/// `queue:text`: the job whose id is just that; else ids that begin so, else what has the text anywhere.
+async fn by_prefix(asked: &Asked, queue: &[u8], text: &[u8]) -> Option<Found> {
+    let exact = by_id(asked, asked.params.bytes("q").unwrap_or_default().trim_ascii()).await?;
+    let stats = command!["DELAY.STATS", queue];
+    let stats = asked.session.ask(asked.params.db(), vec![stats]).await.ok()?.pop()?;
+    if !exact.hits.is_empty() || !matches!(stats, Value::Map(_)) {
+        return Some(exact);
+    }
+    let found = scanned(asked, queue, &search::beginning(&asked.params, queue, text)).await?;
+    if !found.hits.is_empty() || found.cursor.is_some() || found.error.is_some() {
+        return Some(Found { of: Some("match"), ..found });
+    }
+    let found = scanned(asked, queue, &search::containing(&asked.params, queue, text)).await?;
+    Some(Found { of: Some("contains"), ..found })
+}
+
+/// From the cursor of the address on, until the time is over or the page is full.
+async fn scanned(asked: &Asked, queue: &[u8], params: &super::params::Params) -> Option<Found> {
+    let db = asked.params.db();
+    let began = Instant::now();
+    let first = params.bytes("cursor").unwrap_or(b"0");
+    let mut cursor = Bytes::copy_from_slice(first);
+    let mut found = Found { looked_at: params.number("looked").unwrap_or(0), ..Found::default() };
+    let stats = asked.session.ask(db, vec![command!["DELAY.STATS", queue]]).await.ok()?.pop()?;
+    found.all = search::jobs_of(&stats);
+    loop {
+        let scan = filter::scan(params, queue, &cursor);
+        let reply = asked.session.ask(db, vec![scan]).await.ok()?.pop()?;
+        let [next, jobs] = reply.items() else {
+            found.error = reply.error();
+            return Some(found);
+        };
+        found.hits.extend(jobs.items().iter().filter_map(|job| Hit::of_scan(queue, job)));
+        found.looked_at += STEP;
+        cursor = Bytes::copy_from_slice(next.bytes()?);
+        if &cursor[..] == b"0" {
+            return Some(found);
+        }
+        if found.hits.len() >= CONSOLE_HITS_MAX || began.elapsed() >= TIME {
+            found.cursor = Some(cursor.to_vec());
+            return Some(found);
+        }
+    }
+}
