@@ -177,19 +177,19 @@
     const { name = "", value = "" } = submitter ?? {};
     if (name) form.append(make("input", { type: "hidden", name, value }));
     const data = new URLSearchParams(new FormData(form));
-    const plainly = () => HTMLFormElement.prototype.submit.call(form);
+    const tell = (text) => one("#message").replaceChildren(make("p", { className: "refused", textContent: text }));
     try {
       const headers = { "x-delayd-token": html.dataset.token ?? "", "x-delayd-parts": "1" };
       const answer = await fetch(form.action, { method: "POST", body: data, headers });
       const page = await parsed(answer);
       const told = one("#message", page)?.childElementCount;
-      if (!answer.ok && !told) return plainly();
+      if (!answer.ok && !told) return tell(one("main h1 + p", page)?.textContent ?? `Refused: ${answer.status}`);
       if (answer.ok && new URL(answer.url).pathname !== location.pathname) return location.assign(answer.url);
       form.closest("[data-confirm]")?.removeAttribute("open");
       for (const box of all(`input[type=checkbox][form="${form.id}"]`)) box.checked = false;
       apply(page);
     } catch {
-      plainly();
+      tell("There was no answer, so it may have been done or not. Load the page again before you repeat it.");
     } finally {
       form.ariaBusy = null;
       if (name) form.lastChild.remove();
