@@ -65,7 +65,7 @@ COPY --from=build /delayd /usr/local/bin/delayd
 USER delayd
 VOLUME /data
 WORKDIR /data
-EXPOSE 9248 9249
+EXPOSE 9248 9249 9250
 # Loading a large journal is no failure, however long it takes within the start period.
 HEALTHCHECK --interval=5s --timeout=2s --start-period=10m --retries=3 CMD ["delayd-health"]
 ENTRYPOINT ["delayd-entrypoint"]

@@ -127,10 +127,10 @@ async fn answer(Held(site): Held<Arc<Site>>, request: Request) -> Response {
 
 /// What a request comes to, before headers that all answers have.
 async fn route(site: Arc<Site>, request: Request, ends: Ends) -> Response {
-    if !guard::is_ours(request.headers(), ends, &site.options.hosts) {
+    if !guard::is_ours(request.headers(), &site.options.hosts) {
         return problem(
             StatusCode::MISDIRECTED_REQUEST,
-            "This console is reached by the address it listens on, by localhost, or by a name in console-hosts. \
+            "This console is reached by an address, by localhost, or by a name in console-hosts. \
              The name in this request is none of them.",
         );
     }

@@ -21,7 +21,11 @@ refused with the reason.";
 /// What differs from the defaults in a file that a service reads.
 const SET: [(&str, &str); 2] = [("dir", "/var/lib/delayd"), ("metrics-port", "9249")];
 
-const NOTES: [(&str, &str); 3] = [
+const NOTES: [(&str, &str); 4] = [
+    (
+        "console-port",
+        "9250 is free where Redis and the other ports here are usual; then it is on http://127.0.0.1:9250.",
+    ),
     (
         "dir",
         "If it is another one, say so to systemd too: systemctl edit delayd, [Service], ReadWritePaths=THE-DIR.",
