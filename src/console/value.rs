@@ -95,10 +95,9 @@ impl Value {
 
 /// A command of words and bytes: `command!["DELAY.GET", queue, id]`. Anything that turns into `Vec<u8>` or is a
 /// number by `to_string` first.
-#[macro_export]
-macro_rules! console_command {
+macro_rules! command {
     ($($word:expr),+ $(,)?) => {
         vec![$(bytes::Bytes::copy_from_slice(AsRef::<[u8]>::as_ref(&$word))),+]
     };
 }
-pub use crate::console_command as command;
+pub(crate) use command;

@@ -310,7 +310,7 @@ fn failed(Failed(status, text): &Failed) -> Response {
 mod tests {
     use super::*;
 
-    fn login(said: &str) -> Option<(Vec<u8>, Vec<u8>)> {
+    fn login(said: &str) -> Option<Login> {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, said.parse().unwrap());
         login_of(&headers).ok().flatten()

@@ -204,7 +204,7 @@
 
   // ---- Dialogs, boxes, copies ----
   const dialog = () => one("[data-confirm][open]");
-  const close = (open) => (open.removeAttribute("open"), one("summary", open)?.focus());
+  const close = (open) => (open.removeAttribute("open"), one("form", open).reset(), one("summary", open).focus());
   const focusIn = (open) => one("input:not([type=hidden]), button", open)?.focus();
   document.addEventListener("toggle", (event) => {
     if (!event.target.matches?.("[data-confirm][open]")) return;

@@ -63,13 +63,15 @@ pub struct Table {
 impl Render for Table {
     fn render(&self) -> Markup {
         html! {
-            table class="list" id=(self.id) {
-                caption class="unseen" { (self.caption) }
-                thead { tr {
-                    @if !self.form.is_empty() { th class="box" scope="col" { (self.all_box()) } }
-                    @for column in &self.columns { (head(column)) }
-                } }
-                tbody data-rows data-grow[self.grow] { @for row in &self.rows { (self.row(row)) } }
+            div class="wide" {
+                table class="list" id=(self.id) {
+                    caption class="unseen" { (self.caption) }
+                    thead { tr {
+                        @if !self.form.is_empty() { th class="box" scope="col" { (self.all_box()) } }
+                        @for column in &self.columns { (head(column)) }
+                    } }
+                    tbody data-rows data-grow[self.grow] { @for row in &self.rows { (self.row(row)) } }
+                }
             }
         }
     }
