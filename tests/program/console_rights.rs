@@ -39,7 +39,7 @@ fn who_may_only_read_is_shown_no_buttons_and_refused() {
     let mut wire = console.program.connect();
     dead_job(&mut wire, "q", "dead");
     wire.ask("DELAY.ADD q 1h body ID a");
-    ok(&wire.ask("ACL SETUSER eye on >pw ~* -@all +@read +info"));
+    ok(&wire.ask("ACL SETUSER eye on >pw ~* -@all +@read +info +acl|dryrun"));
     let (eye, guest) = (console.visitor("eye", "pw"), console.guest());
     for path in PAGES {
         let page = eye.page(path);
