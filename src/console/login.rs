@@ -5,7 +5,7 @@ use super::link::Ends;
 use super::params::Params;
 use super::session::{Denied, Session};
 use super::site::{Site, cookie_of, problem};
-use super::{layout, pages};
+use super::{guard, layout, pages};
 use crate::limits::CONSOLE_WRONG_TIME;
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{Method, StatusCode, Uri};
@@ -37,7 +37,10 @@ pub async fn form(site: &Site, ends: Ends, headers: &HeaderMap, params: &Params)
     let over = params
         .has("over")
         .then_some("The session is over: it was ended by the server, or idle for too long.");
-    if over.is_some() || params.has("other") {
+    // A picture or a frame on another site is no visit: thousands would push out those who work.
+    let is_visit = !guard::is_of_another_site(headers)
+        || headers.get("sec-fetch-dest").is_some_and(|dest| dest == "document");
+    if over.is_some() || params.has("other") || !is_visit {
         return shown(site, ends, headers, params, StatusCode::OK, over);
     }
     match site.sessions.begin(&site.connector, ends, None).await {

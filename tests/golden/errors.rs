@@ -83,6 +83,10 @@ fn fits(error: &str, text: &str) -> bool {
 fn texts() -> Vec<(String, String)> {
     let mut texts = Vec::new();
     for (file, text) in source("src") {
+        // HTTP has errors of its own, which `tests/program/console_api.rs` shows.
+        if file.starts_with("src/console/") {
+            continue;
+        }
         let name = file.trim_start_matches("src/").to_owned();
         // What an attribute allows, and why, nobody is answered.
         let code: String =
