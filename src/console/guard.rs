@@ -97,8 +97,6 @@ mod tests {
     use super::*;
 
     fn asks(host: &str) -> bool {
-        let ends =
-            Ends { peer: "127.0.0.1:5".parse().unwrap(), local: "127.0.0.1:9250".parse().unwrap() };
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().unwrap());
         is_ours(&headers, &["ops.example.com".to_owned()])

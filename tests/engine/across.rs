@@ -96,6 +96,7 @@ fn sort(rows: &mut [QueueRow], order: Order) {
         Order::Dead => row.counts[3],
         Order::Age => row.oldest_ready_age_ms.map_or(0, |age_ms| age_ms + 1),
         Order::Bytes => row.bytes,
+        Order::Schedules => row.schedules,
     };
     rows.sort_by(|one, other| {
         (Reverse(key(one)), &one.name).cmp(&(Reverse(key(other)), &other.name))

@@ -24,6 +24,7 @@ const ORDERS: &[Argument] = &[
     Argument::word("dead", "DEAD"),
     Argument::word("age", "AGE").about("Of the oldest ready job."),
     Argument::word("bytes", "BYTES"),
+    Argument::word("schedules", "SCHEDULES"),
 ];
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[

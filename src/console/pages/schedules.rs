@@ -59,7 +59,8 @@ pub fn actions(frame: &Frame, queue: &[u8], name: &[u8], state: &str) -> Markup 
 }
 
 fn ask(params: &Params) -> Vec<Command> {
-    let mut asked = vec![command!["DELAY.QUEUES", "BY", "NAME", "COUNT", "1000"]];
+    let mut asked =
+        vec![command!["DELAY.QUEUES", "BY", "SCHEDULES", "COUNT", (QUEUES_MAX + 1).to_string()]];
     asked.extend(form::preview(params));
     asked
 }
@@ -99,7 +100,7 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
         @else {
             (parts::part("schedules-part", html! {
                 (list(rows, true))
-                @if all > with.len() { p class="note" { "Those of the first " (with.len()) " of " (all) " queues with schedules, by name." } }
+                @if all > with.len() { p class="note" { "Those of the " (with.len()) " queues with the most schedules." } }
                 @if is_short { p class="note" { "At most " (COUNT) " of each queue that can be read." } }
             }))
         }

@@ -24,6 +24,8 @@ words! {
         Age = "age",
         /// Of all jobs.
         Bytes = "bytes",
+        /// How many schedules there are.
+        Schedules = "schedules",
     }
 }
 

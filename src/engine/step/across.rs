@@ -151,6 +151,7 @@ impl Ranking {
             Order::Dead => queue.count(State::Dead),
             Order::Age => store.oldest_ready_due(queue).map_or(0, |due| u64::MAX - due.0),
             Order::Bytes => queue.bytes,
+            Order::Schedules => queue.schedules.as_ref().map_or(0, |all| all.len() as u64),
         }
     }
 
