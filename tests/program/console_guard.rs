@@ -17,7 +17,7 @@ fn other_names_are_not_answered() {
         assert_eq!(asked_as(&console, host), 200, "{host}");
         assert_eq!(asked_as(&console, &format!("{host}:{port}")), 200, "{host}:{port}");
     }
-    for host in ["evil.example", "127.0.0.1.evil.example", "[::1]", "", "localhost@x"] {
+    for host in ["evil.example", "127.0.0.1.evil.example", "", "localhost@x"] {
         assert_eq!(asked_as(&console, host), 421, "{host}");
     }
     let none = exchange(console.connect(), &request("GET", "/login", &[], b""));

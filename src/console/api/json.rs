@@ -79,7 +79,7 @@ pub fn wrapped(reply: &Value, texts: Texts) -> Json {
     }
 }
 
-/// A reply as JSON: maps as objects, in which fields keep their order where the reader does.
+/// A reply as JSON: maps as objects, for Upstash's clients as flat arrays.
 pub fn json(reply: &Value, texts: Texts) -> Json {
     match reply {
         Value::Null => Json::Null,
@@ -90,6 +90,11 @@ pub fn json(reply: &Value, texts: Texts) -> Json {
         Value::Bool(flag) => (*flag).into(),
         Value::Text(bytes) => texts.write(bytes),
         Value::Array(items) => items.iter().map(|item| json(item, texts)).collect(),
+        // Upstash's clients know no maps.
+        Value::Map(fields) if texts == Texts::Base64 => fields
+            .iter()
+            .flat_map(|(name, value)| [json(name, texts), json(value, texts)])
+            .collect(),
         Value::Map(fields) => {
             let field = |(name, value): &(Value, Value)| {
                 let name = String::from_utf8_lossy(name.bytes().unwrap_or_default()).into_owned();
@@ -132,6 +137,8 @@ mod tests {
             plain,
             r#"{"result":{"due":1893456000000,"id":"a","token":"1152921504606846976"}}"#
         );
+        let flat = wrapped(&Value::Map(vec![(text("due"), Value::Int(7))]), Texts::Base64);
+        assert_eq!(flat.to_string(), r#"{"result":["ZHVl",7]}"#);
         let coded = wrapped(&Value::Array(vec![text("OK"), text("a"), Value::Null]), Texts::Base64);
         assert_eq!(coded.to_string(), r#"{"result":["OK","YQ==",null]}"#);
         assert_eq!(
