@@ -64,6 +64,18 @@ pub struct Link {
 }
 
 impl Link {
+    /// Whether the server has its end open still. What came unasked is kept for the next request.
+    pub fn is_open(&mut self) -> bool {
+        let mut bytes = [0; 512];
+        loop {
+            match self.stream.try_read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(count) => self.input.extend_from_slice(&bytes[..count]),
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+    }
+
     /// Sends `commands` and waits for a reply to each, in order. Not to be dropped before it is done, unless the link
     /// is dropped, too: what is still to come would be taken for replies to others.
     ///
@@ -267,7 +279,11 @@ mod tests {
     #[tokio::test]
     async fn an_end_is_an_error() {
         let (mut link, server) = linked();
+        assert!(link.is_open());
         drop(server);
+        // The end is seen without a request, once the kernel has told of it.
+        let _ = link.stream.readable().await;
+        assert!(!link.is_open());
         assert!(link.ask(&[command!["PING"]]).await.is_err());
     }
 }

@@ -24,6 +24,9 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
+/// From one look for sessions that are over to the next.
+const SWEEP: Duration = Duration::from_secs(10);
+
 /// The running thread; it ends with this.
 #[derive(Debug)]
 pub struct Serving {
@@ -47,6 +50,7 @@ impl Serving {
             let site = Arc::new(site);
             runtime.block_on(async {
                 tokio::spawn(site.samples.clone().take());
+                tokio::spawn(sweep(Arc::clone(&site)));
                 for listener in listeners {
                     let tls = tls.clone().map(TlsAcceptor::from);
                     tokio::spawn(accept(listener, tls, Arc::clone(&site)));
@@ -66,6 +70,15 @@ impl Drop for Serving {
             // A panic has been logged.
             let _ = thread.join();
         }
+    }
+}
+
+/// Ends sessions that are over although nobody asks by them.
+async fn sweep(site: Arc<Site>) {
+    let mut ticks = tokio::time::interval(SWEEP);
+    loop {
+        ticks.tick().await;
+        site.sessions.sweep();
     }
 }
 

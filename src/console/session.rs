@@ -86,7 +86,11 @@ impl Session {
 
     fn is_over(&self, now: Instant) -> bool {
         let idle = now.duration_since(*lock(&self.used));
-        let closed = self.line.try_lock().is_ok_and(|line| line.is_none());
+        // One that is asked something just now is there.
+        let open = |mut line: tokio::sync::MutexGuard<'_, Option<Line>>| {
+            line.as_mut().is_some_and(|line| line.link.is_open())
+        };
+        let closed = self.line.try_lock().is_ok_and(|line| !open(line));
         closed || idle > CONSOLE_IDLE_TIME || now.duration_since(self.began) > CONSOLE_SESSION_TIME
     }
 }
@@ -158,6 +162,12 @@ impl Sessions {
     /// Whether it is there still; does not count as use.
     pub fn has(&self, key: &str) -> bool {
         lock(&self.0).get(key).is_some_and(|session| !session.is_over(Instant::now()))
+    }
+
+    /// Ends those that are over: the server counts their connections as clients until then.
+    pub fn sweep(&self) {
+        let now = Instant::now();
+        lock(&self.0).retain(|_, session| !session.is_over(now));
     }
 
     /// Logs out.
