@@ -18,15 +18,22 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The jobs that the filter of the address finds, with all that GET tells of each.
-pub fn answer(asked: Asked) -> Response {
+pub async fn answer(asked: Asked) -> Response {
     let Ok(permit) = Arc::clone(&asked.site.streams).try_acquire_owned() else {
         return problem(
             StatusCode::SERVICE_UNAVAILABLE,
             "Too many pages are live or exporting; try again later.",
         );
     };
-    if asked.params.bytes("queue").is_none() {
+    let Some(queue) = asked.params.bytes("queue") else {
         return problem(StatusCode::BAD_REQUEST, "The address names no queue.");
+    };
+    // What is refused is told, not written as an empty file.
+    let (db, first) = (asked.params.db(), filter::scan(&asked.params, queue, b"0"));
+    match asked.session.ask(db, vec![first]).await.map(|replies| replies[0].error()) {
+        Ok(None) => {}
+        Ok(Some(error)) => return problem(StatusCode::FORBIDDEN, &error),
+        Err(_) => return asked.over(),
     }
     let state = Some((asked, Bytes::from_static(b"0")));
     let lines = Lines { next: None, state, _permit: permit };

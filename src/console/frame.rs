@@ -79,7 +79,7 @@ pub const OFFERED: [&[&str]; 34] = [
     &["DELAY.SCHEDULE", "RESUME", "q", "s"],
     &["DELAY.SCHEDULE", "DEL", "q", "s"],
     &["DEL", "q"],
-    &["RENAME", "q", "q"],
+    &["RENAMENX", "q", "q"],
     &["CLIENT", "LIST"],
     &["CLIENT", "KILL", "ID", "1"],
     &["CONFIG", "GET", "x"],

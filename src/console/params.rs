@@ -57,6 +57,11 @@ impl Params {
         found.map(|(_, value)| percent_decode(value).collect()).collect()
     }
 
+    /// Whether the field `db` is there and says something else than a database.
+    pub fn names_no_db(&self) -> bool {
+        self.has("db") && self.number("db").is_none_or(|db| db >= 16)
+    }
+
     /// The database that is looked at: the field `db`, 0 without one or with a wrong one.
     pub fn db(&self) -> u8 {
         self.number("db").filter(|db| *db < 16).map_or(0, |db| db as u8)
@@ -100,7 +105,8 @@ mod tests {
     #[test]
     fn a_database_that_there_is_not_is_the_first() {
         for text in ["db=16", "db=-1", "db=x", ""] {
-            assert_eq!(Params::read(text.as_bytes()).db(), 0, "{text}");
+            let params = Params::read(text.as_bytes());
+            assert_eq!((params.db(), params.names_no_db()), (0, !text.is_empty()), "{text}");
         }
     }
 }

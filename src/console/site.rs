@@ -171,6 +171,9 @@ async fn read_and_answer(site: Arc<Site>, request: Request, ends: Ends) -> Respo
         if head.method == Method::POST { query.and(Params::read(&body)) } else { query };
     params.now_ms = now_ms();
     params.parts = head.headers.contains_key("x-delayd-parts");
+    if params.names_no_db() {
+        return problem(StatusCode::BAD_REQUEST, "There are the databases 0 to 15.");
+    }
     match (path.as_str(), &head.method) {
         ("/login", &Method::POST) => {
             return login::log_in(&site, ends, &head.headers, &params).await;
@@ -194,7 +197,7 @@ async fn read_and_answer(site: Arc<Site>, request: Request, ends: Ends) -> Respo
         };
     }
     if asked.path == "/export" {
-        return export::answer(asked);
+        return export::answer(asked).await;
     }
     if asked.path == "/search" {
         return search::answer(asked).await;

@@ -64,6 +64,8 @@ fn note(asked: &Asked, verb: &str, message: &Message) {
         db = asked.params.db(),
         queue = word("queue"),
         id = word("id"),
+        of = ["schedule", "option", "client"].map(word).concat(),
+        selected = asked.params.encoded("selected").len(),
         done = message.fine,
         "console: {verb}"
     );

@@ -44,9 +44,7 @@ pub fn plan(verb: &str, params: &Params) -> Made {
         "reset" => one(command!["DELAY.CONFIG", "RESET", queue(params)?], |_, _| {
             Message::done("The queue has the default settings again.")
         }),
-        "rename" => one(command!["RENAME", queue(params)?, field(params, "to")?], |_, _| {
-            Message::done("The queue has its new name.")
-        }),
+        "rename" => one(command!["RENAMENX", queue(params)?, field(params, "to")?], renamed_told),
         "delete" => delete(params),
         "schedule" => schedule(params),
         "schedule-run" => {
@@ -341,6 +339,14 @@ fn settings(params: &Params) -> Made {
     one(asked, |_, _| Message::done("The settings are saved."))
 }
 
+/// Never over another queue, whose jobs that would destroy.
+fn renamed_told(_: &Params, replies: &[Value]) -> Message {
+    match number(replies) {
+        0 => Message::refused("There is a queue of that name already, so nothing was changed."),
+        _ => Message::done("The queue has its new name."),
+    }
+}
+
 fn delete(params: &Params) -> Made {
     if params.bytes("typed").is_none() {
         return Err(
@@ -476,6 +482,12 @@ mod tests {
                 "{verb} {form}"
             );
         }
+    }
+
+    #[test]
+    fn a_queue_is_never_renamed_over_another() {
+        assert_eq!(commands("rename", "queue=q&to=r").unwrap()[0].join(" "), "RENAMENX q r");
+        assert!(!told("rename", "queue=q&to=r", &[Value::Int(0)]).fine);
     }
 
     #[test]

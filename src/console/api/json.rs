@@ -5,6 +5,7 @@ use axum::http::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
 
 /// The greatest whole number that every reader of JSON keeps: 2^53 - 1. Tokens are greater, and come as text.
@@ -41,7 +42,7 @@ impl Texts {
 /// # Errors
 /// What was sent is something else, in words.
 pub fn command(body: &[u8]) -> Result<Command, String> {
-    words(&parsed(body)?)
+    words(parsed(body)?)
 }
 
 /// Several: `[["DELAY.STATS","a"],["DELAY.STATS","b"]]`.
@@ -49,26 +50,35 @@ pub fn command(body: &[u8]) -> Result<Command, String> {
 /// # Errors
 /// As of [`command`].
 pub fn commands(body: &[u8]) -> Result<Vec<Command>, String> {
-    match parsed(body)? {
-        Json::Array(commands) if !commands.is_empty() => commands.iter().map(words).collect(),
-        _ => Err("ERR the body has to be a JSON array of commands, each an array".to_owned()),
+    match list(parsed(body)?) {
+        Some(commands) => commands.into_iter().map(words).collect(),
+        None => Err("ERR the body has to be a JSON array of commands, each an array".to_owned()),
     }
 }
 
-fn parsed(body: &[u8]) -> Result<Json, String> {
+fn parsed(body: &[u8]) -> Result<&RawValue, String> {
     serde_json::from_slice(body).map_err(|error| format!("ERR the body is no JSON: {error}"))
 }
 
-fn words(command: &Json) -> Result<Command, String> {
-    let Some(words) = command.as_array().filter(|words| !words.is_empty()) else {
+/// The items of an array that has some.
+fn list(json: &RawValue) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(json.get()).ok().filter(|items: &Vec<&RawValue>| !items.is_empty())
+}
+
+fn words(command: &RawValue) -> Result<Command, String> {
+    let Some(words) = list(command) else {
         return Err("ERR a command has to be a JSON array of its words".to_owned());
     };
-    let word = |word: &Json| match word {
-        Json::String(text) => Ok(Bytes::copy_from_slice(text.as_bytes())),
-        Json::Number(_) | Json::Bool(_) => Ok(word.to_string().into()),
+    let word = |word: &RawValue| match word.get().as_bytes().first() {
+        Some(b'"') => {
+            let text: String =
+                serde_json::from_str(word.get()).map_err(|error| format!("ERR {error}"))?;
+            Ok(Bytes::from(text))
+        }
+        Some(b'-' | b'0'..=b'9' | b't' | b'f') => Ok(Bytes::copy_from_slice(word.get().as_bytes())),
         _ => Err("ERR the words of a command are texts and numbers".to_owned()),
     };
-    words.iter().map(word).collect()
+    words.into_iter().map(word).collect()
 }
 
 /// `{"result": …}` or `{"error": …}`.
@@ -118,6 +128,9 @@ mod tests {
         for wrong in ["", "{}", "[]", "\"PING\"", "[[\"PING\"]]", "[null]", "[\"PING\""] {
             assert!(command(wrong.as_bytes()).unwrap_err().starts_with("ERR"), "{wrong}");
         }
+        // Numbers come as they were written, however large.
+        let words = command(b"[\"A\", 18446744073709551616, -0, 1e3]").unwrap();
+        assert_eq!(words[1..], [&b"18446744073709551616"[..], b"-0", b"1e3"]);
         assert_eq!(commands(br#"[["A"],["B","b"]]"#).unwrap().len(), 2);
         for wrong in ["[]", "[\"A\"]", "{}"] {
             assert!(commands(wrong.as_bytes()).is_err(), "{wrong}");

@@ -28,8 +28,11 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Commands after which a connection no longer answers each request with one reply, or answers in another protocol.
-const NOT_OVER_HTTP: [&str; 14] = [
+/// Commands after which a connection no longer answers each request with one reply, or answers in another protocol; and
+/// those that are for a connection that goes on.
+const NOT_OVER_HTTP: [&str; 16] = [
+    "watch",
+    "unwatch",
     "auth",
     "hello",
     "quit",

@@ -188,7 +188,8 @@ fn bulk(frame: &Frame, params: &Params, queue: &[u8], hits: &[Hit]) -> Markup {
     fields.extend(FIELDS.iter().filter_map(|name| Some((*name, params.bytes(name)?))));
     let has = |states: &[&str]| hits.iter().any(|hit| states.contains(&hit.state.as_str()));
     let every = format!(
-        "for up to {} jobs of {} that this filter finds, also those not shown; each as it is then. What a worker has is left alone.",
+        "{} here, and those not shown, up to {} jobs of {} that this filter finds; each as it is then. What a worker has is left alone.",
+        parts::counted(hits.len() as u64, "job", "jobs"),
         parts::grouped(CONSOLE_SELECTED_MAX as u64),
         shown::shortened(&shown::text(queue), 60)
     );

@@ -17,7 +17,7 @@ pub fn show(frame: &Frame, about: &About<'_>, stats: &Value) -> Markup {
             (parts::part("pause", html! { div class="actions" { (pause_button(frame, about.queue, paused)) } }))
             @if offered(frame, "DELAY.PAUSE") { (pause(frame, about)) }
             @if offered(frame, "DELAY.ADD") { (add(frame, about)) }
-            @if head::is_known(stats) { (destroy(frame, about)) }
+            @if head::is_known(stats) { (destroy(frame, about, stats)) }
             (parts::copy(&parts::commands(frame, &[b"DELAY.STATS", about.queue])))
         }
     }
@@ -75,9 +75,15 @@ fn add(frame: &Frame, about: &About<'_>) -> Markup {
     }
 }
 
-fn destroy(frame: &Frame, about: &About<'_>) -> Markup {
+fn destroy(frame: &Frame, about: &About<'_>, stats: &Value) -> Markup {
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", about.queue)];
+    let count = |states: &[&str]| {
+        states.iter().map(|state| stats.field(state).number().unwrap_or(0)).sum::<u64>()
+    };
+    let purged = count(&["delayed", "ready", "dead"]);
+    let all = parts::counted(purged + count(&["leased"]), "job", "jobs");
+    let purged = parts::grouped(purged);
     let name = about.queue.to_vec();
     let purge: [(&str, &[u8]); 5] =
         [fields[0], fields[1], ("delayed", b"1"), ("ready", b"1"), ("dead", b"1")];
@@ -86,16 +92,16 @@ fn destroy(frame: &Frame, about: &About<'_>) -> Markup {
             @if offered(frame, "DELAY.PURGE") {
                 (parts::action(frame, "/do/purge", &purge, "Purge", Confirm::TypeName {
                     name: name.clone(),
-                    words: "Removes all delayed, ready and dead jobs of the queue. Jobs with a worker stay, and settings do.".to_owned(),
+                    words: format!("Removes the {purged} delayed, ready and dead jobs of the queue. Jobs with a worker stay, and settings do."),
                 }))
             }
             @if offered(frame, "DEL") {
                 (parts::action(frame, "/do/delete", &fields, "Delete queue", Confirm::TypeName {
                     name,
-                    words: "Removes the queue with all its jobs, settings and schedules.".to_owned(),
+                    words: format!("Removes the queue with its {all}, its settings and schedules."),
                 }))
             }
-            @if offered(frame, "RENAME") {
+            @if offered(frame, "RENAMENX") {
                 details class="more" {
                     summary { "Rename" }
                     (parts::form(frame, "", "/do/rename", &fields, false, html! {
