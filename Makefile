@@ -112,8 +112,8 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
 		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
-docs: ## rewrite all that is made from the source: docs/, deploy/ and the golden transcripts; then read the diff
-	DELAYD_UPDATE=1 cargo test --locked --test docs --test golden
+docs: ## rewrite all that is made from the source: docs/, deploy/, the golden transcripts and pages; then read the diff
+	DELAYD_UPDATE=1 cargo test --locked --test docs --test golden --test console
 
 static: ## a static binary, which runs on any Linux of this architecture
 	RUSTFLAGS="-C target-feature=+crt-static" \

@@ -115,7 +115,7 @@ fn bar(
 }
 
 fn words(first: u64, second: u64, label: &str, options: &Options<'_>) -> String {
-    let counted = format!("{label}: {} {}", grouped(first), options.unit);
+    let counted = format!("{label}: {}", counted(first, options.unit));
     match options.second {
         Some((_, unit)) => format!("{counted}, {} {unit}", grouped(second)),
         None => counted,
@@ -168,9 +168,14 @@ fn said(count: usize, greatest: u64, unit: &str) -> String {
     match (count, greatest) {
         (0, _) => "nothing yet".to_owned(),
         (_, 0) => format!("no {unit}"),
-        (1, _) => format!("{} {unit}", grouped(greatest)),
-        _ => format!("{count} bars, at most {} {unit}", grouped(greatest)),
+        (1, _) => counted(greatest, unit),
+        _ => format!("{count} bars, at most {}", counted(greatest, unit)),
     }
+}
+
+/// `1 job`, `2 jobs`.
+fn counted(count: u64, unit: &str) -> String {
+    super::parts::counted(count, unit.strip_suffix('s').unwrap_or(unit), unit)
 }
 
 fn text_of(labels: &[String], at: usize) -> &str {

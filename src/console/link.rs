@@ -173,20 +173,27 @@ impl Link {
         Poll::Ready(Ok(()))
     }
 
-    /// The next whole frame, and whether it came unasked.
     fn decode(&mut self) -> io::Result<Option<(Value, bool)>> {
-        let decoded = decode_bytes_mut(&mut self.input);
-        let frame = decoded
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-        Ok(frame.map(|(frame, ..)| {
-            let unasked = matches!(frame, BytesFrame::Push { .. });
-            (value(frame), unasked)
-        }))
+        decode(&mut self.input)
     }
 }
 
+/// Takes the next whole reply, and whether it came unasked; none before all of it is there.
+///
+/// # Errors
+/// It is no RESP3.
+pub fn decode(input: &mut BytesMut) -> io::Result<Option<(Value, bool)>> {
+    let decoded = decode_bytes_mut(input);
+    let frame =
+        decoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+    Ok(frame.map(|(frame, ..)| {
+        let unasked = matches!(frame, BytesFrame::Push { .. });
+        (value(frame), unasked)
+    }))
+}
+
 /// As clients send it: arrays of bulk strings.
-fn encode(commands: &[Command]) -> BytesMut {
+pub fn encode(commands: &[Command]) -> BytesMut {
     let bytes = commands.iter().flatten().map(|word| word.len() + 32).sum();
     let mut output = BytesMut::with_capacity(bytes);
     for command in commands {

@@ -8,8 +8,8 @@ mod pieces;
 mod tables;
 
 pub use forms::{
-    Choice, Confirm, action, action_toned, filter, form, offered, select, selected_count,
-    text_input,
+    Choice, Confirm, action, action_toned, filter, form, kept_field, offered, select,
+    selected_count, text_input,
 };
 pub use numbers::{
     ago, bytes, clock, counted, duration, grouped, micros, moment, number, share, span,

@@ -58,9 +58,10 @@ fn show(frame: &Frame, _: &Params, replies: &[Value]) -> Markup {
     let [ready, oldest, dead, delayed] = [0, 1, 2, 3].map(|at| queues::read(&replies[at]));
     let found = troubles(frame, &ready, &oldest, &dead);
     let refused = replies[0].error();
+    let is_unknown = frame.state.is_none() && refused.is_some();
     let body = html! {
         (parts::part("figures", figures(frame)))
-        (parts::part("trouble", trouble::list(&found)))
+        (parts::part("trouble", trouble::list(&found, is_unknown)))
         @if let Some(error) = refused { p class="refused" role="alert" { (error) } }
         @else if ready.is_empty() {
             (parts::empty("There is no queue yet. A queue begins with its first job.", &queues::teaching(frame, b"emails")))

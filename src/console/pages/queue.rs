@@ -138,7 +138,7 @@ fn tab(
     }
     match about.tab {
         "ready" | "delayed" => jobs::waiting(frame, about, stats, listed),
-        "leased" => jobs::leased(frame, about, jobs),
+        "leased" => jobs::leased(frame, about, stats, jobs),
         "dead" => jobs::dead(frame, about, stats, jobs),
         "schedules" => jobs::schedules(frame, about, listed),
         "settings" => settings::show(frame, about, config),

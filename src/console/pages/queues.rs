@@ -171,7 +171,7 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
         @else {
             (parts::part("queues-part", html! {
                 @if queues.is_empty() { p class="lead" { "No queue has such a name." } }
-                @else { (table(frame, "queues", "Queues", &queues[..queues.len().min(COUNT)], "bulk", Some(params))) }
+                @else { (table(frame, "queues", "Queues", &queues[..queues.len().min(COUNT)], selected_by(frame), Some(params))) }
                 (pages(params, word, &queues))
             }))
             (bulk(frame))
@@ -230,8 +230,13 @@ fn filter(params: &Params) -> Markup {
     )
 }
 
+/// The form that rows are selected for; none where it is not offered.
+fn selected_by(frame: &Frame) -> &'static str {
+    if offered(frame, "DELAY.PAUSE") { "bulk" } else { "" }
+}
+
 fn bulk(frame: &Frame) -> Markup {
-    if !offered(frame, "DELAY.PAUSE") {
+    if selected_by(frame).is_empty() {
         return html! {};
     }
     let db = frame.db.to_string();

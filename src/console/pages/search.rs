@@ -45,10 +45,13 @@ fn form(params: &Params) -> Markup {
     states.extend(STATES.iter().map(|state| (*state, *state, text("state") == *state)));
     let db = params.db().to_string();
     let mut kept = vec![("db", db.as_bytes())];
+    // No field for text holds such a name, and a search of another queue begins elsewhere.
+    let unwritable = params.bytes("queue").filter(|_| params.text("queue").is_none());
+    kept.extend(unwritable.map(|queue| ("queue", queue)));
     kept.extend(["from", "until"].into_iter().filter_map(|name| Some((name, params.bytes(name)?))));
     html! {
         (parts::filter("/search", &kept, html! {
-            (parts::text_input("Queue", "queue", text("queue"), "emails"))
+            @if unwritable.is_none() { (parts::text_input("Queue", "queue", text("queue"), "emails")) }
             (parts::select("State", "state", &states))
             (parts::text_input("Id", "match", text("match"), "order:*"))
             (parts::text_input("Text in id, body or error", "contains", text("contains"), ""))
@@ -110,7 +113,8 @@ fn hits(frame: &Frame, hits: &[Hit]) -> Markup {
     let columns = ["id", "state", "due"].map(Column::text).to_vec();
     let rows = hits.iter().map(row).collect();
     let caption = "Jobs that were found".to_owned();
-    let table = Table { id: "hits", caption, columns, rows, form: "chosen", grow: false };
+    let form = if can(frame, hits) == (false, false) { "" } else { "chosen" };
+    let table = Table { id: "hits", caption, columns, rows, form, grow: false };
     html! { (table) }
 }
 
@@ -147,11 +151,16 @@ fn href(path: &str, db: u8, queue: &[u8], params: &Params) -> String {
     href
 }
 
+/// Whether jobs that are selected can be redriven, and removed.
+fn can(frame: &Frame, hits: &[Hit]) -> (bool, bool) {
+    let is_any_dead = hits.iter().any(|hit| hit.state == "dead");
+    (is_any_dead && offered(frame, "DELAY.REDRIVE"), offered(frame, "DELAY.DEL"))
+}
+
 fn actions(frame: &Frame, params: &Params, queue: &[u8], hits: &[Hit]) -> Markup {
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", queue)];
-    let can_redrive = hits.iter().any(|hit| hit.state == "dead") && offered(frame, "DELAY.REDRIVE");
-    let can_remove = offered(frame, "DELAY.DEL");
+    let (can_redrive, can_remove) = can(frame, hits);
     html! {
         div class="actions" {
             @if can_redrive || can_remove {

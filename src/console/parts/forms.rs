@@ -106,9 +106,9 @@ pub fn filter(path: &str, kept: &[(&str, &[u8])], body: Markup) -> Markup {
     }
 }
 
-/// A browser sends text with line breaks of its own, so what is not plain is encoded once more; see
+/// A hidden field. A browser sends text with line breaks of its own, so what is not plain is encoded once more; see
 /// [`Params`](crate::console::params::Params).
-fn kept_field(name: &str, value: &[u8]) -> Markup {
+pub fn kept_field(name: &str, value: &[u8]) -> Markup {
     let encoded = shown::query(value);
     let prefix = if encoded.as_bytes() == value { "" } else { ENCODED };
     html! { input type="hidden" name={ (prefix) (name) } value=(encoded); }

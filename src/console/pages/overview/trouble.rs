@@ -37,13 +37,14 @@ pub fn troubles(frame: &Frame, ready: &[Queue], oldest: &[Queue], dead: &[Queue]
     found
 }
 
-/// The list of them; where there is none, that is said.
-pub fn list(troubles: &[Trouble]) -> Markup {
+/// The list of them; where there is none, or none to be seen, that is said.
+pub fn list(troubles: &[Trouble], is_unknown: bool) -> Markup {
     parts::card(
         "Needs a look",
         html! {},
         html! {
-            @if troubles.is_empty() { p class="lead" { "Nothing does." } }
+            @if is_unknown { p class="lead" { "You may see neither INFO nor the queues." } }
+            @else if troubles.is_empty() { p class="lead" { "Nothing does." } }
             @else { ul class="alerts" { @for trouble in troubles { (parts::alert(trouble.tone, &trouble.text, &trouble.href)) } } }
         },
     )

@@ -39,7 +39,7 @@ pub fn waiting(frame: &Frame, about: &About<'_>, stats: &Value, listed: &Value) 
         caption: format!("Jobs that are {}, the next first", about.tab),
         columns: vec![Column::text("id"), Column::text("due"), Column::text("body")],
         rows: jobs.iter().map(row).collect(),
-        form: "bulk",
+        form: if offered(frame, "DELAY.DEL") { "bulk" } else { "" },
         grow: true,
     };
     let all = stats.field(about.tab).number().unwrap_or(0);
@@ -50,7 +50,7 @@ pub fn waiting(frame: &Frame, about: &About<'_>, stats: &Value, listed: &Value) 
 }
 
 /// Jobs with a worker: for how long, until when, which attempt.
-pub fn leased(frame: &Frame, about: &About<'_>, jobs: &[Value]) -> Markup {
+pub fn leased(frame: &Frame, about: &About<'_>, stats: &Value, jobs: &[Value]) -> Markup {
     let held: Vec<&Value> =
         jobs.iter().filter(|job| job.field("state").text() == Some("leased")).collect();
     if held.is_empty() {
@@ -91,7 +91,8 @@ pub fn leased(frame: &Frame, about: &About<'_>, jobs: &[Value]) -> Markup {
         form: "",
         grow: false,
     };
-    parts::part("jobs-part", html! { (table) })
+    let all = stats.field("leased").number().unwrap_or(0);
+    parts::part("jobs-part", html! { (table) (of(held.len(), all)) })
 }
 
 /// Dead letters, newest first or by error.
@@ -139,7 +140,7 @@ fn newest(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup
             Column::text("action"),
         ],
         rows: dead.iter().map(row).collect(),
-        form: "chosen",
+        form: if offered(frame, "DELAY.REDRIVE") { "chosen" } else { "" },
         grow: true,
     };
     parts::part("jobs-part", html! { (table) (of(dead.len(), all)) })
@@ -224,6 +225,7 @@ fn dead_actions(frame: &Frame, about: &About<'_>, all: u64) -> Markup {
         ("seen", seen.as_bytes()),
     ];
     let name = super::head::name(about);
+    let all_dead = parts::counted(all, "dead job", "dead jobs");
     html! {
         div class="actions" {
             @if offered(frame, "DELAY.REDRIVE") && !about.is_grouped() {
@@ -244,10 +246,10 @@ fn dead_actions(frame: &Frame, about: &About<'_>, all: u64) -> Markup {
                         button { "Redrive" }
                     }
                 }))
-                (parts::action(frame, "/do/redrive", &fields, "Redrive all", Confirm::Count { words: format!("Give all {} dead jobs of {name} another chance.", parts::grouped(all)) }))
+                (parts::action(frame, "/do/redrive", &fields, "Redrive all", Confirm::Count { words: format!("Give {all_dead} of {name} another chance.") }))
             }
             @if offered(frame, "DELAY.PURGE") {
-                (parts::action(frame, "/do/purge", &purge, "Remove all dead", Confirm::Count { words: format!("Remove {} dead jobs of {name}.", parts::grouped(all)) }))
+                (parts::action(frame, "/do/purge", &purge, "Remove all dead", Confirm::Count { words: format!("Remove {all_dead} of {name}.") }))
             }
             (export(frame, about, "dead"))
         }

@@ -86,11 +86,7 @@ pub fn edit(frame: &Frame, params: &Params, got: &Value, explained: Option<&Valu
         shown::query(id),
         shown::query(parts::schedule_href(frame.db, queue, id).as_bytes())
     );
-    // A browser sends them as text; the address of the button that saves has their bytes.
-    let names = html! {
-        input type="hidden" name="queue" value=(String::from_utf8_lossy(queue));
-        input type="hidden" name="id" value=(String::from_utf8_lossy(id));
-    };
+    let names = html! { (parts::kept_field("queue", queue)) (parts::kept_field("id", id)) };
     let Some(body) = body_of(
         got.field("body").bytes().unwrap_or_default(),
         (drafted && params.has("body")).then(|| field("body")),

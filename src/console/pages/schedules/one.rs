@@ -36,7 +36,7 @@ fn show(frame: &Frame, params: &Params, replies: &[Value]) -> Markup {
             Value::Map(_) => {
                 (parts::part("schedule", html! {
                     (summary(frame, got))
-                    div class="grid" { (facts(frame, queue, got)) (next(frame, &replies[1])) }
+                    div class="grid" { (facts(frame, queue, got)) (next(frame, state, &replies[1])) }
                 }))
                 (parts::part("schedule-actions", parts::card("Actions", html! {}, html! {
                     div class="actions" { (super::actions(frame, queue, id, state)) }
@@ -132,9 +132,17 @@ fn facts(frame: &Frame, queue: &[u8], got: &Value) -> Markup {
     parts::card("What is known of it", html! {}, parts::facts(&pairs))
 }
 
-fn next(frame: &Frame, next: &Value) -> Markup {
+fn next(frame: &Frame, state: &str, next: &Value) -> Markup {
     let note = html! { "without its spread" };
-    parts::card("Its next instants", note, form::instants(frame, next))
+    let is_paused = state == "paused" && next.items().is_empty() && next.error().is_none();
+    parts::card(
+        "Its next instants",
+        note,
+        html! {
+            @if is_paused { p class="faint" { "None while it is paused." } }
+            @else { (form::instants(frame, next)) }
+        },
+    )
 }
 
 fn content(got: &Value) -> Markup {

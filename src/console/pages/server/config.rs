@@ -11,12 +11,13 @@ const LEVELS: [&str; 5] = ["debug", "verbose", "notice", "warning", "nothing"];
 
 /// The table, the log's level, and the form; nothing for who may not see it.
 pub fn show(frame: &Frame, config: &Value) -> Markup {
-    let options = config.fields();
+    let mut options: Vec<&(Value, Value)> = config.fields().iter().collect();
     if options.is_empty() {
         return html! {};
     }
+    options.sort_by_key(|(name, _)| name.bytes());
     let may_set = offered(frame, "CONFIG SET");
-    let row = |(name, value): &(Value, Value)| {
+    let row = |(name, value): &&(Value, Value)| {
         let name = shown::text(name.bytes().unwrap_or_default());
         let value = shown::text(value.bytes().unwrap_or_default());
         let cells = vec![html! { code { (name) } }, cell(&name, &value)];
