@@ -46,6 +46,17 @@ pub fn is_of_another_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site")
 }
 
+/// Whether nobody stands between: who came through a proxy is not of this machine because the proxy is.
+pub fn is_direct(headers: &HeaderMap) -> bool {
+    let passed = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
+    let local = headers.get(header::HOST).and_then(|host| host.to_str().ok()).map(without_port);
+    let by_address = local.is_some_and(|host| {
+        host.eq_ignore_ascii_case("localhost")
+            || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+    });
+    by_address && !passed.iter().any(|name| headers.contains_key(*name))
+}
+
 /// Adds what keeps a page to itself.
 pub fn protect(headers: &mut HeaderMap) {
     let said = [

@@ -1,6 +1,7 @@
 //! A connection to the server from within its process: commands go, replies come, RESP3.
 
 use super::value::{Command, Value};
+use crate::limits::{CONSOLE_LARGE_BYTES, CONSOLE_LARGE_MAX, CONSOLE_REPLIES_BYTES_MAX};
 use bytes::{BufMut, BytesMut};
 use redis_protocol::resp3::decode::complete::decode_bytes_mut;
 use redis_protocol::resp3::types::BytesFrame;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -29,14 +31,17 @@ pub struct Ends {
 
 /// Makes connections to the server: the other end of each is a client of it.
 #[derive(Clone)]
-pub struct Connector(Arc<dyn Fn(Ends) -> io::Result<unix::net::UnixStream> + Send + Sync>);
+pub struct Connector {
+    connect: Arc<dyn Fn(Ends) -> io::Result<unix::net::UnixStream> + Send + Sync>,
+    large: Arc<Semaphore>,
+}
 
 impl Connector {
     /// By `connect`, whose streams do not block.
     pub fn new(
         connect: impl Fn(Ends) -> io::Result<unix::net::UnixStream> + Send + Sync + 'static,
     ) -> Connector {
-        Connector(Arc::new(connect))
+        Connector { connect: Arc::new(connect), large: Arc::new(Semaphore::new(CONSOLE_LARGE_MAX)) }
     }
 
     /// A fresh connection, of which nobody knows yet whose it is.
@@ -44,8 +49,9 @@ impl Connector {
     /// # Errors
     /// No file descriptor is left.
     pub fn open(&self, ends: Ends) -> io::Result<Link> {
-        let stream = UnixStream::from_std((self.0)(ends)?)?;
-        Ok(Link { stream, input: BytesMut::new() })
+        let stream = UnixStream::from_std((self.connect)(ends)?)?;
+        let large = Arc::clone(&self.large);
+        Ok(Link { stream, large, permit: None, came: 0, input: BytesMut::new() })
     }
 }
 
@@ -59,6 +65,12 @@ impl fmt::Debug for Connector {
 #[derive(Debug)]
 pub struct Link {
     stream: UnixStream,
+    /// Who may have large replies.
+    large: Arc<Semaphore>,
+    /// Held from the first MiB of replies on.
+    permit: Option<OwnedSemaphorePermit>,
+    /// Bytes of replies to the request that is being answered.
+    came: usize,
     /// Came, and is no whole reply yet.
     input: BytesMut,
 }
@@ -84,10 +96,12 @@ impl Link {
     pub async fn ask(&mut self, commands: &[Command]) -> io::Result<Vec<Value>> {
         let output = encode(commands);
         let mut written = 0;
+        (self.came, self.permit) = (0, None);
         let mut replies = Vec::with_capacity(commands.len());
         while replies.len() < commands.len() {
             // Both at once: the server reads no more of somebody who does not read.
             poll_fn(|cx| self.poll_either(cx, &output, &mut written)).await?;
+            self.bound().await?;
             while replies.len() < commands.len() {
                 match self.decode()? {
                     // Nothing was subscribed to by this connection; what is told unasked is no reply.
@@ -100,6 +114,27 @@ impl Link {
         // Whoever answers before he has heard all of it is to hear the rest.
         poll_fn(|cx| self.poll_write(cx, &output, &mut written)).await?;
         Ok(replies)
+    }
+
+    /// Waits for a place among those with large replies.
+    async fn bound(&mut self) -> io::Result<()> {
+        if self.came > CONSOLE_REPLIES_BYTES_MAX {
+            let text = format!(
+                "the replies have more than {} MiB; ask for less at once",
+                CONSOLE_REPLIES_BYTES_MAX >> 20
+            );
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
+        if self.came > CONSOLE_LARGE_BYTES && self.permit.is_none() {
+            let permit = Arc::clone(&self.large).acquire_owned().await;
+            self.permit = Some(permit.map_err(io::Error::other)?);
+        }
+        Ok(())
+    }
+
+    /// The place that large replies have, for as long as they are kept; none if they were not large.
+    pub fn take_permit(&mut self) -> Option<OwnedSemaphorePermit> {
+        self.permit.take()
     }
 
     /// Sends what begins a subscription; the first that comes back is what became of it.
@@ -170,6 +205,7 @@ impl Link {
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
         }
         self.input.extend_from_slice(read.filled());
+        self.came += read.filled().len();
         Poll::Ready(Ok(()))
     }
 
@@ -281,6 +317,27 @@ mod tests {
         });
         let replies = link.ask(&[command!["SET", large]]).await.unwrap();
         assert_eq!(replies[0].bytes().map(<[u8]>::len), Some(4 << 20));
+        other.join().unwrap();
+    }
+
+    /// A pipeline of few bytes may ask for gigabytes.
+    #[tokio::test]
+    async fn replies_that_are_too_large_end_the_link() {
+        let (mut link, mut server) = linked();
+        let other = std::thread::spawn(move || {
+            let body = vec![b'x'; 16 << 20];
+            // It fails once the link is dropped.
+            for _ in 0..10 {
+                let _ = server
+                    .write_all(b"$16777216\r\n")
+                    .and_then(|()| server.write_all(&body))
+                    .and_then(|()| server.write_all(b"\r\n"));
+            }
+        });
+        let asked = vec![command!["GET"]; 10];
+        let error = link.ask(&asked).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        drop(link);
         other.join().unwrap();
     }
 

@@ -40,7 +40,7 @@ pub async fn form(site: &Site, ends: Ends, headers: &HeaderMap, params: &Params)
     // A picture or a frame on another site is no visit: thousands would push out those who work.
     let is_visit = !guard::is_of_another_site(headers)
         || headers.get("sec-fetch-dest").is_some_and(|dest| dest == "document");
-    if over.is_some() || params.has("other") || !is_visit {
+    if over.is_some() || params.has("other") || !is_visit || !guard::is_direct(headers) {
         return shown(site, ends, headers, params, StatusCode::OK, over);
     }
     match site.sessions.begin(&site.connector, ends, None).await {

@@ -22,6 +22,7 @@ pub mod login;
 pub mod pages;
 pub mod params;
 pub mod parts;
+pub mod patient;
 pub mod search;
 pub mod serve;
 pub mod session;

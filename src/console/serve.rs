@@ -1,6 +1,7 @@
 //! HTTP on the console's own thread: connections are accepted, held within limits, and asked of the [`Site`].
 
 use super::link::Ends;
+use super::patient::Patient;
 use super::site::Site;
 use crate::limits::{
     CONSOLE_CONNECTIONS_MAX, CONSOLE_HEAD_BYTES_MAX, HTTP_ACCEPT_PAUSE, HTTP_HEAD_TIME,
@@ -174,7 +175,7 @@ where
         .header_read_timeout(HTTP_HEAD_TIME)
         .max_buf_size(CONSOLE_HEAD_BYTES_MAX)
         .max_headers(HTTP_HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Patient::new(stream)), service)
         .await;
     if let Err(error) = served {
         tracing::debug!(%error, "a connection to the console broke");

@@ -66,6 +66,7 @@ impl Session {
             let mut line = line.lock().await;
             let Some(asked) = line.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
             let replies = asked.ask(db, &commands).await;
+            drop(asked.link.take_permit());
             if replies.is_err() {
                 *line = None;
             }

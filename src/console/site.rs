@@ -9,15 +9,18 @@ use super::session::{Session, Sessions};
 use super::value::{Command, Value, command};
 use super::{act, api, assets, export, live, login, pages, search};
 use crate::limits::{
-    CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME, CONSOLE_STREAMS_MAX,
+    CONSOLE_EXCERPT_BYTES, CONSOLE_FILES_MAX, CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX,
+    CONSOLE_REQUEST_TIME, CONSOLE_STREAMS_MAX,
 };
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State as Held};
+use axum::extract::{Request, State as Given};
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 
@@ -53,7 +56,40 @@ pub struct Site {
     /// Streams that may be open.
     pub streams: Arc<Semaphore>,
     pub samples: live::Samples,
+    /// Bodies that may be downloaded at a time.
+    pub files: Arc<Semaphore>,
     pub kept: Kept,
+}
+
+/// Jobs asked for at once with their bodies.
+const JOBS_AT_ONCE: usize = 3;
+
+/// A body, and what is held until it is read to its end.
+pub struct Held<T> {
+    /// What is read.
+    pub body: Body,
+    /// Given back afterwards.
+    pub _held: T,
+}
+
+impl<T: Unpin> hyper::body::Body for Held<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// A request whose sender is known.
@@ -82,6 +118,7 @@ impl Site {
             wrong: Wrong::default(),
             streams: Arc::new(Semaphore::new(CONSOLE_STREAMS_MAX)),
             samples,
+            files: Arc::new(Semaphore::new(CONSOLE_FILES_MAX)),
             kept: Kept::default(),
         }
     }
@@ -116,7 +153,7 @@ pub fn cookie_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
 }
 
-async fn answer(Held(site): Held<Arc<Site>>, request: Request) -> Response {
+async fn answer(Given(site): Given<Arc<Site>>, request: Request) -> Response {
     let mut response = match request.extensions().get::<Ends>().copied() {
         Some(ends) => route(site, request, ends).await,
         None => problem(StatusCode::INTERNAL_SERVER_ERROR, "the connection is not known"),
@@ -223,38 +260,49 @@ impl Asked {
         let params = &self.params;
         let mut commands = vec![command!["INFO", "everything"]];
         commands.extend((page.ask)(params));
-        let Some(mut replies) = self.fetch(commands).await else { return self.over() };
+        let whole = page.whole;
+        // Held until the file is read to its end.
+        let permit = match page.file {
+            Some(_) => Arc::clone(&self.site.files).acquire_owned().await.ok(),
+            None => None,
+        };
+        let Some(mut replies) = self.fetch(commands, whole).await else { return self.over() };
         let info = replies.remove(0);
         let more = (page.more)(params, &replies);
         if !more.is_empty() {
-            let Some(found) = self.fetch(more).await else { return self.over() };
+            let Some(found) = self.fetch(more, whole).await else { return self.over() };
             replies.extend(found);
         }
         let frame = self.frame(&info);
         if let Some(file) = page.file {
-            return file(params, &replies);
+            return file(params, &replies).map(|body| Body::new(Held { body, _held: permit }));
         }
         let markup = (page.show)(&frame, params, &replies);
         Html(markup.into_string()).into_response()
     }
 
-    /// Replies to commands in their order, those that are kept with the others; none if the session is over.
-    pub async fn fetch(&self, commands: Vec<Command>) -> Option<Vec<Value>> {
+    /// Replies to commands in their order, those that are kept with the others; none if the session is over. Bodies are
+    /// cut unless they are wanted `whole`.
+    pub async fn fetch(&self, commands: Vec<Command>, whole: bool) -> Option<Vec<Value>> {
         debug_assert!(commands.len() <= CONSOLE_PIPELINE_MAX);
         let (user, db, kept) = (&self.session.user, self.params.db(), &self.site.kept);
         let mut replies: Vec<Option<Value>> =
             commands.iter().map(|asked| kept.find(user, db, asked)).collect();
-        // What is dear goes alone, so that its time is known; the rest at once.
+        // What is dear goes alone, so that its time is known; the rest at once, but for jobs: their bodies may be large.
         let (dear, cheap): (Vec<usize>, Vec<usize>) = (0..commands.len())
             .filter(|at| replies[*at].is_none())
             .partition(|at| good_for(&commands[*at]).is_some());
-        let found = self
-            .session
-            .ask(db, cheap.iter().map(|at| commands[*at].clone()).collect())
-            .await
-            .ok()?;
-        for (at, reply) in cheap.into_iter().zip(found) {
-            replies[at] = Some(reply);
+        let (jobs, cheap): (Vec<usize>, Vec<usize>) =
+            cheap.into_iter().partition(|at| whole || &commands[*at][0][..] == b"DELAY.GET");
+        for some in std::iter::once(&cheap[..]).chain(jobs.chunks(JOBS_AT_ONCE)) {
+            let asked = some.iter().map(|at| commands[*at].clone()).collect();
+            for (at, mut reply) in some.iter().zip(self.session.ask(db, asked).await.ok()?) {
+                let of_jobs = [&b"DELAY.GET"[..], b"DELAY.PEEK"].contains(&&commands[*at][0][..]);
+                if of_jobs && !whole {
+                    reply.cut_bodies(CONSOLE_EXCERPT_BYTES);
+                }
+                replies[*at] = Some(reply);
+            }
         }
         for at in dear {
             let (began, asked) = (Instant::now(), commands[at].clone());

@@ -84,6 +84,28 @@ impl Value {
         }
     }
 
+    /// Cuts the body of a job, as GET and PEEK tell of it, to `most` bytes; what is cut is given back.
+    pub fn cut_bodies(&mut self, most: usize) {
+        let cut = |body: &mut Value| {
+            if let Value::Text(text) = body
+                && text.len() > most
+            {
+                *body = Value::Text(Bytes::copy_from_slice(&text[..most]));
+            }
+        };
+        match self {
+            Value::Map(fields) => {
+                let body = fields.iter_mut().find(|(name, _)| name.bytes() == Some(b"body"));
+                body.into_iter().for_each(|(_, body)| cut(body));
+            }
+            Value::Array(items) => match items.as_mut_slice() {
+                [Value::Text(_), _, _, body] => cut(body),
+                items => items.iter_mut().for_each(|item| item.cut_bodies(most)),
+            },
+            _ => {}
+        }
+    }
+
     /// Why the command was refused, if it was.
     pub fn error(&self) -> Option<String> {
         match self {

@@ -34,3 +34,15 @@ pub const CONSOLE_TEXT_BYTES_MAX: usize = 256 << 10;
 pub const CONSOLE_HEX_BYTES_MAX: usize = 64 << 10;
 /// Hits a search shows.
 pub const CONSOLE_HITS_MAX: usize = 200;
+/// Bytes of the replies to one request. A pipeline of two hundred GETs of 16 MiB would be 3 GB: 6 KB of request took 7 GB.
+pub const CONSOLE_REPLIES_BYTES_MAX: usize = 64 << 20;
+/// Replies of more bytes are large: so many requests may have such at a time, until their answers are read.
+pub const CONSOLE_LARGE_BYTES: usize = 1 << 20;
+/// See there.
+pub const CONSOLE_LARGE_MAX: usize = 4;
+/// Bodies that are downloaded at a time.
+pub const CONSOLE_FILES_MAX: usize = 8;
+/// A browser that takes nothing of its answer for so long is gone: 60 that did not read held 1.4 GB for good.
+pub const CONSOLE_STALL_TIME: Duration = Duration::from_secs(30);
+/// Bytes of a body that lists keep of it.
+pub const CONSOLE_EXCERPT_BYTES: usize = 1 << 10;

@@ -1,6 +1,7 @@
 //! What is published, as a stream of events: `GET /api/v1/events?pattern=__delay@0__:emails`.
 
 use super::{Failed, enter, login_of};
+use crate::console::guard;
 use crate::console::link::{Ends, Link};
 use crate::console::live;
 use crate::console::params::Params;
@@ -30,11 +31,16 @@ pub(super) async fn answer(
     ends: Ends,
 ) -> Result<Response, Failed> {
     let params = Params::read(query.as_bytes());
+    let login = login_of(headers)?;
+    if login.is_none() && !guard::is_direct(headers) {
+        let text = "NOAUTH a user and a password are needed";
+        return Err(Failed(StatusCode::UNAUTHORIZED, text.to_owned()));
+    }
     let permit = Arc::clone(&site.streams).try_acquire_owned();
     let permit = permit.map_err(|_| {
         Failed(StatusCode::SERVICE_UNAVAILABLE, "ERR 32 streams are open".to_owned())
     })?;
-    let mut link = enter(site, ends, login_of(headers)?.as_ref()).await?;
+    let mut link = enter(site, ends, login.as_ref()).await?;
     let subscribe = match (params.bytes("channel"), params.bytes("pattern")) {
         (Some(channel), None) => command!["SUBSCRIBE", channel],
         (None, Some(pattern)) => command!["PSUBSCRIBE", pattern],

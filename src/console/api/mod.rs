@@ -7,9 +7,10 @@
 mod events;
 mod json;
 
+use super::guard;
 use super::link::{Ends, Link};
 use super::session::{Denied, connect};
-use super::site::Site;
+use super::site::{Held, Site};
 use super::value::{Command, Value, command};
 use crate::command::spec::Flag;
 use crate::command::table;
@@ -65,6 +66,10 @@ pub async fn answer(site: Arc<Site>, request: Request, ends: Ends) -> Response {
         () if origin.is_some() && allowed.is_none() => failed(&Failed(
             StatusCode::FORBIDDEN,
             "ERR pages of this origin are not in console-cors".to_owned(),
+        )),
+        () if allowed.is_none() && guard::is_of_another_site(request.headers()) => failed(&Failed(
+            StatusCode::FORBIDDEN,
+            "ERR another site made your browser ask this".to_owned(),
         )),
         () if request.method() == Method::OPTIONS => preflight(),
         () => route(&site, request, ends).await,
@@ -164,24 +169,36 @@ async fn commands(
     for command in &commands {
         check(site, command).map_err(read)?;
     }
+    if login.is_none() && !guard::is_direct(&head.headers) {
+        return Err(Failed(
+            StatusCode::UNAUTHORIZED,
+            "NOAUTH a user and a password are needed".to_owned(),
+        ));
+    }
     let mut link = enter(site, ends, login.as_ref()).await?;
     let replies = match path.ends_with("/multi-exec") {
         true => transaction(&mut link, commands).await?,
         false => ask(&mut link, &commands).await?,
     };
-    Ok(match single {
+    let response = match single {
         true => one(&replies[0], texts),
         false => answered(
             StatusCode::OK,
             &Json::Array(replies.iter().map(|reply| json::wrapped(reply, texts)).collect()),
         ),
-    })
+    };
+    // Large answers have their place until they are read.
+    let permit = link.take_permit();
+    Ok(response.map(|body| Body::new(Held { body, _held: permit })))
 }
 
 async fn ask(link: &mut Link, commands: &[Command]) -> Result<Vec<Value>, Failed> {
     let asked = link.ask(commands).await;
-    asked.map_err(|_| {
-        Failed(StatusCode::BAD_GATEWAY, "ERR the server closed the connection".to_owned())
+    asked.map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            Failed(StatusCode::PAYLOAD_TOO_LARGE, format!("ERR {error}"))
+        }
+        _ => Failed(StatusCode::BAD_GATEWAY, "ERR the server closed the connection".to_owned()),
     })
 }
 

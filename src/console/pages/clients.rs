@@ -11,7 +11,8 @@ use maud::{Markup, html};
 use std::cmp::Reverse;
 
 /// `/clients`.
-pub const PAGE: Page = Page { path: "/clients", ask, more: NO_MORE, show, file: None };
+pub const PAGE: Page =
+    Page { path: "/clients", ask, more: NO_MORE, show, whole: false, file: None };
 
 /// Clients on the page.
 const SHOWN_MAX: usize = 100;

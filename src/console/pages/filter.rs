@@ -6,6 +6,9 @@ use crate::console::value::{Command, command};
 /// How many jobs one scan looks at.
 const COUNT: &str = "1000";
 
+/// The end of the year 9999, ms since 1970: no job is due later.
+const UNTIL_MAX: &str = "253402300799999";
+
 /// The scan of a filter's fields `state`, `match`, `contains`, `from` and `until`, from `cursor` on.
 pub fn scan(params: &Params, queue: &[u8], cursor: &[u8]) -> Command {
     let mut scan = command!["DELAY.SCAN", queue, cursor];
@@ -15,12 +18,36 @@ pub fn scan(params: &Params, queue: &[u8], cursor: &[u8]) -> Command {
     if let Some(glob) = params.bytes("match") {
         scan.extend(command!["MATCH", glob]);
     }
-    if let (Some(from), Some(until)) = (params.number("from"), params.number("until")) {
-        scan.extend(command!["DUE", format!("@{from}"), format!("@{until}")]);
+    let (from, until) = (params.bytes("from"), params.bytes("until"));
+    if from.is_some() || until.is_some() {
+        // What cannot be read goes to the server as it is, which refuses it: a filter that is left out finds all jobs.
+        let at = |said: Option<&[u8]>, open: &str| [b"@", said.unwrap_or(open.as_bytes())].concat();
+        scan.extend(command!["DUE", at(from, "0"), at(until, UNTIL_MAX)]);
     }
     if let Some(text) = params.bytes("contains") {
         scan.extend(command!["CONTAINS", text]);
     }
     scan.extend(command!["COUNT", COUNT]);
     scan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_filter_is_left_out() {
+        let asked = |form: &str| {
+            let scan = scan(&Params::read(form.as_bytes()), b"q", b"0");
+            scan.iter().map(|word| word.escape_ascii().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(asked(""), "DELAY.SCAN q 0 COUNT 1000");
+        assert_eq!(
+            asked("state=dead&match=a*&contains=x+y"),
+            "DELAY.SCAN q 0 STATE dead MATCH a* CONTAINS x y COUNT 1000"
+        );
+        assert_eq!(asked("from=5&until=6"), "DELAY.SCAN q 0 DUE @5 @6 COUNT 1000");
+        assert_eq!(asked("from=5"), "DELAY.SCAN q 0 DUE @5 @253402300799999 COUNT 1000");
+        assert_eq!(asked("until=zzz"), "DELAY.SCAN q 0 DUE @0 @zzz COUNT 1000");
+    }
 }

@@ -14,7 +14,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 /// `/job`.
-pub const PAGE: Page = Page { path: "/job", ask, more: NO_MORE, show, file: None };
+pub const PAGE: Page = Page { path: "/job", ask, more: NO_MORE, show, whole: true, file: None };
 /// `/job/body`: the body as a file.
 pub const BODY: Page = Page { path: "/job/body", file: Some(file), ..PAGE };
 

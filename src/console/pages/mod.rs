@@ -30,6 +30,8 @@ pub struct Page {
     pub ask: fn(&Params) -> Vec<Command>,
     pub more: fn(&Params, &[Value]) -> Vec<Command>,
     pub show: fn(&Frame, &Params, &[Value]) -> Markup,
+    /// Bodies of jobs are shown whole; elsewhere their beginning does.
+    pub whole: bool,
     /// Instead of HTML: a file.
     pub file: Option<fn(&Params, &[Value]) -> Response>,
 }

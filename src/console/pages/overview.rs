@@ -16,7 +16,7 @@ use maud::{Markup, html};
 pub use trouble::{Trouble, troubles};
 
 /// `/`.
-pub const PAGE: Page = Page { path: "/", ask, more, show, file: None };
+pub const PAGE: Page = Page { path: "/", ask, more, show, whole: false, file: None };
 
 /// Queues in the table.
 const COUNT: usize = 20;

@@ -16,7 +16,7 @@ use crate::console::value::{Command, Value, command};
 use maud::{Markup, html};
 
 /// `/queue`.
-pub const PAGE: Page = Page { path: "/queue", ask, more, show, file: None };
+pub const PAGE: Page = Page { path: "/queue", ask, more, show, whole: false, file: None };
 
 /// Jobs listed in a tab.
 const COUNT: usize = 50;

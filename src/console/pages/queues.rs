@@ -10,7 +10,7 @@ use crate::console::value::{Command, Value, command};
 use maud::{Markup, html};
 
 /// `/queues`.
-pub const PAGE: Page = Page { path: "/queues", ask, more: NO_MORE, show, file: None };
+pub const PAGE: Page = Page { path: "/queues", ask, more: NO_MORE, show, whole: false, file: None };
 
 /// Queues on a page.
 const COUNT: usize = 50;

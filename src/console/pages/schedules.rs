@@ -14,7 +14,7 @@ use crate::console::value::{Command, Value, command};
 use maud::{Markup, html};
 
 /// `/schedules`.
-pub const PAGE: Page = Page { path: "/schedules", ask, more, show, file: None };
+pub const PAGE: Page = Page { path: "/schedules", ask, more, show, whole: false, file: None };
 /// `/schedule`: one of them.
 pub const ONE: Page = one::PAGE;
 

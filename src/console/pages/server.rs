@@ -14,7 +14,7 @@ use crate::console::value::{Command, Value, command};
 use maud::{Markup, html};
 
 /// `/server`.
-pub const PAGE: Page = Page { path: "/server", ask, more: NO_MORE, show, file: None };
+pub const PAGE: Page = Page { path: "/server", ask, more: NO_MORE, show, whole: false, file: None };
 
 /// Fields of INFO for one percentile: its word, of the last minute, since the start.
 const LATENESS: [(&str, &str, &str); 4] = [

@@ -11,7 +11,8 @@ use crate::console::value::Value;
 use maud::{Markup, html};
 
 /// `/wall`.
-pub const PAGE: Page = Page { path: "/wall", ask: overview::ask, more: NO_MORE, show, file: None };
+pub const PAGE: Page =
+    Page { path: "/wall", ask: overview::ask, more: NO_MORE, show, whole: false, file: None };
 
 /// Later than this is marked, µs.
 const LATE_US: u64 = 100_000;

@@ -49,7 +49,10 @@ fn options(config: &Config, tls: bool) -> Options {
         insecure: config.flag(Name::ConsoleInsecure),
         readonly: config.flag(Name::ConsoleReadonly),
         cors: words(Name::ConsoleCors),
-        grafana: config.text(Name::ConsoleGrafanaUrl).to_owned(),
+        grafana: Some(config.text(Name::ConsoleGrafanaUrl))
+            .filter(|url| url.starts_with("https://") || url.starts_with("http://"))
+            .unwrap_or_default()
+            .to_owned(),
         ..Options::default()
     }
 }

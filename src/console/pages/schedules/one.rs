@@ -11,7 +11,8 @@ use crate::console::value::{Command, Value, command};
 use maud::{Markup, html};
 
 /// `/schedule`.
-pub const PAGE: Page = Page { path: "/schedule", ask, more: NO_MORE, show, file: None };
+pub const PAGE: Page =
+    Page { path: "/schedule", ask, more: NO_MORE, show, whole: false, file: None };
 
 fn ask(params: &Params) -> Vec<Command> {
     let field = |name| params.bytes(name).unwrap_or_default();
