@@ -18,9 +18,7 @@ use axum::extract::{Request, State as Given};
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 
@@ -64,32 +62,25 @@ pub struct Site {
 /// Jobs asked for at once with their bodies.
 const JOBS_AT_ONCE: usize = 3;
 
-/// A body, and what is held until it is read to its end.
-pub struct Held<T> {
-    /// What is read.
-    pub body: Body,
-    /// Given back afterwards.
-    pub _held: T,
+/// Bytes, and what is held until the last of them is in the kernel's hands.
+struct Held<T> {
+    bytes: Bytes,
+    _held: T,
 }
 
-impl<T: Unpin> hyper::body::Body for Held<T> {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+impl<T> AsRef<[u8]> for Held<T> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
+}
 
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> hyper::body::SizeHint {
-        self.body.size_hint()
-    }
+/// The same answer, with which `held` is given back only when all of it was sent: a body alone is dropped as soon as
+/// its bytes wait to be written.
+pub async fn holding<T: Send + 'static>(response: Response, held: T) -> Response {
+    let (head, body) = response.into_parts();
+    // All of it is there: nothing is copied or waited for.
+    let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
+    Response::from_parts(head, Body::from(Bytes::from_owner(Held { bytes, _held: held })))
 }
 
 /// A request whose sender is known.
@@ -275,7 +266,7 @@ impl Asked {
         }
         let frame = self.frame(&info);
         if let Some(file) = page.file {
-            return file(params, &replies).map(|body| Body::new(Held { body, _held: permit }));
+            return holding(file(params, &replies), permit).await;
         }
         let markup = (page.show)(&frame, params, &replies);
         Html(markup.into_string()).into_response()

@@ -10,7 +10,7 @@ mod json;
 use super::guard;
 use super::link::{Ends, Link};
 use super::session::{Denied, connect};
-use super::site::{Held, Site};
+use super::site::{Site, holding};
 use super::value::{Command, Value, command};
 use crate::command::spec::Flag;
 use crate::command::table;
@@ -189,7 +189,7 @@ async fn commands(
     };
     // Large answers have their place until they are read.
     let permit = link.take_permit();
-    Ok(response.map(|body| Body::new(Held { body, _held: permit })))
+    Ok(holding(response, permit).await)
 }
 
 async fn ask(link: &mut Link, commands: &[Command]) -> Result<Vec<Value>, Failed> {
