@@ -11,7 +11,11 @@ mod kind;
 pub use body::{Body, Way, body, body_as};
 
 use maud::{Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use std::fmt::Write as _;
+
+/// What a URL has encoded.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Characters of a name in a table; the title has all of them.
 const NAME_CHARS: usize = 48;
@@ -65,38 +69,9 @@ pub fn shortened(text: &str, chars: usize) -> String {
 }
 
 /// As a value in a URL, and in hidden fields of forms: all but letters, digits and `-._~` as `%NN`. A name of any
-/// bytes comes back by [`unquery`].
+/// bytes comes back by `percent_decode`, as [`Params`](super::params::Params) reads it.
 pub fn query(bytes: &[u8]) -> String {
-    let mut encoded = String::with_capacity(bytes.len() + 8);
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
-}
-
-/// What [`query`] encoded. A `%` that two hex digits do not follow stands for itself.
-pub fn unquery(encoded: &str) -> Vec<u8> {
-    let from = encoded.as_bytes();
-    let digit = |at: usize| from.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-    let mut bytes = Vec::with_capacity(from.len());
-    let mut at = 0;
-    while let Some(&byte) = from.get(at) {
-        match (byte, digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            _ => {
-                bytes.push(byte);
-                at += 1;
-            }
-        }
-    }
-    bytes
+    percent_encode(bytes, ENCODED).to_string()
 }
 
 /// A word for a shell, in quotes where it needs them; bytes that no UTF-8 has as `$'\xNN'`.
@@ -200,6 +175,8 @@ mod tests {
 
     #[test]
     fn any_bytes_go_through_a_url_and_back() {
+        let unquery =
+            |text: &str| percent_encoding::percent_decode(text.as_bytes()).collect::<Vec<u8>>();
         let any = (0..=255).collect::<Vec<u8>>();
         let encoded = query(&any);
         assert!(
