@@ -30,7 +30,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 step = @printf '\n==> %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help test deps lint unit build run redis-tests compose-check bench versus soak soak-real upgrade-test fuzz docs static install \
+.PHONY: help check test deps lint unit build run redis-tests compose-check bench versus soak soak-real upgrade-test fuzz docs static install \
 	uninstall package package-test clean
 
 help: ## this list
@@ -39,20 +39,27 @@ help: ## this list
 # One after the other whatever -j says: cargo uses every core by itself.
 .NOTPARALLEL:
 
-test: deps lint unit build compose-check redis-tests ## everything that must hold, as in CI; installs what it needs
+check: ## formatting, the library and all tests without sockets: a compiler and crates are enough, five minutes from a fresh clone
+	$(call step,formatting)
+	cargo fmt --check
+	$(call step,the library, and what is true without a socket)
+	cargo test --locked --quiet --no-default-features --lib --test pure
 
-deps: ## what the checks need and is not there yet
-	$(call step,what the checks need)
+# What asks for root or much disk comes last: what is wrong with the code is known before.
+test: lint unit compose-check redis-tests ## everything that must hold, as in CI; installs what it needs
+
+deps: ## what the Redis clients need and is not there yet
+	$(call step,what the Redis clients need)
 	@redis-tests/install
-	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
-	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 
 lint: ## formatting and lints
 	$(call step,formatting)
+	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	cargo fmt --check
 	cargo fmt --check --manifest-path redis-tests/rust/Cargo.toml
 	$(call step,lints)
-	cargo clippy --locked --all-targets -- -D warnings
+	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+	cargo clippy --locked --quiet --all-targets -- -D warnings
 
 unit: ## the tests written in Rust, documentation examples included
 	$(call step,tests)
@@ -67,12 +74,20 @@ build: ## the server, target/release/delayd
 run: ## build and start the server on 127.0.0.1:9248
 	cargo run --locked --release
 
-redis-tests: build deps ## real Redis clients against the release build
+# The program that the tests in Rust start, too: nothing is built for the clients alone. A release checks itself by
+# `make build redis-tests PROGRAM=target/release/delayd`.
+PROGRAM ?= target/debug/delayd
+$(CURDIR)/target/debug/delayd target/debug/delayd: FORCE
+	$(call step,the server)
+	cargo test --locked --quiet --lib --bins --tests --examples --no-run
+FORCE:
+
+redis-tests: $(PROGRAM) deps ## real Redis clients against the server
 	$(call step,the client written in Rust)
 	CARGO_TARGET_DIR=.cache/redis-tests-rust \
 		cargo build --locked --quiet --manifest-path redis-tests/rust/Cargo.toml
 	$(call step,Redis clients)
-	@redis-tests/run
+	@DELAYD_BIN=$(abspath $(PROGRAM)) redis-tests/run
 
 compose-check: deps
 	$(call step,docker-compose files)
@@ -103,7 +118,7 @@ upgrade-test: ## nodes of this build beside those of UPGRADE_FROM, an earlier co
 	CARGO_TARGET_DIR=$(CURDIR)/target/upgrade cargo build --locked --release --manifest-path target/upgrade/source/Cargo.toml
 	$(call step,both in one cluster)
 	DELAYD_OTHER=$(CURDIR)/target/upgrade/release/delayd \
-		cargo test --locked --release --test processes upgrade -- --nocapture
+		cargo test --locked --release --test it processes::upgrade -- --nocapture
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz@$(CARGO_FUZZ_VERSION)
@@ -113,7 +128,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
 	done
 
 docs: ## rewrite all that is made from the source: docs/, deploy/, the golden transcripts and pages; then read the diff
-	DELAYD_UPDATE=1 cargo test --locked --test docs --test golden --test console
+	DELAYD_UPDATE=1 cargo test --locked --test pure
 
 static: ## a static binary, which runs on any Linux of this architecture
 	RUSTFLAGS="-C target-feature=+crt-static" \

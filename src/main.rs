@@ -3,16 +3,13 @@
 use delayd::config::args::{self, Asked};
 use delayd::config::options::Name;
 use delayd::config::{Config, reference};
-use delayd::server::Server;
 use delayd::server::logs;
+use delayd::server::{Allocator, Server};
 use std::io::{self, Write};
 use std::process::ExitCode;
-use tikv_jemalloc_ctl::{Access, AsName};
 
-/// Gives memory back to the system that is not in use, page by page and within seconds; see what was tried in
-/// `ARCHITECTURE.md`.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+#[cfg(feature = "jemalloc")]
+mod jemalloc;
 
 fn main() -> ExitCode {
     let args: Vec<String> = match std::env::args_os().skip(1).map(|a| a.into_string()).collect() {
@@ -35,47 +32,30 @@ fn main() -> ExitCode {
 }
 
 fn run(config: Config) -> ExitCode {
-    // A thread of the allocator's: without it memory goes back only as more is asked for.
-    let purging = tikv_jemalloc_ctl::background_thread::write(true);
     let json = config.text(Name::LogFormat) == "json";
     let log_level = logs::start(config.text(Name::LogLevel), json);
     std::panic::set_hook(Box::new(|panic| {
         tracing::error!("delayd stops: a bug of its own: {panic}");
     }));
-    if let Err(error) = purging {
-        tracing::warn!("memory is given back to the system late: {error}");
-    }
+    let allocator = allocator();
     let server = match Server::bind(config) {
         Ok(server) => server.with_log(log_level).with_signals().with_supervisor(),
         Err(error) => return fail(&error.to_string()),
     };
-    match server.with_greeting(greet).with_give_back(give_back).run() {
+    match server.with_greeting(greet).with_allocator(allocator).run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
 }
 
-/// Gives all pages back to the system that the allocator keeps to use them again. To set how long an arena keeps them
-/// to nothing makes it give back at once; there is no safe way to ask for that alone.
-fn give_back() {
-    let arenas: u32 = match c"arenas.narenas".to_bytes_with_nul().name().read() {
-        Ok(arenas) => arenas,
-        Err(_) => return,
-    };
-    let Ok(mut decay_ms) = c"arena.0.dirty_decay_ms".to_bytes_with_nul().name().mib::<[usize; 3]>()
-    else {
-        return;
-    };
-    for arena in 0..arenas {
-        decay_ms[1] = arena as usize;
-        // An arena that no thread has used has none.
-        let kept_ms: Result<isize, _> = decay_ms.read();
-        if let Ok(kept_ms) = kept_ms {
-            // What cannot be given back stays resident, and is seen there.
-            let _ = decay_ms.write(0_isize);
-            let _ = decay_ms.write(kept_ms);
-        }
-    }
+#[cfg(feature = "jemalloc")]
+fn allocator() -> Option<Allocator> {
+    Some(jemalloc::start())
+}
+
+#[cfg(not(feature = "jemalloc"))]
+fn allocator() -> Option<Allocator> {
+    None
 }
 
 fn greet(server: &Server) {

@@ -2,7 +2,7 @@
 //!
 //! Pure, as the engine is: what arrived and what time it is goes in, what is to be done comes out. No clock, socket,
 //! file or thread; `server` has those. So the same code runs in the server and, thousands of times as fast, in
-//! `tests/cluster.rs`.
+//! `tests/cluster/`.
 //!
 //! ```text
 //!  options ──> names ──> formation    who founds the cluster, who joins it, who waits
@@ -20,7 +20,7 @@
 //!  driver    all of that as one node: what the server hosts
 //! ```
 //!
-//! Raft itself is the crate `raft`; `node`, `storage` and `codec` alone name it (`tests/source.rs`). What it needs of
+//! Raft itself is the crate `raft`; `node`, `storage` and `codec` alone name it (`tests/source/`). What it needs of
 //! its driver stands in [`node`].
 
 pub mod claims;

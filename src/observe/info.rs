@@ -17,6 +17,7 @@ pub struct About<'a> {
     pub config_file: String,
     pub memory_bytes_machine: u64,
     pub fsync: &'a str,
+    pub allocator: &'a str,
     /// A service manager started it and waits to hear from it.
     pub supervised: bool,
     /// Of the thread that runs the turns.
@@ -187,7 +188,7 @@ fn memory(facts: &Facts<'_>, text: &mut Text) {
         ("mem_clients_normal", &facts.all.clients_bytes),
         ("mem_kept_for_leases", &facts.all.lease_bytes),
         ("mem_aof_buffer", &facts.all.journal.buffer_bytes),
-        ("mem_allocator", &"jemalloc-5.3.1"),
+        ("mem_allocator", &facts.about.allocator),
         ("active_defrag_running", &0),
         ("lazyfree_pending_objects", &0),
         ("lazyfreed_objects", &0),

@@ -101,6 +101,8 @@ pub struct Process {
     pub port: u16,
     /// A service manager wants to hear of the server's state.
     pub supervised: bool,
+    /// The program's memory allocator, as INFO names it.
+    pub allocator: String,
     /// SHUTDOWN was asked for; with NOW it waits for nothing.
     pub shutdown: Option<bool>,
     /// State of the generator behind RANDOMKEY.
@@ -346,7 +348,14 @@ impl Users {
 impl Process {
     fn new(port: u16) -> Process {
         let chance = machine::random();
-        Process { run_id: run_id(), port, supervised: false, shutdown: None, chance }
+        Process {
+            run_id: run_id(),
+            port,
+            supervised: false,
+            allocator: "libc".to_owned(),
+            shutdown: None,
+            chance,
+        }
     }
 
     /// Any number.

@@ -82,7 +82,16 @@ pub struct Server {
     log_level: LogLevel,
     signals: bool,
     greeting: Option<fn(&Server)>,
-    give_back: Option<fn()>,
+    allocator: Option<Allocator>,
+}
+
+/// A memory allocator of the program that does more than the system's.
+#[derive(Debug)]
+pub struct Allocator {
+    /// As INFO names it.
+    pub name: String,
+    /// Gives all memory that is not in use back to the system. Called by a thread of its own, so it may take its time.
+    pub give_back: fn(),
 }
 
 /// Stops a server from another thread, as SIGTERM does.
@@ -144,7 +153,7 @@ impl Server {
             log_level: LogLevel::default(),
             signals: false,
             greeting: None,
-            give_back: None,
+            allocator: None,
         })
     }
 
@@ -163,10 +172,9 @@ impl Server {
         Server { greeting: Some(greeting), ..self }
     }
 
-    /// Keeps resident memory near what is counted: `give_back` makes the program's allocator give back to the
-    /// system all that is not in use. It is called by a thread of its own and may take its time.
-    pub fn with_give_back(self, give_back: fn()) -> Server {
-        Server { give_back: Some(give_back), ..self }
+    /// Keeps resident memory near what is counted, by an allocator that can be told to give memory back.
+    pub fn with_allocator(self, allocator: Option<Allocator>) -> Server {
+        Server { allocator, ..self }
     }
 
     /// Tells the service manager that the environment names how the server stands.
@@ -273,8 +281,9 @@ impl Server {
         }
         let supervisor = self.supervised.then(Supervisor::from_environment).flatten();
         core.process.supervised = supervisor.is_some();
-        if let Some(give_back) = self.give_back {
-            match Resident::start(give_back, Arc::clone(&notifier)) {
+        if let Some(allocator) = self.allocator {
+            core.process.allocator = allocator.name;
+            match Resident::start(allocator.give_back, Arc::clone(&notifier)) {
                 Ok(resident) => core.watch.resident = Some(resident),
                 Err(error) => tracing::warn!("resident memory is not watched: {error}"),
             }

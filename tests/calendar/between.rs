@@ -1,8 +1,8 @@
 //! How many instants lie between two, and the last one before another: against `next`, one instant after the
 //! other. Random patterns with and without seconds, mostly near the changes of the clocks.
 
-use crate::seeds::{Seen, for_each_seed};
-use crate::walk::{Drawn, draw_now};
+use crate::calendar::walk::{Drawn, draw_now};
+use crate::support::seeds::{Seen, for_each_seed};
 use delayd::calendar::{Instants, Pattern, Zone, Zones, count, latest, next};
 use jiff::tz::TimeZone;
 use rand::rngs::SmallRng;

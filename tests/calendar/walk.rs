@@ -1,7 +1,7 @@
 //! The search against a walk over minutes, written apart from it: random patterns in all zones, mostly near
 //! the changes of their clocks.
 
-use crate::seeds::{Seen, for_each_seed};
+use crate::support::seeds::{Seen, for_each_seed};
 use delayd::calendar::{Pattern, Zone, Zones, next};
 use jiff::Timestamp;
 use jiff::civil::DateTime;

@@ -1,7 +1,7 @@
 //! Everything that may go wrong, at once, each seed with a character of its own.
 
-use super::seeds::{Seen, Telltale, run_seeds, seeds_or};
 use super::world::{E, Event, MS, Options, SECOND, World};
+use crate::support::seeds::{Seen, Telltale, run_seeds, seeds_or};
 use delayd::cluster::entry::Base;
 use delayd::cluster::members::Members;
 use rand::rngs::SmallRng;

@@ -1,7 +1,7 @@
 //! How long things take, in simulated time: what `docs/` and users are promised.
 
-use super::seeds::{are_few, seeds_or};
 use super::world::{E, MS, Options, SECOND, World};
+use crate::support::seeds::{are_few, seeds_or};
 use rand::Rng;
 
 /// p50, p90 and the worst, ms.

@@ -1,9 +1,9 @@
 //! How a cluster comes to be, of hosts with empty disks.
 
 use super::host::Host;
-use super::seeds::{are_few, seeds_or};
 use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::{E, MS};
+use crate::support::seeds::{are_few, seeds_or};
 use delayd::cluster::claims::{Claims, ClusterId, Holds, list_text};
 use delayd::cluster::codec::Head;
 use delayd::cluster::entry::{Base, Vote};

@@ -1,8 +1,8 @@
 //! Who decides and for how long: hand-over, resignation, the window, the lease.
 
-use super::seeds::seeds_or;
 use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::{E, MS, SECOND};
+use crate::support::seeds::seeds_or;
 use bytes::Bytes;
 use delayd::cluster::clocks::ClockNote;
 use delayd::cluster::driver::{Proposed, Told};

@@ -1,9 +1,9 @@
 //! Hosts are invited, taken in and removed; and they move.
 
 use super::host::{Host, listed};
-use super::seeds::seeds_or;
 use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::E;
+use crate::support::seeds::seeds_or;
 use delayd::cluster::driver::{MemberChange, Status, WrongChange};
 use delayd::cluster::names::{Address, Name};
 use delayd::limits::LEVEL;

@@ -1,8 +1,8 @@
 //! Everything that may go wrong with hosts at once, from empty disks on, each seed with a character of its own.
 
-use super::seeds::{Seen, Telltale, run_seeds, seeds_or};
 use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::{MS, SECOND};
+use crate::support::seeds::{Seen, Telltale, run_seeds, seeds_or};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

@@ -1,6 +1,6 @@
 //! What holds for every page, whatever it shows.
 
-use crate::html::{Element, Node};
+use crate::console::html::{Element, Node};
 use std::collections::BTreeSet;
 
 /// What a browser ends a paragraph at.

@@ -34,12 +34,13 @@ pub const HOSTILE_TEXT: &[u8] =
     b"</code></pre><script>alert(1)</script>\n\t\"'&lt;\xe2\x80\xaegpj\xff\xfe\0\x1b[31m ${x} {{y}}";
 
 /// A command of words, or of any bytes.
-#[macro_export]
 macro_rules! words {
     ($($word:expr),+ $(,)?) => {
         vec![$(bytes::Bytes::copy_from_slice(AsRef::<[u8]>::as_ref(&$word))),+]
     };
 }
+
+pub(crate) use words;
 
 /// A server, who works with it, and who looks at it.
 pub struct World {

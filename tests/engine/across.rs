@@ -12,7 +12,7 @@ use delayd::limits::ACROSS_PER_TURN;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 const DB: Db = Db(0);
 

@@ -11,8 +11,8 @@ use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::bench::{BEGIN_MS, Bench, Q, get, job, pop, queue, remove, reserve};
-use crate::seeds::number_of;
+use crate::engine::bench::{BEGIN_MS, Bench, Q, get, job, pop, queue, remove, reserve};
+use crate::support::seeds::number_of;
 
 /// All that was decided since the last time, in one batch: the instant of its first fact, and the facts.
 fn batch(bench: &Bench, from: usize) -> (Micros, Facts) {
@@ -115,7 +115,7 @@ fn no_slice_frees_all_that_was_removed_at_once() {
         bench.at(1);
         for step in 0..delayd::limits::UNUSED_POLICIES_MAX as u64 + 10 {
             bench.add(Add { backoff: ladder(100 + step), ..job("other", "x", 9_000) });
-            bench.check(1, crate::bench::delete("other", &[b"x"]), &["1:1"]);
+            bench.check(1, crate::engine::bench::delete("other", &[b"x"]), &["1:1"]);
         }
         let later = batch(&bench, from);
         let slices = apply(&mut engine, &later, 256);
@@ -426,9 +426,9 @@ fn who_follows_holds_what_the_leader_holds_and_does_little_at_once() {
         }
         let own = format!("once{turn}").leak();
         bench.add(job(own, "x", 0));
-        bench.ask(1, crate::bench::delete(own, &[b"x"]));
+        bench.ask(1, crate::engine::bench::delete(own, &[b"x"]));
         match rng.random_range(0..10) {
-            0 => drop(bench.ask(1, crate::bench::purge(name))),
+            0 => drop(bench.ask(1, crate::engine::bench::purge(name))),
             1 => drop(bench.ask(1, Request::Remove { db: Db(0), queues: &[name.as_bytes()] })),
             _ => {
                 let queues = &[name.as_bytes()];

@@ -3,7 +3,7 @@
 use delayd::engine::Outcome;
 use delayd::engine::model::request::{Request, When};
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 /// More jobs than are counted in a turn.
 const MANY: u64 = 10_000;

@@ -3,7 +3,7 @@
 use delayd::engine::Outcome;
 use delayd::engine::model::request::{Request, State, Wait, When};
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 /// Adds jobs of server-made ids, `count` of them, all due at `at_ms`.
 fn herd(bench: &mut Bench, count: u32, at_ms: u64) {

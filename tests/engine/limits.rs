@@ -4,7 +4,7 @@ use delayd::engine::model::policy::Policy;
 use delayd::engine::model::request::{Add, Nack, Request, Reserve, Side, State, Wait};
 use delayd::ids::Token;
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 #[test]
 fn beyond_the_memory_limit_add_is_refused_and_nothing_else() {

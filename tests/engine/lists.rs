@@ -4,7 +4,7 @@ use delayd::engine::model::request::{Find, QueueName, Request, Side, State};
 use delayd::ids::Db;
 use delayd::limits::LISTED_MAX;
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 const LEFT: Side = Side::Left;
 const RIGHT: Side = Side::Right;

@@ -12,7 +12,7 @@ use delayd::limits::DROPPED_PER_TURN;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 fn set(change: impl FnOnce(&mut QueueSettings)) -> Request<'static> {
     let mut changes = Box::new(QueueSettings::default());

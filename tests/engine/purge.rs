@@ -3,7 +3,7 @@
 use delayd::engine::model::request::{Request, Scan, State, Wait, When};
 use delayd::engine::{Engine, Loader, Outcome, Settings};
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 /// A queue with jobs in all states, of two of them with a TTL, and a window.
 fn all_states(bench: &mut Bench) {

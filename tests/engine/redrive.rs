@@ -5,7 +5,7 @@ use delayd::engine::model::request::{Nack, Request, State, Wait, Which};
 use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::ids::ClientId;
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 const ALL: Which<'static> = Which::Oldest(None);
 

@@ -4,7 +4,7 @@ use delayd::engine::Outcome;
 use delayd::engine::model::request::{Request, Side, State, Taken, Wait};
 use delayd::ids::Db;
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 /// A lease ended with a backoff of 0: `advance` said that all was done while the job was due in this
 /// very millisecond, and its waiter got it a wake-up later.

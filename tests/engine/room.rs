@@ -5,7 +5,7 @@ use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::error::Misconf;
 use delayd::time::Millis;
 
-use crate::bench::*;
+use crate::engine::bench::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

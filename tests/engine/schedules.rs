@@ -10,7 +10,7 @@ use delayd::limits::LEVEL_SCHEDULES;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 const S: u64 = 1_000;
 const MIN: u64 = 60 * S;

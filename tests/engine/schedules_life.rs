@@ -5,9 +5,9 @@ use delayd::calendar::Zones;
 use delayd::engine::model::request::{Request, State, Wait};
 use delayd::engine::room::{Flow, Room};
 
-use crate::bench::*;
-use crate::follow::changed;
-use crate::schedules::tables;
+use crate::engine::bench::*;
+use crate::engine::follow::changed;
+use crate::engine::schedules::tables;
 
 const S: u64 = 1_000;
 const MIN: u64 = 60 * S;

@@ -4,7 +4,7 @@ use delayd::engine::Outcome;
 use delayd::engine::model::request::{Request, Reserve, Side, State, Wait};
 use delayd::time::Micros;
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 /// `a`, `b` and so on are leased by client 1, for 100 ms from now on; client 9 waits for more.
 fn leased(bench: &mut Bench, ids: &[&'static str]) {

@@ -5,7 +5,7 @@ use delayd::engine::model::request::{Request, Reserve, State, Wait, Which};
 use delayd::engine::room::{Flow, Room, SIZES};
 use delayd::limits::{TRANSACTION_COST_MAX, TRANSACTION_REPLY_BYTES_MAX};
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 const RIGHT: Side = Side::Right;
 

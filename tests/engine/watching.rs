@@ -3,7 +3,7 @@
 use delayd::engine::model::request::{Request, Wait};
 use delayd::engine::watch::survey::{Oldest, Walk};
 
-use crate::bench::*;
+use crate::engine::bench::*;
 
 fn reserve_one(bench: &mut Bench) {
     bench.ask(1, Request::Reserve(reserve(Q, Wait::No, 1)));

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{code, source};
+use crate::support::source::{code, source};
 
 /// First words of error replies.
 const CLASSES: [&str; 12] = [

@@ -45,8 +45,8 @@ use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::session::Standing;
 use delayd::time::{Micros, Millis};
 
-use crate::cluster;
-use crate::shown::{self, Value};
+use crate::golden::shown::{self, Value};
+use crate::support::cluster_view;
 
 /// Transcripts of the protocol itself: replies are shown as they are on the wire.
 const ON_THE_WIRE: [&str; 2] = ["framing.txt", "hello.txt"];
@@ -309,7 +309,7 @@ impl<'f> Play<'f> {
         if let Some(standing) = what.strip_prefix("stands ") {
             self.server.stand(standing_of(standing)?);
         } else if let Some(seen_by) = what.strip_prefix("cluster ") {
-            self.server.show_cluster(cluster::view_of(seen_by)?);
+            self.server.show_cluster(cluster_view::view_of(seen_by)?);
             self.server.run();
         } else if let Some(cause) = what.strip_prefix("journal fails ") {
             self.server.fail_journal(cause);

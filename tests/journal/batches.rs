@@ -1,6 +1,6 @@
 //! Batches made up for tests, and logs opened and read as a start does it.
 
-use crate::lossy::Lossy;
+use crate::support::lossy::Lossy;
 use delayd::ids::Index;
 use delayd::journal::record::Kind;
 use delayd::journal::state::{Members, Position};

@@ -1,7 +1,7 @@
 //! A journal that a server wrote whose wall clock was wrong, and how it is mended.
 
-use crate::program::{Folder, Program, Reply, wall_ms};
-use crate::upgrade::desk::{Desk, add, name, reserve};
+use crate::journal::upgrade::desk::{Desk, add, name, reserve};
+use crate::support::program::{Folder, Program, Reply, wall_ms};
 use delayd::engine::Settings;
 use delayd::engine::model::request::{Direction, Request, Reserve};
 use delayd::ids::{Index, Token};
@@ -110,7 +110,7 @@ fn the_clock_of_a_journal_is_shown_and_lowered() {
     let program = Program::start(&folder.0, &[]);
     let mut client = program.connect_loaded();
     assert_eq!(client.number("clock_ahead_us"), 0);
-    let map = |client: &mut crate::program::Wire, id: &str, field: &str| {
+    let map = |client: &mut crate::support::program::Wire, id: &str, field: &str| {
         let all = client.ask(&format!("DELAY.GET mail {id}"));
         let all = all.array().unwrap().to_vec();
         let at = all

@@ -1,10 +1,10 @@
 //! Crashes at any moment: what was synced is there, what is there is a prefix of what was appended,
 //! what was cut does not come back.
 
-use crate::batches::{append, start};
-use crate::history::History;
-use crate::lossy::Fault;
-use crate::seeds::{Telltale, seeds};
+use crate::journal::batches::{append, start};
+use crate::journal::history::History;
+use crate::support::lossy::Fault;
+use crate::support::seeds::{Telltale, seeds};
 use delayd::ids::Index;
 use delayd::journal::record::Kind;
 use rand::rngs::SmallRng;

@@ -1,8 +1,8 @@
 //! Bits that flip and files that are cut short: the log opens with an exact prefix, or refuses and
 //! says where.
 
-use crate::batches::{Maker, OPTIONS, STATE_BYTES, STATE_SPAN, append, fresh, start};
-use crate::lossy::Lossy;
+use crate::journal::batches::{Maker, OPTIONS, STATE_BYTES, STATE_SPAN, append, fresh, start};
+use crate::support::lossy::Lossy;
 use delayd::ids::Index;
 use delayd::journal::record::{self, Head, Kind, RECORD_VERSION, Seed};
 use delayd::journal::{Found, HEADER_BYTES, Header, JournalError, Magic, NEWEST, OwnedEntry};

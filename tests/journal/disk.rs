@@ -1,7 +1,7 @@
 //! The real storage.
 
-use crate::batches::{Maker, append, start};
-use crate::program::Folder;
+use crate::journal::batches::{Maker, append, start};
+use crate::support::program::Folder;
 use delayd::ids::Index;
 use delayd::journal::record::Kind;
 use delayd::journal::{Disk, File, JournalError, Storage};

@@ -1,9 +1,9 @@
 //! A full disk, failing writes and failing syncs, at every operation.
 
-use crate::batches::{Maker, append, fresh};
-use crate::history::History;
-use crate::lossy::{Fault, Lossy};
-use crate::seeds::{Telltale, seeds};
+use crate::journal::batches::{Maker, append, fresh};
+use crate::journal::history::History;
+use crate::support::lossy::{Fault, Lossy};
+use crate::support::seeds::{Telltale, seeds};
 use delayd::ids::Index;
 use delayd::journal::Log;
 use rand::SeedableRng;

@@ -1,8 +1,8 @@
 //! A random history of a log, and what must be true of it at every moment. Of a node alone, or of a member
 //! of a cluster: then there are votes, cuts, other members, and batches that are not committed.
 
-use crate::batches::{Maker, append, start_behind};
-use crate::lossy::Lossy;
+use crate::journal::batches::{Maker, append, start_behind};
+use crate::support::lossy::Lossy;
 use delayd::ids::Index;
 use delayd::journal::record::Kind;
 use delayd::journal::state::{Members, Position, Vote};

@@ -1,11 +1,11 @@
 //! What a log has beside its batches: states, votes, cuts, members; and a log of version 1 that goes on.
 
-use crate::batches::{Maker, OPTIONS, append, fresh, start};
-use crate::history::History;
-use crate::lossy::{Fault, Lossy};
-use crate::program::Folder;
-use crate::seeds::{Telltale, seeds};
-use crate::upgrade::{desk, unpacked};
+use crate::journal::batches::{Maker, OPTIONS, append, fresh, start};
+use crate::journal::history::History;
+use crate::journal::upgrade::{desk, unpacked};
+use crate::support::lossy::{Fault, Lossy};
+use crate::support::program::Folder;
+use crate::support::seeds::{Telltale, seeds};
 use delayd::engine::Settings;
 use delayd::ids::Index;
 use delayd::journal::base::{self, BaseHead, BaseReader, BaseWriter};
@@ -312,7 +312,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 /// Until something is written an older delayd can go on with it.
 #[test]
 fn a_log_of_version_1_is_as_it_was_until_something_is_written() {
-    let scratch: Folder = unpacked(&crate::upgrade::folder("1"), false);
+    let scratch: Folder = unpacked(&crate::journal::upgrade::folder("1"), false);
     let before = files(&scratch.journal());
     let disk = Arc::new(Disk::open(&scratch.journal()).unwrap());
     let open = || {

@@ -1,8 +1,8 @@
 //! A node's log: what Raft writes, in every order it may come, and what a start finds of it after a crash.
 
-use crate::batches::OPTIONS;
-use crate::lossy::{Fault, Lossy};
-use crate::seeds::{Telltale, seeds};
+use crate::journal::batches::OPTIONS;
+use crate::support::lossy::{Fault, Lossy};
+use crate::support::seeds::{Telltale, seeds};
 use bytes::Bytes;
 use delayd::cluster::directory::{Directory, Node as Told};
 use delayd::cluster::entry::{Base, Entry, Facts, Payload, Vote, Write};
@@ -321,8 +321,8 @@ fn a_folder_is_of_one_node() {
         recover(&Lossy::new(), OPTIONS, Settings::default(), &Progress::default()).unwrap();
     let mut log = recovered.log;
     check_alone(&log).unwrap();
-    let batch = crate::batches::Maker::new(1).sized(10);
-    crate::batches::append(&mut log, &[batch]).unwrap();
+    let batch = crate::journal::batches::Maker::new(1).sized(10);
+    crate::journal::batches::append(&mut log, &[batch]).unwrap();
     let refused = identify(&mut log, Index(0), &name("n7"), ID).unwrap_err();
     assert!(refused.to_string().contains("that of a server alone, and cluster-node is n7"));
 }

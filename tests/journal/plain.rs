@@ -1,7 +1,7 @@
 //! A log without faults.
 
-use crate::batches::{Maker, OPTIONS, STATE_SPAN, append, fresh, start};
-use crate::seeds::seeds;
+use crate::journal::batches::{Maker, OPTIONS, STATE_SPAN, append, fresh, start};
+use crate::support::seeds::seeds;
 use delayd::ids::Index;
 use delayd::journal::{JournalError, LogReader};
 use std::sync::Arc;

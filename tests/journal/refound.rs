@@ -1,8 +1,8 @@
 //! A journal that is made the first of a cluster: whatever crash comes, its jobs are there, and it can be made one.
 
-use crate::batches::OPTIONS;
-use crate::lossy::{Fault, Lossy};
-use crate::seeds::Telltale;
+use crate::journal::batches::OPTIONS;
+use crate::support::lossy::{Fault, Lossy};
+use crate::support::seeds::Telltale;
 use delayd::cluster::directory::{Directory, Node};
 use delayd::cluster::members::Members;
 use delayd::cluster::names::{Address, Name};

@@ -1,7 +1,7 @@
 //! Torn tails: what was left of them does not come back after the log went on.
 
-use crate::batches::{Maker, OPTIONS, STATE_SPAN, append, fresh, start};
-use crate::seeds::{Telltale, seeds};
+use crate::journal::batches::{Maker, OPTIONS, STATE_SPAN, append, fresh, start};
+use crate::support::seeds::{Telltale, seeds};
 use delayd::ids::Index;
 use delayd::journal::HEADER_BYTES;
 use rand::SeedableRng;

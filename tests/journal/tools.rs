@@ -1,7 +1,7 @@
 //! `delayd check` and `delayd dump` as programs: exit codes, what they say, and what they leave.
 
-use crate::program::Folder;
-use crate::upgrade::desk::{Desk, OPTIONS, add, name};
+use crate::journal::upgrade::desk::{Desk, OPTIONS, add, name};
+use crate::support::program::Folder;
 use delayd::engine::Settings;
 use delayd::engine::model::request::Request;
 use delayd::ids::Index;
@@ -285,7 +285,7 @@ fn a_cut_never_brings_back_what_an_earlier_one_took() {
 fn a_damaged_base_cannot_be_repaired_but_what_can_be_done_is_told() {
     let scratch = Folder::new("journal");
     let mut desk = Desk::new(&scratch.journal());
-    crate::upgrade::history::write(&mut desk);
+    crate::journal::upgrade::history::write(&mut desk);
     drop(desk);
     let base = files(&scratch).into_iter().find(|(name, _)| name.starts_with("base-")).unwrap().0;
     let path = scratch.journal().join(&base);
@@ -441,7 +441,7 @@ fn beside_a_server_a_check_looks_and_a_repair_is_refused() {
 fn a_dump_is_json_and_tells_every_fact_in_order() {
     let scratch = Folder::new("journal");
     let mut desk = Desk::new(&scratch.journal());
-    crate::upgrade::history::write(&mut desk);
+    crate::journal::upgrade::history::write(&mut desk);
     let lines = |options: &[&str]| -> Vec<Value> {
         let ran = delayd("dump", &scratch.0, options);
         has(&ran, 0, &[]);

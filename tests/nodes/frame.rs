@@ -1,6 +1,6 @@
 //! Frames over connections that cut them anywhere, and garbage of every kind.
 
-use crate::seeds::for_each_seed;
+use crate::support::seeds::for_each_seed;
 use bytes::Bytes;
 use delayd::cluster::frame::{
     Body, Frame, FrameError, HEADER_BYTES, Inbox, Kind, Lane, PREFACE, encode,

@@ -1,6 +1,6 @@
 //! Two nodes that meet: whom they take for whom, and all that is refused.
 
-use crate::seeds::{Seen, for_each_seed};
+use crate::support::seeds::{Seen, for_each_seed};
 use delayd::cluster::claims::{Claims, ClusterId, Holds, NodeId};
 use delayd::cluster::frame::{Inbox, Kind, Lane, PREFACE, encode};
 use delayd::cluster::hello::{Called, Handshake, PROTOCOL, Peer, Refusal, Secret};

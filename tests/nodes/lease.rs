@@ -1,7 +1,7 @@
 //! Nodes that elect one another as Raft does, with clocks at different speeds, messages that take any time or get
 //! lost, pauses, restarts and hand-overs: no two hold the lease at once.
 
-use crate::seeds::{Seen, for_each_seed};
+use crate::support::seeds::{Seen, for_each_seed};
 use delayd::cluster::lease::Lease;
 use delayd::time::Micros;
 use rand::rngs::SmallRng;

@@ -2,7 +2,7 @@
 //! random. Every fact has a number of its own and an engine is the list of all it has applied, so that a state that
 //! another node does not have is seen at once.
 
-use crate::seeds::{Seen, for_each_seed};
+use crate::support::seeds::{Seen, for_each_seed};
 use delayd::cluster::member::{
     Batch, Delivery, Effect, Lost, Member, Payload, Position, Proposals, Role,
 };

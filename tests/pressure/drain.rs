@@ -1,10 +1,10 @@
 //! The real program on a disk that its own jobs have filled: consumers drain it, whatever the size of
 //! its segments, and across kills and restarts.
 //!
-//! `DELAYD_SEED=17 cargo test --test pressure drain` runs one seed again, `DELAYD_CASES=20` as many.
+//! `DELAYD_SEED=17 cargo test --test it pressure::drain` runs one seed again, `DELAYD_CASES=20` as many.
 
-use crate::disk::SmallDisk;
-use crate::program::{LIMIT, Program, Reply, Wire};
+use crate::support::disk::SmallDisk;
+use crate::support::program::{LIMIT, Program, Reply, Wire};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{HashMap, HashSet};

@@ -2,10 +2,10 @@
 //! `OOM`, with most of the last one deleted before the next. Resident memory never passes the limit by more than a
 //! tenth and a base, and what deleted jobs leave behind goes back to the system.
 //!
-//! `DELAYD_CASES=20 cargo test --release --test pressure memory -- --nocapture` goes through more waves at a larger limit and
+//! `DELAYD_CASES=20 cargo test --release --test it pressure::memory -- --nocapture` goes through more waves at a larger limit and
 //! prints a table; `DELAYD_PROGRAM` names another binary than the one that was built.
 
-use crate::program::{Folder, Program, Reply, Wire};
+use crate::support::program::{Folder, Program, Reply, Wire};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -362,7 +362,7 @@ fn waves_of_any_size_stay_below_the_limit_and_leave_nothing_behind() {
     let cases = std::env::var("DELAYD_CASES").ok().and_then(|cases| cases.parse::<u64>().ok());
     // The short one is the same every time: its waves are small beside what a server has to begin with.
     let (waves, max, seed) = match cases {
-        Some(cases) => (cases.min(20), 256 * MIB, crate::program::seed()),
+        Some(cases) => (cases.min(20), 256 * MIB, crate::support::program::seed()),
         None => (3, 64 * MIB, 7),
     };
     let mut rng = SmallRng::seed_from_u64(seed);

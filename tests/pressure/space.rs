@@ -1,6 +1,6 @@
 //! The room that the real program takes on disk: endless churn beside one job that is a year away.
 
-use crate::program::{Folder, Program, Reply, Wire};
+use crate::support::program::{Folder, Program, Reply, Wire};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Logs that are not kept for ever: whoever was away for long is sent a base.
 
-use crate::program::Reply;
-use crate::trio::{NODES, Trio, wait_until};
+use crate::processes::trio::{NODES, Trio, wait_until};
+use crate::support::program::Reply;
 use std::fmt::Write;
 
 /// Nothing is kept of a log that its base has.

@@ -1,8 +1,8 @@
 //! A client that looks for the leader, and keeps what it asked and was told.
 
-use crate::program::{Reply, Wire, wall_ms};
-use crate::seen::Label;
-use crate::trio::leads;
+use crate::processes::trio::leads;
+use crate::support::program::{Reply, Wire, wall_ms};
+use crate::support::seen::Label;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::io;

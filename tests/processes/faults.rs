@@ -1,17 +1,17 @@
 //! Faults of every kind while clients work, and nothing that a client was told turns out to be false.
 //!
-//! `DELAYD_SEED=17 cargo test --test processes faults` draws the same faults again (what the machine does at which
+//! `DELAYD_SEED=17 cargo test --test it processes::faults` draws the same faults again (what the machine does at which
 //! moment cannot be replayed), `DELAYD_CASES=200` draws as many. The calls of a run that failed are left in a file.
 
-use crate::calls::{Answer, At, Call, Client, QUEUES, What};
-use crate::history::{Clocks, History};
-use crate::load::Load;
-use crate::program::seed;
-use crate::relay::Way;
-use crate::seeds::{Telltale, number_of};
-use crate::seen::{Seen, SeenJob};
-use crate::trio::{NODES, Trio, name, wait_until};
-use crate::{linear, order, reads, totals};
+use crate::processes::calls::{Answer, At, Call, Client, QUEUES, What};
+use crate::processes::history::{Clocks, History};
+use crate::processes::load::Load;
+use crate::processes::relay::Way;
+use crate::processes::trio::{NODES, Trio, name, wait_until};
+use crate::processes::{linear, order, reads, totals};
+use crate::support::program::seed;
+use crate::support::seeds::{Telltale, number_of};
+use crate::support::seen::{Seen, SeenJob};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};

@@ -8,10 +8,10 @@
 //! | H4 | nothing is handed out early |
 //! | H5 | what was acknowledged, popped or cancelled has ended |
 
-use crate::calls::{Answer, At, Call, POPS, What, queue_of};
-use crate::load::Job;
-use crate::program::Reply;
-use crate::seen::{Label, Seen, label_of};
+use crate::processes::calls::{Answer, At, Call, POPS, What, queue_of};
+use crate::processes::load::Job;
+use crate::support::program::Reply;
+use crate::support::seen::{Label, Seen, label_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How sure something is.
@@ -350,7 +350,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seen::SeenJob;
+    use crate::support::seen::SeenJob;
 
     fn call(begin: u64, end: u64, what: What, answer: Answer) -> Call {
         let at = |ms| At { us: ms * 1_000, ms };

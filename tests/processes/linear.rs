@@ -6,8 +6,8 @@
 //! call without an answer may have happened at any time after its begin, or never. Each job is alone in a queue of its own, due
 //! at once or not before the end, with leases that outlast the test: what it answers depends on calls only.
 
-use crate::calls::{Answer, At, Finder};
-use crate::program::{Reply, Wire};
+use crate::processes::calls::{Answer, At, Finder};
+use crate::support::program::{Reply, Wire};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, HashSet};
@@ -276,7 +276,7 @@ impl Jobs {
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
         let mut all = std::mem::take(&mut *self.told.steps.lock().unwrap());
         let mut finder = Finder::new(&self.addresses, SmallRng::seed_from_u64(0));
-        let mut wire = crate::trio::wait_until("a node leads", || finder.find());
+        let mut wire = crate::processes::trio::wait_until("a node leads", || finder.find());
         for (job, steps) in &mut all {
             let begin = At::now();
             let told = wire.ask(&Op::Get.line(&queue(*job)));

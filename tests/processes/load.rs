@@ -1,8 +1,8 @@
 //! Clients at work: they add, cancel, take, hold, extend, give back and acknowledge, and repeat what was not answered.
 
-use crate::calls::{Answer, At, Call, Client, What};
-use crate::program::Reply;
-use crate::seen::{Label, label_of};
+use crate::processes::calls::{Answer, At, Call, Client, What};
+use crate::support::program::Reply;
+use crate::support::seen::{Label, label_of};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::net::SocketAddr;

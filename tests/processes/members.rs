@@ -1,8 +1,8 @@
 //! Nodes come and go: a server alone becomes three, three become five, and one disk of a lost cluster is enough to go on.
 
-use crate::nodes::{Nodes, name};
-use crate::program::{Program, Reply};
-use crate::trio::wait_until;
+use crate::processes::nodes::{Nodes, name};
+use crate::processes::trio::wait_until;
+use crate::support::program::{Program, Reply};
 
 #[test]
 fn a_server_alone_becomes_three_then_five_and_loses_its_first_node() {

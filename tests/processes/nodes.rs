@@ -1,8 +1,8 @@
 //! Any number of nodes, with nothing between them.
 
-use crate::http::free_port;
-use crate::program::{Folder, LIMIT, Program, Reply, Wire};
-use crate::trio::{leads, wait_until};
+use crate::processes::trio::{leads, wait_until};
+use crate::support::http::free_port;
+use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output};

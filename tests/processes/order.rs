@@ -1,7 +1,7 @@
 //! H7: what one consumer takes of a queue comes in its order, priority first and then place, whatever happens to the nodes.
 
-use crate::calls::{Answer, At, Finder};
-use crate::program::{Reply, Wire};
+use crate::processes::calls::{Answer, At, Finder};
+use crate::support::program::{Reply, Wire};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! H9: what a follower shows was committed, and is no older than it says.
 
-use crate::calls::{Answer, At, Finder};
-use crate::program::{Reply, Wire};
+use crate::processes::calls::{Answer, At, Finder};
+use crate::support::program::{Reply, Wire};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::net::SocketAddr;

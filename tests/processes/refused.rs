@@ -1,8 +1,8 @@
 //! What cannot be a cluster, or does not belong to it: it is refused in words that name both sides, and nothing has
 //! changed afterwards.
 
-use crate::program::{Program, Reply, seed};
-use crate::trio::{NODES, Trio, wait_until};
+use crate::processes::trio::{NODES, Trio, wait_until};
+use crate::support::program::{Program, Reply, seed};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,7 +1,7 @@
 //! What lies between three nodes: each is reached through a relay, and each way from one to another can be cut by
 //! itself. What is cut off is held, as by a network that loses packets and sends them again, or lost with its connection.
 
-use crate::trio::NODES;
+use crate::processes::trio::NODES;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};

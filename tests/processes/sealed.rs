@@ -1,8 +1,8 @@
 //! Nodes that speak TLS with each other: everything goes over it, and nobody else gets in.
 
-use crate::nodes::{Nodes, name};
-use crate::program::{Folder, Reply};
-use crate::trio::wait_until;
+use crate::processes::nodes::{Nodes, name};
+use crate::processes::trio::wait_until;
+use crate::support::program::{Folder, Reply};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

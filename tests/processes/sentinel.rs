@@ -1,9 +1,9 @@
 //! The nodes as Redis Sentinels: all name the leader, those that have subscribed hear of the next one, and who is cut
 //! off or has stood still names nobody.
 
-use crate::http::free_port;
-use crate::program::{LIMIT, Reply, Wire};
-use crate::trio::{NODES, Trio, wait_until};
+use crate::processes::trio::{NODES, Trio, wait_until};
+use crate::support::http::free_port;
+use crate::support::program::{LIMIT, Reply, Wire};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 

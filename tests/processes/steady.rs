@@ -1,10 +1,10 @@
 //! What must not be noticed: a follower that is away or slow, and a leader that is stopped in good order.
 //! Each prints how long adds stood still; `--nocapture` shows it.
 
-use crate::calls::{Answer, Client, What};
-use crate::program::Reply;
-use crate::seeds::number_of;
-use crate::trio::{NODES, Trio, wait_until};
+use crate::processes::calls::{Answer, Client, What};
+use crate::processes::trio::{NODES, Trio, wait_until};
+use crate::support::program::Reply;
+use crate::support::seeds::number_of;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::io::ErrorKind;

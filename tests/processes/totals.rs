@@ -1,8 +1,8 @@
 //! H8: what `DELAY.STATS` counts lies between what clients were told and what they may have done besides.
 
-use crate::calls::{Answer, Call, POPS, WORK, What, queue_of};
-use crate::program::Reply;
-use crate::seen::Seen;
+use crate::processes::calls::{Answer, Call, POPS, WORK, What, queue_of};
+use crate::support::program::Reply;
+use crate::support::seen::Seen;
 use std::collections::BTreeMap;
 
 /// Counted at least so often, and as many times more as there were calls without an answer.
@@ -73,7 +73,7 @@ fn bounds(calls: &[Call]) -> Bounds {
 
 #[test]
 fn a_total_that_is_wrong_is_found() {
-    use crate::calls::At;
+    use crate::processes::calls::At;
     let at = At { us: 0, ms: 0 };
     let add = |answer| Call {
         begin: at,

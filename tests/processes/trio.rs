@@ -1,9 +1,9 @@
 //! Three nodes, each with a folder, ports and a disk of its own.
 
-use crate::disk::Shim;
-use crate::http::free_port;
-use crate::program::{Folder, LIMIT, Program, Reply, Wire};
-use crate::relay::{Net, Way};
+use crate::processes::relay::{Net, Way};
+use crate::support::disk::Shim;
+use crate::support::http::free_port;
+use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
 use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -2,13 +2,13 @@
 //!
 //! `DELAYD_OTHER` names the other program; `make upgrade-test` builds that of an earlier commit.
 
-use crate::calls::{Answer, Call, What};
-use crate::history::{Clocks, History};
-use crate::load::Load;
-use crate::program::{Reply, seed};
-use crate::seen::Seen;
-use crate::totals;
-use crate::trio::{NODES, Trio, name, wait_until};
+use crate::processes::calls::{Answer, Call, What};
+use crate::processes::history::{Clocks, History};
+use crate::processes::load::Load;
+use crate::processes::totals;
+use crate::processes::trio::{NODES, Trio, name, wait_until};
+use crate::support::program::{Reply, seed};
+use crate::support::seen::Seen;
 use std::path::PathBuf;
 
 /// Longer than a hand-over and shorter than it takes to find out that nobody leads, with some room: the figure is printed.
@@ -82,7 +82,7 @@ fn longest_gap_us(calls: &[Call]) -> u64 {
 fn same(trio: &Trio) -> Seen {
     wait_until("all nodes show the same", || {
         let look = |node| {
-            let mut seen = Seen::try_look(&mut trio.wire(node), &crate::calls::QUEUES)?;
+            let mut seen = Seen::try_look(&mut trio.wire(node), &crate::processes::calls::QUEUES)?;
             for totals in seen.stats.values_mut() {
                 totals.remove("oldest-ready-age-ms");
             }

@@ -1,7 +1,7 @@
 //! Whether all nodes hold the same, asked of nodes that work, are away, or were tampered with.
 
-use crate::program::{Reply, Wire};
-use crate::trio::{NODES, Trio, name, wait_until};
+use crate::processes::trio::{NODES, Trio, name, wait_until};
+use crate::support::program::{Reply, Wire};
 use delayd::engine::model::fact::Fact;
 use delayd::engine::{Facts, Settings};
 use delayd::ids::{Db, QueueNo};

@@ -1,7 +1,7 @@
 //! WAIT and WAITAOF count the other nodes that have what was changed.
 
-use crate::program::Reply;
-use crate::trio::{NODES, Trio, wait_until};
+use crate::processes::trio::{NODES, Trio, wait_until};
+use crate::support::program::Reply;
 use std::time::{Duration, Instant};
 
 fn both(local: i64, replicas: i64) -> Reply {

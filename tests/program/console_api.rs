@@ -1,6 +1,6 @@
 //! Commands over HTTP: who may send them, which, and what comes back.
 
-use crate::browser::{Console, Page, request};
+use crate::support::browser::{Console, Page, request};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};

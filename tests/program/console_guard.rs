@@ -1,6 +1,6 @@
 //! What the console lets in at all: hosts, tokens, sizes, and how many.
 
-use crate::browser::{Console, Page, exchange, request};
+use crate::support::browser::{Console, Page, exchange, request};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

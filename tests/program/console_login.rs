@@ -1,8 +1,8 @@
 //! The console's doors: passwords, sessions, and that a session is a connection of the server.
 
-use crate::browser::{Console, Page, Visitor, exchange, request};
-use crate::http::free_port;
-use crate::program::{Folder, LIMIT, Program, Reply, Wire};
+use crate::support::browser::{Console, Page, Visitor, exchange, request};
+use crate::support::http::free_port;
+use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -177,7 +177,7 @@ fn with_tls_the_cookie_is_bound_to_it() {
     let get = |path: &str, cookie: &str| {
         let name = ServerName::try_from("localhost").unwrap();
         let session = rustls::ClientConnection::new(Arc::clone(&config), name).unwrap();
-        let stream = rustls::StreamOwned::new(session, crate::http::connect(port));
+        let stream = rustls::StreamOwned::new(session, crate::support::http::connect(port));
         exchange(stream, &request("GET", path, &[("Host", "localhost"), ("Cookie", cookie)], b""))
     };
     let page = get("/login", "");
@@ -188,6 +188,6 @@ fn with_tls_the_cookie_is_bound_to_it() {
     assert_eq!(get("/queues", pair).status, 200);
     assert_eq!(get("/queues", &pair.replace("__Host-", "")).status, 303);
     // In plain words there is nothing to be had.
-    let plain = exchange(crate::http::connect(port), &request("GET", "/login", &[], b""));
+    let plain = exchange(crate::support::http::connect(port), &request("GET", "/login", &[], b""));
     assert_eq!(plain.status, 0, "{plain:?}");
 }

@@ -1,7 +1,7 @@
 //! Who may do what by the console, and that names, ids and bodies of any bytes are shown and hit as they are.
 
-use crate::browser::{Console, Visitor, encoded};
-use crate::program::{Reply, Wire, seed};
+use crate::support::browser::{Console, Visitor, encoded};
+use crate::support::program::{Reply, Wire, seed};
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The real program on a disk that fails: a shim makes writes and syncs fail, or write less than they
 //! were asked to.
 
-use crate::disk::Shim;
-use crate::program::{Folder, Program, Reply, Wire};
+use crate::support::disk::Shim;
+use crate::support::program::{Folder, Program, Reply, Wire};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,8 @@
 //! The real program on a full disk: a small file system mounted for the test, or, where nothing can
 //! be mounted, a shim that lets no file be created.
 
-use crate::disk::{Shim, SmallDisk};
-use crate::program::{Folder, LIMIT, Program, Reply, Wire, wall_ms};
+use crate::support::disk::{Shim, SmallDisk};
+use crate::support::program::{Folder, LIMIT, Program, Reply, Wire, wall_ms};
 use std::time::{Duration, Instant};
 
 const OPTIONS: [&str; 2] = ["--journal-segment-size", "1mb"];

@@ -1,10 +1,10 @@
 //! What the server tells those who watch it: `/metrics`, `/healthz`, `/readyz`, INFO's own section, and
 //! the service manager.
 
-use crate::disk::Shim;
-use crate::exposition::Exposition;
-use crate::http::{free_port, get, page, send};
-use crate::program::{Folder, LIMIT, Program, Reply, Wire};
+use crate::support::disk::Shim;
+use crate::support::exposition::Exposition;
+use crate::support::http::{free_port, get, page, send};
+use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
 use delayd::observe::metrics::families::{FAMILIES, Part};
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
@@ -208,7 +208,7 @@ fn probes_are_answered_beside_a_thousand_slow_connections() {
     let mut slow = Vec::new();
     let mut took = Vec::new();
     for i in 0..1_000 {
-        let mut stream = crate::http::connect(port);
+        let mut stream = crate::support::http::connect(port);
         let _ = stream.write_all(says[i % 3].as_bytes());
         slow.push(stream);
         if i % 50 == 49 {
@@ -330,7 +330,7 @@ fn info_tells_how_late_jobs_are_and_what_is_oldest() {
     wire.wait_for("total_blocking_keys", |count| count == "1");
     assert_eq!(wire.number("clients_in_timeout_table"), 1);
     wire.ask("CLIENT UNBLOCK 2");
-    assert!(wire.number("journal_last_sync_time") * 1_000 <= crate::program::wall_ms());
+    assert!(wire.number("journal_last_sync_time") * 1_000 <= crate::support::program::wall_ms());
     wire.wait_for("journal_unsynced_bytes", |bytes| bytes == "0");
     // With more queues than are looked at when somebody asks, a walk goes round.
     for queue in 0..1_500 {
@@ -358,7 +358,7 @@ fn scrapers_that_do_not_read_hold_one_text_together() {
     let mut unread = Vec::new();
     for _ in 0..4 {
         for _ in 0..15 {
-            let mut stream = crate::http::connect(port);
+            let mut stream = crate::support::http::connect(port);
             stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
             unread.push(stream);
         }

@@ -1,11 +1,11 @@
 //! Schedules of the real program: each instant is told of once, whatever a kill cut off, and programs that say what
 //! they want at every start change nothing.
 //!
-//! `DELAYD_SEED=17 cargo test --test program recurring` replays the choices of one run (what the machine does at
+//! `DELAYD_SEED=17 cargo test --test it program::recurring` replays the choices of one run (what the machine does at
 //! which moment cannot be replayed), `DELAYD_CASES=1000` kills a tenth so often.
 
-use crate::program::{Folder, Program, Reply, Wire, seed, wall_ms};
-use crate::seeds::{Telltale, number_of};
+use crate::support::program::{Folder, Program, Reply, Wire, seed, wall_ms};
+use crate::support::seeds::{Telltale, number_of};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Passwords and users through the real program: files, names, limits, and that no password comes to
 //! light anywhere.
 
-use crate::program::{Folder, LIMIT, Program, Reply};
+use crate::support::program::{Folder, LIMIT, Program, Reply};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,6 +1,6 @@
 //! A server that is stopped for a while, as a suspended machine is, and the answers in its sockets.
 
-use crate::program::{Folder, Program, Reply, Wire, wall_ms};
+use crate::support::program::{Folder, Program, Reply, Wire, wall_ms};
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

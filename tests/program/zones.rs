@@ -1,8 +1,8 @@
 //! The option `tzdata` of the real program: which tables of zones it uses, what it refuses, and what it tells of them.
 
-use crate::exposition::Exposition;
-use crate::http::{free_port, page};
-use crate::program::{Folder, Program, Reply, Wire};
+use crate::support::exposition::Exposition;
+use crate::support::http::{free_port, page};
+use crate::support::program::{Folder, Program, Reply, Wire};
 use std::fs;
 use std::process::Command;
 

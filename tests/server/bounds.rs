@@ -1,6 +1,6 @@
 //! What clients cannot make the server do: grow without bound, or keep others waiting.
 
-use crate::support::{Client, Running};
+use crate::support::in_process::{Client, Running};
 use std::collections::HashSet;
 
 /// KEYS is one command and fifty are fifty: the others have their turn in between. Before, one

@@ -1,9 +1,9 @@
 //! Channels and events as clients see them: slow subscribers, many of them, and what nobody may hear
 //! before it is safe.
 
-use crate::disk::Shim;
-use crate::program::{Folder, Reply, Wire};
-use crate::support::{Client, LIMIT, Running};
+use crate::support::disk::Shim;
+use crate::support::in_process::{Client, LIMIT, Running};
+use crate::support::program::{Folder, Reply, Wire};
 use std::time::Instant;
 
 fn subscribe(server: &Running, channel: &str) -> Client {

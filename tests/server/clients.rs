@@ -1,6 +1,6 @@
 //! What connections may cost: each option that bounds them, with real sockets.
 
-use crate::support::{Client, Running};
+use crate::support::in_process::{Client, Running};
 use delayd::config::Config;
 use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::time::{Micros, Millis};

@@ -1,10 +1,8 @@
 //! A node of a cluster and its clients, where transcripts do not reach: what is left behind by a demotion, probes, metrics.
 
-#[path = "../support/cluster.rs"]
-mod views;
-
 use std::collections::BTreeMap;
 
+use crate::support::cluster_view::view_of;
 use delayd::cluster::clocks::ClockStatus;
 use delayd::cluster::directory::{Directory, Node};
 use delayd::cluster::driver::{PeerStatus, Status};
@@ -19,7 +17,6 @@ use delayd::server::Server;
 use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::session::Standing;
 use delayd::time::{Micros, Millis};
-use views::view_of;
 
 const START: Millis = Millis(1_893_456_000_000);
 const FOLLOWING: Standing = Standing::Following { reads: true };

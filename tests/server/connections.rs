@@ -1,7 +1,7 @@
 //! The server as clients see it: raw sockets against a server in this process. Nothing here sleeps
 //! to wait; sockets are read with a time limit that only a failure reaches.
 
-use crate::support::{Client, LIMIT, Running};
+use crate::support::in_process::{Client, LIMIT, Running};
 use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

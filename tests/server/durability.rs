@@ -1,7 +1,7 @@
 //! A server that is stopped and started again on the same folder.
 
-use crate::program::Folder;
-use crate::support::{Client, Running};
+use crate::support::in_process::{Client, Running};
+use crate::support::program::Folder;
 
 fn start(folder: &Folder, fsync: &str) -> Running {
     Running::start(&[

@@ -1,7 +1,7 @@
 //! Clients that write much before they read, read nothing, or hang up behind what they have sent.
 
-use crate::program::{Folder, Program};
-use crate::support::{Client, LIMIT, Running};
+use crate::support::in_process::{Client, LIMIT, Running};
+use crate::support::program::{Folder, Program};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};

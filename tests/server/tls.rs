@@ -1,8 +1,8 @@
 //! TLS with real sockets and certificates made here.
 
-use crate::http::free_port;
-use crate::program::{Folder, Program};
-use crate::support::{LIMIT, Running};
+use crate::support::http::free_port;
+use crate::support::in_process::{LIMIT, Running};
+use crate::support::program::{Folder, Program};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

@@ -1,6 +1,6 @@
 //! Unix sockets.
 
-use crate::support::{LIMIT, Running};
+use crate::support::in_process::{LIMIT, Running};
 use delayd::config::Config;
 use delayd::server::Server;
 use std::fs;
@@ -54,7 +54,7 @@ fn bind(options: &[(&str, &str)]) -> Result<Server, String> {
 #[test]
 fn clients_come_by_the_socket_and_its_file_goes_with_the_server() {
     let path = Path::new("both");
-    let port = crate::http::free_port().to_string();
+    let port = crate::support::http::free_port().to_string();
     let options = [("port", &*port), ("unixsocket", path.text()), ("unixsocketperm", "750")];
     let mut server = Running::start(&options);
     assert_eq!(fs::metadata(&path.0).unwrap().permissions().mode() & 0o777, 0o750);

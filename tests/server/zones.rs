@@ -1,6 +1,6 @@
 //! When tables of zones are looked at, in virtual time.
 
-use crate::program::Folder;
+use crate::support::program::Folder;
 use delayd::config::Config;
 use delayd::server::in_memory::{FarEnd, InMemory};
 use delayd::time::{Micros, Millis};

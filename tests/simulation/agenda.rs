@@ -9,10 +9,10 @@ use delayd::limits::{DAY_MS, DELAY_MS_MAX};
 use delayd::time::Millis;
 use rand::Rng;
 
-use crate::scheduling::{NEVER, in_another_case};
-use crate::timetable::TABLES;
-use crate::trace::{Kept, keep, keep_list};
-use crate::workload::Workload;
+use crate::simulation::scheduling::{NEVER, in_another_case};
+use crate::simulation::timetable::TABLES;
+use crate::simulation::trace::{Kept, keep, keep_list};
+use crate::simulation::workload::Workload;
 
 /// Patterns that come seldom enough for clocks that jump by weeks, and two for the others.
 const PATTERNS: [&str; 14] = [

@@ -14,13 +14,15 @@ use delayd::ids::{ClientId, Db, QueueNo};
 use delayd::limits::SLACK_STEPS_PER_TURN;
 use delayd::time::{Micros, Millis};
 
-use crate::changes::Led;
-use crate::journal::Journal;
-use crate::lists::Entering;
-use crate::model::{Kind, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking, Unsent};
-use crate::moves::RedriveRun;
-use crate::schedules::ModelSchedule;
-use crate::trace::{Job, Kept, Said};
+use crate::simulation::changes::Led;
+use crate::simulation::journal::Journal;
+use crate::simulation::lists::Entering;
+use crate::simulation::model::{
+    Kind, Model, ModelJob, ModelQueue, ModelWaiter, QueueKey, Taking, Unsent,
+};
+use crate::simulation::moves::RedriveRun;
+use crate::simulation::schedules::ModelSchedule;
+use crate::simulation::trace::{Job, Kept, Said};
 
 /// What the engine was asked.
 #[derive(Clone, Copy, Debug)]
@@ -437,7 +439,7 @@ impl<'c> Check<'c> {
 
     /// How a request takes, from which queues, and until when it waits (0: not at all).
     fn wish(&self, request: &Request<'static>) -> Option<(Taking, Vec<QueueKey>, Option<u64>)> {
-        let (taking, queues, wait_ms) = crate::decide::taking(request)?;
+        let (taking, queues, wait_ms) = crate::simulation::decide::taking(request)?;
         let deadline = wait_ms.map(|ms| if ms == 0 { 0 } else { self.ceil() + ms });
         Some((taking, queues, deadline))
     }

@@ -7,11 +7,11 @@ use delayd::limits::LEVEL_SCHEDULES;
 use delayd::time::{Micros, Millis};
 use rand::Rng;
 
-use crate::auditor::{Auditor, Check};
-use crate::seeds::{Seen, Telltale, run_seeds, seeds_or};
-use crate::timetable::tables;
-use crate::trace::Recorder;
-use crate::world::World;
+use crate::simulation::auditor::{Auditor, Check};
+use crate::simulation::timetable::tables;
+use crate::simulation::trace::Recorder;
+use crate::simulation::world::World;
+use crate::support::seeds::{Seen, Telltale, run_seeds, seeds_or};
 
 /// What happened between the leader and who follows it.
 #[derive(Default)]

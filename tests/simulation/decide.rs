@@ -8,11 +8,11 @@ use delayd::engine::model::request::{
 use delayd::ids::{QueueNo, Token};
 use delayd::time::Millis;
 
-use crate::auditor::{Check, Input};
-use crate::look::peeked;
-use crate::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
-use crate::schedules::ModelSchedule;
-use crate::trace::{Kept, Said};
+use crate::simulation::auditor::{Check, Input};
+use crate::simulation::look::peeked;
+use crate::simulation::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
+use crate::simulation::schedules::ModelSchedule;
+use crate::simulation::trace::{Kept, Said};
 
 fn key(name: QueueName<'static>) -> QueueKey {
     (name.db.0, name.name)

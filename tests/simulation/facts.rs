@@ -8,9 +8,9 @@ use delayd::engine::model::token;
 use delayd::ids::QueueNo;
 use delayd::time::Millis;
 
-use crate::auditor::Check;
-use crate::model::{ModelJob, QueueKey};
-use crate::trace::{Job, Kept, Said, keep};
+use crate::simulation::auditor::Check;
+use crate::simulation::model::{ModelJob, QueueKey};
+use crate::simulation::trace::{Job, Kept, Said, keep};
 
 impl Check<'_> {
     fn key(&mut self, queue: QueueNo) -> QueueKey {

@@ -4,9 +4,9 @@ use delayd::engine::model::request::{Side, State};
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 
-use crate::auditor::{Check, Group, Input, delivery};
-use crate::model::{ModelJob, ModelWaiter, QueueKey, Unsent};
-use crate::trace::{Job, Kept, Said};
+use crate::simulation::auditor::{Check, Group, Input, delivery};
+use crate::simulation::model::{ModelJob, ModelWaiter, QueueKey, Unsent};
+use crate::simulation::trace::{Job, Kept, Said};
 
 impl Check<'_> {
     /// The reply with which a job is handed over; an id can be used again within a step.

@@ -9,9 +9,9 @@ use delayd::engine::{Engine, Outcome};
 use delayd::error::Misconf;
 use delayd::time::{Micros, Millis};
 
-use crate::auditor::{Check, Input};
-use crate::model::Kind;
-use crate::trace::{Kept, Said};
+use crate::simulation::auditor::{Check, Input};
+use crate::simulation::model::Kind;
+use crate::simulation::trace::{Kept, Said};
 
 /// Room above which nothing is cut short: far more than one step needs.
 const AMPLE_BYTES: u64 = 20_000;
@@ -177,7 +177,7 @@ fn ends_jobs(request: &Request<'static>) -> bool {
 
 fn takes(request: &Request<'static>) -> bool {
     let redrive = matches!(request, Request::Redrive(Redrive { which: Which::Oldest(_), .. }));
-    redrive || crate::decide::taking(request).is_some()
+    redrive || crate::simulation::decide::taking(request).is_some()
 }
 
 impl Check<'_> {
@@ -312,7 +312,7 @@ impl Check<'_> {
     pub fn extended_by_stall(&mut self, fact: &Fact<'_>) -> bool {
         let Fact::Extended { queue, id, lease_end } = *fact else { return false };
         let key = self.model().numbers[&queue.0];
-        let id: Kept = crate::trace::keep(id);
+        let id: Kept = crate::simulation::trace::keep(id);
         let job = self.model().job(key, id).expect("a lease that is extended is there").clone();
         if let Input::Request { request: Request::Extend { queue, id: asked, token, .. }, .. } =
             self.step.input

@@ -14,11 +14,11 @@ use delayd::ids::{ClientId, Db};
 use delayd::limits::COUNT_MAX;
 use delayd::time::{Micros, Millis};
 
-use crate::auditor::{Check, Input};
-use crate::decide;
-use crate::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
-use crate::trace::{Kept, Said, keep, keep_list};
-use crate::world::World;
+use crate::simulation::auditor::{Check, Input};
+use crate::simulation::decide;
+use crate::simulation::model::{Kind, ModelJob, ModelQueue, QueueKey, Taking};
+use crate::simulation::trace::{Kept, Said, keep, keep_list};
+use crate::simulation::world::World;
 
 /// Jobs that enter a list: those of a push, or the one that is moved.
 pub struct Entering {

@@ -7,9 +7,9 @@ use delayd::ids::{ClientId, Db};
 use delayd::limits::REPLY_BYTES_MAX;
 use delayd::time::Millis;
 
-use crate::auditor::Check;
-use crate::model::{ModelJob, ModelQueue, QueueKey};
-use crate::trace::{Kept, Said, Seen};
+use crate::simulation::auditor::Check;
+use crate::simulation::model::{ModelJob, ModelQueue, QueueKey};
+use crate::simulation::trace::{Kept, Said, Seen};
 
 impl Check<'_> {
     pub fn exists(&self, key: QueueKey) -> bool {

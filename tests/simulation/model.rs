@@ -13,9 +13,9 @@ use delayd::engine::model::stats::Totals;
 use delayd::ids::{ClientId, Token};
 use delayd::time::Millis;
 
-use crate::policies::Policies;
-use crate::schedules::ModelSchedule;
-use crate::trace::{Job, Kept, Said, Seen, View};
+use crate::simulation::policies::Policies;
+use crate::simulation::schedules::ModelSchedule;
+use crate::simulation::trace::{Job, Kept, Said, Seen, View};
 
 pub type QueueKey = (u8, Kept);
 

@@ -6,9 +6,9 @@ use delayd::engine::model::request::{Redrive, Request, State, Which};
 use delayd::ids::{ClientId, QueueNo};
 use delayd::time::Micros;
 
-use crate::auditor::{Check, Input};
-use crate::model::{ModelJob, QueueKey, Unsent};
-use crate::trace::{Kept, Said, keep};
+use crate::simulation::auditor::{Check, Input};
+use crate::simulation::model::{ModelJob, QueueKey, Unsent};
+use crate::simulation::trace::{Kept, Said, keep};
 
 /// A REDRIVE that a client has begun.
 #[derive(Clone, Copy)]

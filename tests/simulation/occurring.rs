@@ -11,10 +11,10 @@ use delayd::engine::model::schedule::{Coming, Overlap, Scheduling};
 use delayd::ids::PolicyNo;
 use delayd::time::Millis;
 
-use crate::auditor::{Check, Input};
-use crate::model::{ModelJob, ModelQueue, QueueKey};
-use crate::schedules::{ModelSchedule, known};
-use crate::trace::{Kept, keep};
+use crate::simulation::auditor::{Check, Input};
+use crate::simulation::model::{ModelJob, ModelQueue, QueueKey};
+use crate::simulation::schedules::{ModelSchedule, known};
+use crate::simulation::trace::{Kept, keep};
 
 /// Who was away longer than this, ms, has to settle anew what is made up for.
 const STANDSTILL_MS: u64 = 1_000;

@@ -4,9 +4,9 @@
 use delayd::engine::Engine;
 use delayd::engine::model::schedule::{ENDLESS, Overlap};
 
-use crate::auditor::{Auditor, Check, Input, Step};
-use crate::model::{ModelQueue, QueueKey};
-use crate::schedules::ModelSchedule;
+use crate::simulation::auditor::{Auditor, Check, Input, Step};
+use crate::simulation::model::{ModelQueue, QueueKey};
+use crate::simulation::schedules::ModelSchedule;
 
 impl ModelQueue {
     /// The schedule about which something is to be done first, and when. One whose zone was unknown may wait until

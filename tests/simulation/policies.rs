@@ -9,9 +9,9 @@ use delayd::ids::QueueNo;
 use delayd::limits::{DEAD_COUNT_DEFAULT, DEAD_RETENTION_MS_DEFAULT};
 use delayd::time::{Micros, Millis};
 
-use crate::auditor::{Check, Input};
-use crate::model::{ModelQueue, QueueKey};
-use crate::trace::{Kept, Said};
+use crate::simulation::auditor::{Check, Input};
+use crate::simulation::model::{ModelQueue, QueueKey};
+use crate::simulation::trace::{Kept, Said};
 
 /// What is set for a queue, and what was delivered since its rate was set.
 #[derive(Default, Debug)]

@@ -7,9 +7,9 @@ use delayd::engine::model::request::State;
 use delayd::engine::model::schedule::{Coming, Definition, Outcomes, Overlap, Rule};
 use delayd::time::Millis;
 
-use crate::model::{ModelJob, ModelQueue};
-use crate::timetable::{BEGIN_MS, clocks_of, look};
-use crate::trace::{Kept, keep};
+use crate::simulation::model::{ModelJob, ModelQueue};
+use crate::simulation::timetable::{BEGIN_MS, clocks_of, look};
+use crate::simulation::trace::{Kept, keep};
 
 /// An instant as the model knows it: no timetable goes back farther.
 pub fn known(at: Millis) -> u64 {

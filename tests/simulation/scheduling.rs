@@ -9,12 +9,12 @@ use delayd::engine::model::schedule::{
 use delayd::ids::{QueueNo, ScheduleNo};
 use delayd::time::Millis;
 
-use crate::auditor::{Check, Input};
-use crate::model::QueueKey;
-use crate::occurring::Made;
-use crate::schedules::{ModelSchedule, Timing, known};
-use crate::timetable::clocks_of;
-use crate::trace::{Kept, Said, ScheduleRow, ScheduleSeen, keep};
+use crate::simulation::auditor::{Check, Input};
+use crate::simulation::model::QueueKey;
+use crate::simulation::occurring::Made;
+use crate::simulation::schedules::{ModelSchedule, Timing, known};
+use crate::simulation::timetable::clocks_of;
+use crate::simulation::trace::{Kept, Said, ScheduleRow, ScheduleSeen, keep};
 
 /// A pattern that comes on no day of any year.
 pub const NEVER: &str = "0 0 30 2 *";

@@ -14,7 +14,7 @@ use delayd::limits::{DAY_MS, DELAY_MS_MAX};
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-use crate::trace::{Kept, keep, keep_list};
+use crate::simulation::trace::{Kept, keep, keep_list};
 
 /// Kinds of things that clients do. Each has a weight, which may be 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,12 +19,12 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::borrow::Cow;
 
-use crate::auditor::{Auditor, Input, Step};
-use crate::changes::Changes;
-use crate::journal;
-use crate::timetable::{TABLES, tables};
-use crate::trace::{Recorder, Said, keep};
-use crate::workload::{Held, Op, Options, Workload};
+use crate::simulation::auditor::{Auditor, Input, Step};
+use crate::simulation::changes::Changes;
+use crate::simulation::journal;
+use crate::simulation::timetable::{TABLES, tables};
+use crate::simulation::trace::{Recorder, Said, keep};
+use crate::simulation::workload::{Held, Op, Options, Workload};
 
 /// 2025-01-01 in µs.
 const BEGIN_US: u64 = 1_735_689_600_000_000;

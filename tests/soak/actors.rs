@@ -1,7 +1,7 @@
 //! Clients that do what users' clients do, at once and for as long as the soak lasts.
 
 use crate::auditor::{Auditor, Handed, Label};
-use crate::program::{Reply, Wire, wall_ms};
+use crate::support::program::{Reply, Wire, wall_ms};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::io;

@@ -1,6 +1,6 @@
 //! What the process holds, as the system sees it.
 
-use crate::program::Wire;
+use crate::support::program::Wire;
 use std::path::Path;
 
 /// A look at the process.

@@ -1,9 +1,7 @@
 //! The least of a browser: requests over a connection each, a cookie, and the token of a page.
 
-#![allow(dead_code, reason = "each file of tests uses some of it")]
-
-use crate::http::free_port;
-use crate::program::{Folder, LIMIT, Program};
+use crate::support::http::free_port;
+use crate::support::program::{Folder, LIMIT, Program};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
@@ -124,7 +122,7 @@ impl Console {
     }
 
     pub fn connect(&self) -> TcpStream {
-        crate::http::connect(self.port)
+        crate::support::http::connect(self.port)
     }
 
     /// By the console's address, and with no cookie.

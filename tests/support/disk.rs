@@ -1,9 +1,7 @@
 //! Disks that fail: small ones that are mounted where nobody else sees them, and a shim in C that
 //! stands between the program and the system.
 
-#![allow(dead_code, reason = "each file of tests uses some of it")]
-
-use crate::program::{Folder, Program};
+use crate::support::program::{Folder, Program};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,6 @@
 //! The text that Prometheus reads, read strictly: the format's rules, and the conventions that its
 //! own `promtool check metrics` looks for.
 
-#![allow(dead_code, reason = "each file of tests uses some of it")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A scrape that kept all rules.

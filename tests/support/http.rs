@@ -1,7 +1,5 @@
 //! The least of HTTP: one request on a connection, and its answer.
 
-#![allow(dead_code, reason = "each file of tests uses some of it")]
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,8 +1,6 @@
 //! The real program as a child process, on a folder of its own, and clients that read whole replies.
 //! Nothing here outlives the test: not the process, not the folder.
 
-#![allow(dead_code, reason = "each file of tests uses some of it")]
-
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

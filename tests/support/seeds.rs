@@ -1,7 +1,5 @@
 //! Runs seeds on all cores, tells which one failed, and counts what happened in them.
 
-#![allow(dead_code, reason = "each file of tests uses some of it")]
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

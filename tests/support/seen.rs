@@ -1,8 +1,6 @@
 //! What a server shows of its jobs, all at one instant.
 
-#![allow(dead_code, reason = "each file of tests uses some of it")]
-
-use crate::program::{LIMIT, Reply, Wire};
+use crate::support::program::{LIMIT, Reply, Wire};
 use std::collections::HashMap;
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Chunk lists against a `VecDeque`.
 
-use crate::model::each_seed;
+use crate::wheel::model::each_seed;
 use delayd::wheel::list::{CHUNK_KEYS, Chunks, Key, List, Place};
 use rand::Rng;
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! Wheels beside their model, a `BTreeMap` of (due time, sequence): every answer is compared.
 
-use crate::seeds::for_each_seed;
+use crate::support::seeds::for_each_seed;
 use delayd::time::Millis;
 use delayd::wheel::{Key, Peek, Timers, Wheel};
 use rand::rngs::SmallRng;

@@ -1,6 +1,6 @@
 //! What must hold whatever happens: what nodes decide is one history, and what clients were told of it stays true.
 
-use super::seeds::Seen;
+use crate::support::seeds::Seen;
 use delayd::cluster::entry::Entry;
 use std::collections::BTreeMap;
 

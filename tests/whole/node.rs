@@ -1,6 +1,6 @@
 //! A node: its disk, its clocks, and while it runs a server, a log and Raft, hosted as the raft thread does it.
 
-use crate::lossy::Lossy;
+use crate::support::lossy::Lossy;
 use delayd::cluster::clocks::ClockNote;
 use delayd::cluster::codec::Outgoing;
 use delayd::cluster::directory::{self, Directory};

@@ -903,13 +903,13 @@ impl World {
             return;
         }
         self.audit.seen.note("disks lost");
-        self.end(at, super::lossy::Lossy::new());
+        self.end(at, crate::support::lossy::Lossy::new());
         self.nodes[at].id += 1_000;
         let us = self.chance.random_range(50 * MS..3 * SECOND);
         self.after(us, Event::Start { at });
     }
 
-    fn end(&mut self, at: usize, storage: std::sync::Arc<super::lossy::Lossy>) {
+    fn end(&mut self, at: usize, storage: std::sync::Arc<crate::support::lossy::Lossy>) {
         self.nodes[at].end(storage);
         self.inboxes[at].clear();
         for other in 0..NODES {

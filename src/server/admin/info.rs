@@ -35,6 +35,7 @@ fn about(core: &Core) -> About<'_> {
         config_file: config.file.as_ref().map_or(String::new(), shown),
         memory_bytes_machine: config.machine_bytes,
         fsync: config.text(Name::AppendFsync),
+        allocator: &core.process.allocator,
         supervised: core.process.supervised,
         thread_processor_s: machine::thread_processor_s(),
         sentinel: None,

@@ -1,9 +1,9 @@
 //! What must hold at the end of a round.
 
 use super::{Delivery, Job, Round, Sure};
-use crate::kill::events::{Label, PAIRS, POPS, QUEUES};
-use crate::program::wall_ms;
-use crate::seen::{Seen, SeenJob};
+use crate::pressure::kill::events::{Label, PAIRS, POPS, QUEUES};
+use crate::support::program::wall_ms;
+use crate::support::seen::{Seen, SeenJob};
 use std::collections::HashMap;
 
 impl Round<'_> {

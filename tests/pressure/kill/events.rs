@@ -1,7 +1,7 @@
 //! What a client asked, and what it was told.
 
-use crate::program::{Reply, wall_ms};
-pub use crate::seen::{Label, label_of};
+use crate::support::program::{Reply, wall_ms};
+pub use crate::support::seen::{Label, label_of};
 use std::time::Instant;
 
 /// Queues whose jobs are taken with a lease only: none may ever be lost.

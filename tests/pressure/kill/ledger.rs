@@ -6,9 +6,9 @@
 #[path = "checks.rs"]
 mod checks;
 
-use crate::kill::events::{Add, Answer, Event, Handed, Label, What};
-use crate::program::Reply;
-use crate::seen::Seen;
+use crate::pressure::kill::events::{Add, Answer, Event, Handed, Label, What};
+use crate::support::program::Reply;
+use crate::support::seen::Seen;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 

@@ -1,7 +1,9 @@
 //! Clients that keep a server busy until it is gone, and remember all they were told.
 
-use crate::kill::events::{Add, Answer, Event, Handed, Label, PAIRS, POPS, WORK, What, When};
-use crate::program::{Wire, wall_ms};
+use crate::pressure::kill::events::{
+    Add, Answer, Event, Handed, Label, PAIRS, POPS, WORK, What, When,
+};
+use crate::support::program::{Wire, wall_ms};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::io;

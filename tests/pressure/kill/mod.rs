@@ -1,7 +1,7 @@
 //! The real program is killed again and again while clients keep it busy, and what they were told is
 //! compared with what is there afterwards. `ledger.rs` says what must hold.
 //!
-//! `DELAYD_SEED=17 cargo test --test pressure kill` replays the choices of one run (what the machine does at
+//! `DELAYD_SEED=17 cargo test --test it pressure::kill` replays the choices of one run (what the machine does at
 //! which moment cannot be replayed), `DELAYD_CASES=1000` kills so often, `DELAYD_KEEP=1` leaves the
 //! folder of a failure.
 
@@ -13,9 +13,9 @@ use self::events::{Event, QUEUES};
 use self::ledger::{Ended, Ledger};
 use self::load::{Lease, Open, Worker};
 
-use crate::program::{Folder, Program, Reply, Wire};
-use crate::seeds::{Telltale, number_of};
-use crate::seen::{Seen, drain};
+use crate::support::program::{Folder, Program, Reply, Wire};
+use crate::support::seeds::{Telltale, number_of};
+use crate::support::seen::{Seen, drain};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::HashSet;
@@ -57,7 +57,7 @@ struct Play {
 
 impl Play {
     fn new(policy: &'static str, salt: u64) -> Play {
-        let seed = crate::program::seed();
+        let seed = crate::support::program::seed();
         let lost_max = Duration::from_secs(u64::from(policy != "always"));
         let mut play = Play {
             folder: Folder::new("kill"),

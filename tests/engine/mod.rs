@@ -1,0 +1,20 @@
+//! Named scenarios of the engine, at a virtual clock.
+
+mod across;
+mod bench;
+mod follow;
+mod forecast;
+mod herds;
+mod limits;
+mod lists;
+mod policies;
+mod purge;
+mod redrive;
+mod regressions;
+mod room;
+mod schedules;
+mod schedules_life;
+mod standstill;
+mod tidy;
+mod transactions;
+mod watching;

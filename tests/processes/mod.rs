@@ -1,0 +1,23 @@
+//! Three delayd as processes of their own, and what lies between them: they are killed, stopped and cut off from each
+//! other while clients work, and what the clients were told is held against what the nodes have.
+
+mod bases;
+mod calls;
+mod faults;
+mod history;
+mod linear;
+mod load;
+mod members;
+mod nodes;
+mod order;
+mod reads;
+mod refused;
+mod relay;
+mod sealed;
+mod sentinel;
+mod steady;
+mod totals;
+mod trio;
+mod upgrade;
+mod verify;
+mod waits;

@@ -1,0 +1,13 @@
+//! The real program as a child process: its disk fails or is full, it is stopped, killed, watched, given secrets.
+
+mod console_api;
+mod console_guard;
+mod console_login;
+mod console_rights;
+mod disk_failure;
+mod disk_full;
+mod metrics;
+mod recurring;
+mod secrets;
+mod standstill;
+mod zones;

@@ -1,0 +1,67 @@
+//! Three whole nodes in one thread and a time of their own: turn, sessions, engine, Raft, and the log on a storage that
+//! loses what was not synced. Links delay, lose and are cut, disks are slow, nodes are killed, paused and stopped, and
+//! clients work on it all the while. One seed, one run.
+//!
+//! `DELAYD_SEED=17 cargo test --test simulations whole` runs one seed again, `DELAYD_CASES=5000` as many.
+
+#![allow(clippy::single_range_in_vec_init, reason = "a part of a file is one range")]
+
+mod audit;
+mod client;
+mod node;
+mod reply;
+mod weather;
+mod world;
+
+use crate::support::seeds::{Seen, Telltale, run_seeds, seeds_or};
+use world::World;
+
+/// What must have happened in a hundred seeds.
+const HAPPENS: [&str; 25] = [
+    "nodes killed",
+    "leaders killed",
+    "nodes paused",
+    "links cut",
+    "syncs slowed",
+    "nodes stopped",
+    "turns slowed",
+    "batches void",
+    "batches refused",
+    "engines read again",
+    "promotions",
+    "jobs acknowledged",
+    "jobs delivered",
+    "jobs delivered again",
+    "jobs popped",
+    "jobs cancelled",
+    "leases over a promotion",
+    "bases made",
+    "disks lost",
+    "bases received",
+    "bases put in place",
+    "bases broken off",
+    "nodes compared",
+    "jobs looked at",
+    "followers stood still",
+];
+
+#[test]
+fn what_was_told_is_kept_by_three_nodes_whatever_happens_to_them() {
+    let gathered = run_seeds(seeds_or(100), |seed, seen: &mut Seen| {
+        let mut world = World::new(seed);
+        let _telltale = Telltale(format!("DELAYD_SEED={seed} with {:#?}", world.weather));
+        world.run();
+        if seed % 20 == 0 {
+            let mut again = World::new(seed);
+            again.run();
+            let differs = world.trace.iter().zip(&again.trace).position(|(one, two)| one != two);
+            let lengths = (world.trace.len(), again.trace.len());
+            assert!(
+                differs.is_none() && lengths.0 == lengths.1,
+                "a second run differs from event {differs:?} of {lengths:?}"
+            );
+        }
+        world.audit.seen.add_to(seen);
+    });
+    Seen::of_all(gathered).check(&HAPPENS);
+}
