@@ -2,6 +2,7 @@
 
 use super::audit::{Audit, Job};
 use super::client::{Client, From, Kind, Next, queue_name};
+use super::links::{Sent, There};
 use super::node::{E, EPOCH, Node, Step, Stop};
 use super::reply::{self, Reply};
 use super::weather::{Fault, Weather};
@@ -10,11 +11,11 @@ use delayd::cluster::clocks::ClockNote;
 use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::driver::{Dial, Told};
 use delayd::cluster::frame::{Inbox, Lane};
-use delayd::cluster::hello::{Called, Handshake, Secret};
-use delayd::cluster::verify::{Missed, Tally, VerifyNote};
+use delayd::cluster::hello::{Called, Handshake, Refusal, Secret};
+use delayd::cluster::verify::{Tally, VerifyNote};
 use delayd::limits::{LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, LEVEL, SHUTDOWN_MS_MAX};
+use delayd::server::cluster::bases::BaseEvent;
 use delayd::server::in_memory::FarEnd;
-use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -64,10 +65,16 @@ enum What {
         from: u64,
         note: VerifyNote,
     },
-    /// A connection with that node.
+    /// The connection to that node.
     Lost {
         peer: u64,
     },
+    /// The connection from that node.
+    Parted {
+        peer: u64,
+    },
+    /// A turn that took long is over.
+    TurnEnds,
     Written,
     Stops,
     MakesBase,
@@ -288,13 +295,10 @@ impl World {
     }
 
     fn happen_to(&mut self, at: usize, what: What) {
-        let now = self.now;
         let live = self.nodes[at].live();
-        let clock = Micros(live.clock(now));
         match what {
             What::Tick => {
-                let us = live.driver.tick_us();
-                self.tell_clock(at);
+                let us = live.raft.driver.tick_us();
                 let late = self.chance.random_range(0..MS);
                 self.node_after(us + late - MS / 2, at, What::Tick);
                 self.settle(at, true);
@@ -305,26 +309,32 @@ impl World {
             }
             What::Turn(number) => {
                 if live.turn.is_some_and(|(_, current)| current == number) {
-                    if !live.decided.is_empty() {
-                        // The turn before ends here.
-                        self.settle(at, false);
-                    }
                     self.turn(at);
                 }
             }
-            What::Arrives { from, frame } => self.arrives(at, from, frame, clock),
-            What::Clock { from, note } => live.hear_clock(clock, from, &note),
-            What::Verify { from, note } => {
-                live.hear_verify(from, note);
+            What::TurnEnds => {
+                live.propose_decided();
                 self.settle(at, false);
-                self.turn_by(at, now);
+            }
+            What::Arrives { from, frame } => self.arrives(at, from, frame),
+            What::Clock { from, note } => {
+                live.raft.peers.hears_clock(from, note);
+                self.settle(at, false);
+            }
+            What::Verify { from, note } => {
+                live.raft.peers.hears_verify(from, note);
+                self.settle(at, false);
             }
             What::Written => {
-                live.end_write();
+                live.raft.log.end_write();
                 self.settle(at, false);
             }
             What::Lost { peer } => {
-                live.driver.unreachable(peer);
+                live.raft.peers.loses(peer);
+                self.settle(at, false);
+            }
+            What::Parted { peer } => {
+                live.raft.peers.parts_with(peer);
                 self.settle(at, false);
             }
             What::Stops => self.go_on_stopping(at),
@@ -338,43 +348,43 @@ impl World {
     /// A part of a base arrives, or all of what is left of it, unless somebody is away.
     fn base_goes_on(&mut self, at: usize, to: usize, (index, parts): (u64, u64), frame: Outgoing) {
         let id = frame.to;
-        let is_there = self.connections.get(&(at, to)) == Some(&self.lives(at, to));
-        let is_away = !is_there
+        let is_away = !self.is_connected(at, to)
             || self.nodes[to].id != id
-            || self.is_cut(at, to)
             || self.nodes[to].is_still(self.now);
         if is_away || self.chance.random_range(0..1_000_000) < self.weather.loss {
             self.audit.seen.note("bases broken off");
-            self.nodes[at].live().driver.base_ended(id, false);
-            return self.settle(at, false);
+            return self.base_says(at, BaseEvent::Ended { to: id, arrived: false });
         }
         let from = Arc::clone(&self.nodes[at].storage);
-        let (now, live) = (self.now, self.nodes[to].live());
-        if live.take_base(&from, index, parts) {
-            let (peer, clock) = (self.nodes[at].id, Micros(self.nodes[to].live().clock(now)));
+        if self.nodes[to].live().take_base(&from, index, parts) {
             let head = Head::read(&frame.head).expect("a driver wrote it");
-            let received = self.nodes[to].live().driver.receive(clock, peer, head, frame.bodies);
-            received.expect("of this cluster");
+            let (peer, bodies) = (self.nodes[at].id, frame.bodies);
             self.audit.seen.note("bases received");
-            self.settle(to, false);
-            self.nodes[at].live().driver.base_ended(id, true);
+            self.base_says(to, BaseEvent::Arrived { peer, head, bodies });
+            self.base_says(at, BaseEvent::Ended { to: id, arrived: true });
         } else if parts > 1 {
-            self.nodes[at].live().driver.base_moves(id);
             let us = self.chance.random_range(MS..SECOND / 2);
             let what = What::Base { to, index, parts: parts - 1, message: frame };
-            return self.node_after(us, at, what);
+            self.node_after(us, at, what);
+            self.base_says(at, BaseEvent::Moved { to: id });
         } else {
             // Its file has given way to a newer one, or a part was not what it was.
             self.audit.seen.note("bases begun anew");
-            self.nodes[at].live().driver.base_ended(id, false);
+            self.base_says(at, BaseEvent::Ended { to: id, arrived: false });
         }
-        self.settle(at, false);
+    }
+
+    fn base_says(&mut self, at: usize, event: BaseEvent) {
+        if let Some(live) = &mut self.nodes[at].live {
+            live.raft.peers.hears_of_base(event);
+            self.settle(at, false);
+        }
     }
 
     /// A base of what a node has, and the log goes before it.
     fn make_base(&mut self, at: usize) {
         let live = self.nodes[at].live();
-        if live.is_writing || live.is_in_turn(self.now) {
+        if live.raft.log.is_writing || live.is_in_turn(self.now) {
             return;
         }
         if live.make_base().is_some() {
@@ -448,25 +458,51 @@ impl World {
             self.nodes[at].promoted = Some(progress.now);
             self.audit.seen.note("promotions");
         }
-        if self.nodes[at].live().end_turn(now) {
+        let live = self.nodes[at].live();
+        if live.end_turn(now) {
+            let us = live.turn_ends - now;
+            self.node_after(us, at, What::TurnEnds);
             self.audit.seen.note("turns slowed");
         }
         self.read_replies(at);
         self.read_looks(at);
-        self.settle(at, false);
+        if self.nodes[at].live().wakes_raft() {
+            self.settle(at, false);
+        }
         self.turn_by(at, next.max(now + 1));
     }
 
     /// What a raft thread does when it was woken, and what comes of it.
     fn settle(&mut self, at: usize, has_ticked: bool) {
         let now = self.now;
+        let (there, wall) = (self.there(at), self.nodes[at].wall(now));
         let Some(live) = &mut self.nodes[at].live else { return };
-        let Step { messages, bases, told, wakes } = live.settle(now, has_ticked);
-        let wants_base = told.iter().any(|told| matches!(told, Told::BaseWanted));
-        for (to, note) in take(&mut live.verify) {
-            self.send_verify(at, to, note);
+        let Step { sent, told, wakes } = live.step(now, there, has_ticked.then_some(wall));
+        if live.raft.peers.is_full {
+            self.audit.seen.note("raft loops without room");
         }
-        for told in &told {
+        let wants_base = told.iter().any(|told| matches!(told, Told::BaseWanted));
+        self.hear_told(at, &told);
+        if self.nodes[at].live().raft.log.begin_to_write() {
+            let node = &self.nodes[at];
+            let slow = now < node.slow_until;
+            let (low, high) = if slow { (50 * MS, 800 * MS) } else { node.sync_us };
+            let us = self.chance.random_range(low..=high);
+            self.node_after(us, at, What::Written);
+        }
+        self.send_all(at, sent);
+        if wakes {
+            let us = self.chance.random_range(5..50);
+            self.turn_by(at, now + us);
+        }
+        if wants_base {
+            self.node_after(10 * MS, at, What::MakesBase);
+        }
+    }
+
+    /// What the turn is told.
+    fn hear_told(&mut self, at: usize, told: &[Told]) {
+        for told in told {
             let led = &mut self.nodes[at].live().led;
             match told {
                 Told::Elected { epoch } => {
@@ -484,54 +520,66 @@ impl World {
                 Told::Refused { .. } => self.audit.seen.note("batches refused"),
             }
         }
-        if self.nodes[at].live().begin_to_write() {
-            let node = &self.nodes[at];
-            let slow = now < node.slow_until;
-            let (low, high) = if slow { (50 * MS, 800 * MS) } else { node.sync_us };
-            let us = self.chance.random_range(low..=high);
-            self.node_after(us, at, What::Written);
-        }
+    }
+
+    /// The nodes to which a node is connected.
+    fn there(&self, at: usize) -> Vec<There> {
+        let others = (0..NODES).filter(|to| *to != at && self.is_connected(at, *to));
+        let there = |to: usize| {
+            let node = &self.nodes[to];
+            There { id: node.id, is_old: node.level < LEVEL }
+        };
+        others.map(there).collect()
+    }
+
+    fn is_connected(&self, at: usize, to: usize) -> bool {
+        self.connections.get(&(at, to)) == Some(&self.lives(at, to)) && !self.is_cut(at, to)
+    }
+
+    fn send_all(&mut self, at: usize, sent: Sent) {
+        let Sent { messages, bases, verify, clocks, refused } = sent;
+        let from = self.nodes[at].id;
         for frame in messages {
             self.send(at, frame);
         }
         for (index, message) in bases {
-            let is_to = |node: &Node| node.id == message.to;
-            let Some(to) = self.nodes.iter().position(is_to) else { continue };
+            let Some(to) = self.place_of(message.to) else { continue };
             let (us, parts) =
                 (self.chance.random_range(MS..SECOND / 2), self.chance.random_range(1..4));
             self.node_after(us, at, What::Base { to, index, parts, message });
         }
-        if wakes {
-            let us = self.chance.random_range(5..50);
-            self.turn_by(at, now + us);
+        for (id, note) in verify {
+            self.send_note(id, What::Verify { from, note });
         }
-        if wants_base {
-            self.node_after(10 * MS, at, What::MakesBase);
+        for (id, note) in clocks {
+            self.send_note(id, What::Clock { from, note });
         }
-    }
-
-    fn arrives(&mut self, at: usize, from: usize, frame: Outgoing, clock: Micros) {
-        if self.connections.get(&(from, at)) != Some(&self.lives(from, at)) || self.is_cut(from, at)
-        {
-            return;
-        }
-        let head = Head::read(&frame.head).expect("a driver wrote it");
-        let peer = self.nodes[from].id;
-        let live = self.nodes[at].live();
-        live.heard();
-        let received = live.driver.receive(clock, peer, head, frame.bodies);
-        self.settle(at, false);
-        if received.is_err() {
+        for from in refused {
             self.disconnect(from, at);
         }
     }
 
-    fn send(&mut self, at: usize, frame: Outgoing) {
-        let Some(to) = self.nodes.iter().position(|node| node.id == frame.to) else { return };
-        let is_there = self.connections.get(&(at, to)) == Some(&self.lives(at, to));
-        if !is_there || self.is_cut(at, to) {
-            return;
+    fn send_note(&mut self, id: u64, what: What) {
+        let Some(to) = self.place_of(id) else { return };
+        let (low, high) = self.weather.delay;
+        let us = self.chance.random_range(low..=high);
+        self.node_after(us, to, what);
+    }
+
+    fn place_of(&self, id: u64) -> Option<usize> {
+        self.nodes.iter().position(|node| node.id == id)
+    }
+
+    fn arrives(&mut self, at: usize, from: usize, frame: Outgoing) {
+        if self.is_connected(from, at) {
+            let peer = self.nodes[from].id;
+            self.nodes[at].live().raft.peers.arrives(from, peer, frame);
+            self.settle(at, false);
         }
+    }
+
+    fn send(&mut self, at: usize, frame: Outgoing) {
+        let Some(to) = self.place_of(frame.to) else { return };
         if self.chance.random_range(0..1_000_000) < self.weather.loss && !self.is_healing {
             self.disconnect(at, to);
             return;
@@ -542,23 +590,6 @@ impl World {
         *last = (*last).max(self.now + us);
         let us = *last - self.now;
         self.node_after(us, to, What::Arrives { from: at, frame });
-    }
-
-    /// A tick, in which a node tells the others what its clock shows.
-    fn tell_clock(&mut self, at: usize) {
-        let now = self.now;
-        let is_there = |to: &usize| {
-            self.connections.get(&(at, *to)) == Some(&self.lives(at, *to)) && !self.is_cut(at, *to)
-        };
-        let there: Vec<usize> = (0..NODES).filter(|to| *to != at).filter(is_there).collect();
-        let peers: Vec<u64> = there.iter().map(|to| self.nodes[*to].id).collect();
-        let (from, wall) = (self.nodes[at].id, self.nodes[at].wall(now));
-        for (peer, note) in self.nodes[at].live().tick(now, wall, &peers) {
-            let to = there.iter().copied().find(|to| self.nodes[*to].id == peer);
-            let (low, high) = self.weather.delay;
-            let us = self.chance.random_range(low..=high);
-            self.node_after(us, to.expect("one of them"), What::Clock { from, note });
-        }
     }
 
     /// Somebody sets the clock of the node that lies: wrong by an hour, or right.
@@ -573,24 +604,6 @@ impl World {
             live.server.set_wall(wall - live.clock(self.now));
         }
         self.audit.seen.note("clocks set");
-    }
-
-    /// Who cannot be asked is missed at once; an answer may be lost.
-    fn send_verify(&mut self, at: usize, id: u64, note: VerifyNote) {
-        let to = self.nodes.iter().position(|node| node.id == id);
-        let is_there = |to: &usize| {
-            self.connections.get(&(at, *to)) == Some(&self.lives(at, *to)) && !self.is_cut(at, *to)
-        };
-        if let Some(to) = to.filter(is_there) {
-            let (low, high) = self.weather.delay;
-            let us = self.chance.random_range(low..=high);
-            let from = self.nodes[at].id;
-            return self.node_after(us, to, What::Verify { from, note });
-        }
-        if let VerifyNote::Asked { index } = note {
-            let why = Missed::Gone;
-            self.nodes[at].live().hear_verify(id, VerifyNote::Missed { index, why });
-        }
     }
 
     /// Whoever takes itself for the leader is asked for a job, also one that is cut off and does not know it yet: it may say
@@ -678,7 +691,7 @@ impl World {
 
     /// Connects to whom it is not connected.
     fn dial(&mut self, at: usize) {
-        for Dial { node, name, .. } in self.nodes[at].live().driver.peers_to_dial() {
+        for Dial { node, name, .. } in self.nodes[at].live().raft.peers.dials.clone() {
             let called = Called { name: name.clone(), node: node.map(NodeId) };
             let named = |node: &Node| node.own.name == name;
             let to = self.nodes.iter().position(named).expect("only listed ones");
@@ -688,38 +701,41 @@ impl World {
             if is_there || is_down || self.is_cut(at, to) || self.is_cut(to, at) {
                 continue;
             }
-            if self.shake(at, to, called) {
-                self.connections.insert((at, to), lives);
+            match self.shake(at, to, called) {
+                Ok(true) => drop(self.connections.insert((at, to), lives)),
+                Ok(false) => {}
+                Err(refusal) => {
+                    self.nodes[at].live().raft.peers.is_refused(refusal.to_string());
+                    self.settle(at, false);
+                }
             }
-            self.settle(to, false);
-            self.settle(at, false);
         }
     }
 
     /// A whole handshake, in no time; whether they know each other.
-    fn shake(&mut self, at: usize, to: usize, called: Called) -> bool {
-        let now = self.now;
-        let own = self.nodes[at].live().driver.claims();
-        let its = self.nodes[to].live().driver.claims();
+    fn shake(&mut self, at: usize, to: usize, called: Called) -> Result<bool, Refusal> {
+        let claims = |node: &mut Node| node.live().raft.peers.own.clone().expect("it has begun");
+        let (own, its) = (claims(&mut self.nodes[at]), claims(&mut self.nodes[to]));
         let (mut hello, mut answer, mut proof) = (Vec::new(), Vec::new(), Vec::new());
         let [mut caller_in, mut door_in] = [Inbox::new(), Inbox::new()];
         let mut caller =
             Handshake::call(own, Secret::new("x"), [1; 32], called, Lane::Data, &mut hello);
         let mut door = Handshake::door(its, Secret::new("x"), [2; 32]);
         door_in.receive(&hello);
-        if door.advance(&mut door_in, &mut answer).is_err() {
-            return false;
-        }
+        door.advance(&mut door_in, &mut answer)?;
         caller_in.receive(&answer);
-        let Ok(door_is) = caller.advance(&mut caller_in, &mut proof) else { return false };
+        let door_is = caller.advance(&mut caller_in, &mut proof)?;
         door_in.receive(&proof);
-        let Ok(caller_is) = door.advance(&mut door_in, &mut Vec::new()) else { return false };
-        [(at, door_is), (to, caller_is)].into_iter().all(|(at, peer)| {
-            let live = self.nodes[at].live();
-            let clock = Micros(live.clock(now));
-            live.heard();
-            live.driver.met(clock, &peer.expect("the handshake is over").claims).is_ok()
-        })
+        let caller_is = door.advance(&mut door_in, &mut Vec::new())?;
+        for (at, peer) in [(at, door_is), (to, caller_is)] {
+            let claims = peer.expect("the handshake is over").claims;
+            self.nodes[at].live().raft.peers.shakes(claims);
+            self.settle(at, false);
+            if !self.nodes[at].live().raft.peers.take_met() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The connection is gone, and both ends know.
@@ -727,9 +743,8 @@ impl World {
         if self.connections.remove(&(from, to)).is_none() {
             return;
         }
-        for (at, other) in [(from, to), (to, from)] {
-            self.node_after(0, at, What::Lost { peer: self.nodes[other].id });
-        }
+        self.node_after(0, from, What::Lost { peer: self.nodes[to].id });
+        self.node_after(0, to, What::Parted { peer: self.nodes[from].id });
     }
 
     fn read_replies(&mut self, node: usize) {
@@ -896,7 +911,7 @@ impl World {
     fn replace(&mut self, at: usize) {
         let ids: Vec<u64> = self.nodes.iter().map(|node| node.id).collect();
         let is_whole = self.nodes.iter().filter_map(|node| node.live.as_ref()).any(|live| {
-            let members = live.driver.status().members;
+            let members = live.raft.driver.status().members;
             !members.is_joint() && ids.iter().all(|id| members.voters.contains(id))
         });
         if !is_whole || self.nodes[at].live.is_none() {
@@ -1002,7 +1017,7 @@ impl World {
             Stop::Drains { .. } => {}
             Stop::HandsOver if live.server.hands_over() => {}
             Stop::HandsOver => {
-                live.close_log();
+                live.raft.log.close();
                 let storage = self.nodes[at].storage.kill();
                 self.end(at, storage);
                 let us = self.chance.random_range(50 * MS..2 * SECOND);
@@ -1104,7 +1119,7 @@ impl World {
 
     fn shown(&mut self) -> String {
         let shown = |node: &mut Node| {
-            let status = node.live.as_ref().map(|live| live.driver.status());
+            let status = node.live.as_ref().map(|live| live.raft.driver.status());
             let progress = node.live.as_mut().map(|live| live.server.progress());
             format!("{}: {progress:?} {status:#?}\n", node.own.name)
         };
