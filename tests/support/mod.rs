@@ -6,6 +6,7 @@ pub mod browser;
 pub mod cluster_view;
 pub mod disk;
 pub mod exposition;
+pub mod faults;
 pub mod http;
 pub mod in_process;
 pub mod lossy;
