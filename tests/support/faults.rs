@@ -69,7 +69,8 @@ pub struct Faults {
     pub away_max: usize,
     /// µs.
     pub longest: u64,
-    agenda: BTreeMap<(u64, u64), (Kind, bool)>,
+    /// By time and number; with the rate at which it comes again.
+    agenda: BTreeMap<(u64, u64), (Kind, Option<usize>)>,
     number: u64,
     /// What is wrong, and until when.
     wrong: BTreeMap<Wrong, u64>,
@@ -101,7 +102,7 @@ impl Faults {
             seen: Seen::default(),
             told: Vec::new(),
         };
-        (0..faults.rates.len()).for_each(|which| faults.plan(begin, which));
+        (0..faults.rates.len()).for_each(|rate| faults.plan(begin, rate));
         faults
     }
 
@@ -118,9 +119,9 @@ impl Faults {
             return None;
         }
         let entry = self.agenda.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let (kind, comes_again) = entry.remove();
-        if comes_again && let Some(which) = self.rates.iter().position(|(of, _)| *of == kind) {
-            self.plan(now, which);
+        let (kind, rate) = entry.remove();
+        if let Some(rate) = rate {
+            self.plan(now, rate);
         }
         match kind {
             Kind::Own(which) => Some(which),
@@ -134,7 +135,7 @@ impl Faults {
     /// One of the caller's own, once.
     pub fn later(&mut self, at: u64, own: usize) {
         self.number += 1;
-        self.agenda.insert((at, self.number), (Kind::Own(own), false));
+        self.agenda.insert((at, self.number), (Kind::Own(own), None));
     }
 
     /// Draws one of that kind; how long it lasts, µs.
@@ -184,12 +185,17 @@ impl Faults {
         while self.mend(u64::MAX, nodes) {}
     }
 
-    fn plan(&mut self, now: u64, which: usize) {
-        let (kind, every) = self.rates[which];
+    /// The newest one, for a reader.
+    pub fn newest(&self) -> &str {
+        self.told.last().map_or("", String::as_str)
+    }
+
+    fn plan(&mut self, now: u64, rate: usize) {
+        let (kind, every) = self.rates[rate];
         if every > 0 {
             let at = now + self.chance.random_range(1..=2 * every);
             self.number += 1;
-            self.agenda.insert((at, self.number), (kind, true));
+            self.agenda.insert((at, self.number), (kind, Some(rate)));
         }
     }
 

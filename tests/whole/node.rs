@@ -48,8 +48,8 @@ pub struct Node {
     pub paused_until: u64,
     /// How long a sync takes, µs: from, to.
     pub sync_us: (u64, u64),
-    /// Slow until then.
-    pub slow_until: u64,
+    /// How long they take while the disk is slow, at most.
+    pub slow_us: Option<u64>,
     /// The engine's time when it began to decide last, and in which life.
     pub promoted: Option<Micros>,
 }
@@ -117,7 +117,7 @@ impl Node {
             live: None,
             paused_until: 0,
             sync_us,
-            slow_until: 0,
+            slow_us: None,
             promoted: None,
         }
     }

@@ -8,7 +8,8 @@ mod trouble;
 use super::audit::Audit;
 use super::client::Client;
 use super::node::{E, EPOCH, Node, Step};
-use super::weather::Weather;
+use super::weather::{Own, Weather};
+use crate::support::faults::{Faults, Way};
 use checks::Look;
 use delayd::cluster::clocks::ClockNote;
 use delayd::cluster::codec::Outgoing;
@@ -18,7 +19,7 @@ use delayd::cluster::verify::VerifyNote;
 use delayd::limits::{LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, LEVEL};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub const MS: u64 = 1_000;
@@ -37,11 +38,8 @@ enum Event {
     Node { at: usize, life: u64, what: What },
     Start { at: usize },
     Client { at: usize, number: u64 },
-    Fault,
-    Overthrow,
     Look,
     Resumes { at: usize },
-    Healed { from: usize, to: usize },
 }
 
 #[derive(Debug)]
@@ -92,8 +90,8 @@ pub struct World {
     nodes: Vec<Node>,
     clients: Vec<Client>,
     pub audit: Audit,
-    /// From where to where nothing goes, and until when.
-    cut: BTreeMap<(usize, usize), u64>,
+    /// From where to where nothing goes.
+    cut: BTreeSet<Way>,
     /// From where to where there is a connection, and the lives of both ends.
     connections: BTreeMap<(usize, usize), (u64, u64)>,
     lanes: BTreeMap<(usize, usize, Lane), u64>,
@@ -119,7 +117,7 @@ impl World {
             nodes: offsets.map(node).collect(),
             clients: (0..weather.clients).map(Client::new).collect(),
             audit: Audit::new(weather.skew(), LEASE_GRACE_MS_DEFAULT * MS),
-            cut: BTreeMap::new(),
+            cut: BTreeSet::new(),
             connections: BTreeMap::new(),
             lanes: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -143,9 +141,18 @@ impl World {
         for at in 0..self.clients.len() {
             self.act_after(at, 100 * MS);
         }
-        self.after(self.weather.begin, Event::Fault);
         self.after(self.weather.begin, Event::Look);
+        let mut faults =
+            Faults::new(self.chance.random(), self.weather.rates.clone(), self.weather.begin);
+        faults.longest = 5 * SECOND;
+        while let Some(at) = faults.next_before(self.weather.end) {
+            self.run_until(at);
+            if let Some(which) = faults.act(at, self) {
+                self.strike(Own::ALL[which], &mut faults);
+            }
+        }
         self.run_until(self.weather.end);
+        faults.heal(self);
         self.heal();
         self.settle_down();
         let is_there = self.count();
@@ -204,21 +211,11 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Start { at } => self.start(at),
-            Event::Fault => self.fault(),
-            Event::Overthrow => self.overthrow(),
             Event::Look => self.look(),
             Event::Resumes { at } if self.nodes[at].is_still(self.now) => {}
             Event::Resumes { at } => self.resume(at),
             Event::Client { at, number } if self.clients[at].number == number => self.act(at),
             Event::Client { .. } => {}
-            Event::Healed { from, to } => {
-                if self.cut.get(&(from, to)).is_some_and(|until| *until <= self.now) {
-                    self.cut.remove(&(from, to));
-                    // What was sent meanwhile is lost, and so is the connection.
-                    self.disconnect(from, to);
-                    self.disconnect(to, from);
-                }
-            }
             Event::Node { at, life, what } => {
                 let node = &mut self.nodes[at];
                 if node.life != life || node.live.is_none() {
@@ -388,8 +385,7 @@ impl World {
         self.hear_told(at, &told);
         if self.nodes[at].live().raft.log.begin_to_write() {
             let node = &self.nodes[at];
-            let slow = now < node.slow_until;
-            let (low, high) = if slow { (50 * MS, 800 * MS) } else { node.sync_us };
+            let (low, high) = node.slow_us.map_or(node.sync_us, |us| (us / 2, us));
             let us = self.chance.random_range(low..=high);
             self.node_after(us, at, What::Written);
         }

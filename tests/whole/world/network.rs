@@ -131,7 +131,7 @@ impl World {
     }
 
     pub(super) fn is_cut(&self, from: usize, to: usize) -> bool {
-        self.cut.contains_key(&(from, to))
+        self.cut.contains(&(from, to))
     }
 
     /// Connects to whom it is not connected.

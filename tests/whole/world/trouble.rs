@@ -1,9 +1,10 @@
 //! What goes wrong with nodes, and how all of it is healed.
 
 use super::{Event, MS, NODES, SECOND, TURN_MAX, What, World};
+use crate::support::faults::{Faults, Nodes, Way};
 use crate::support::lossy::Lossy;
 use crate::whole::node::{E, Stop};
-use crate::whole::weather::Fault;
+use crate::whole::weather::Own;
 use delayd::limits::SHUTDOWN_MS_MAX;
 use rand::Rng;
 use std::mem::take;
@@ -24,23 +25,16 @@ impl World {
         self.audit.seen.note("clocks set");
     }
 
-    pub(super) fn fault(&mut self) {
-        if self.is_healing {
-            return;
-        }
-        let each = self.weather.each;
-        let us = self.chance.random_range(each / 4..each * 2);
-        self.after(us, Event::Fault);
+    pub(super) fn strike(&mut self, own: Own, faults: &mut Faults) {
         let decides = (0..NODES).find(|at| self.nodes[*at].decides());
         // Whoever decides is who matters most.
         let at = match decides {
             Some(at) if self.chance.random_bool(0.5) => at,
             _ => self.chance.random_range(0..NODES),
         };
-        match self.weather.fault(&mut self.chance) {
-            Fault::Kill => self.kill(at),
-            Fault::Replace => self.replace(at),
-            Fault::Base => {
+        match own {
+            Own::Replace => self.replace(at),
+            Own::Base => {
                 // All do, mostly: whoever is away finds nobody who still has the log.
                 let but = self.chance.random_range(0..2 * NODES);
                 for at in (0..NODES).filter(|at| *at != but) {
@@ -49,56 +43,18 @@ impl World {
                     }
                 }
             }
-            Fault::Pause if self.nodes[at].live.is_some() => {
-                let us = self.chance.random_range(100 * MS..5 * SECOND);
-                self.pause(at, us);
-            }
-            Fault::Cut => {
-                let other = (at + self.chance.random_range(1..NODES)) % NODES;
-                let us = self.chance.random_range(50 * MS..3 * SECOND);
-                self.cut(at, other, us);
-                if self.chance.random_bool(0.5) {
-                    self.cut(other, at, us);
-                }
-            }
-            Fault::Isolate => {
-                let us = self.chance.random_range(100 * MS..3 * SECOND);
-                self.isolate(at, us);
-            }
-            Fault::Slow => {
-                let us = self.chance.random_range(100 * MS..4 * SECOND);
-                self.nodes[at].slow_until = self.now + us;
-                self.audit.seen.note("syncs slowed");
-            }
-            Fault::Stop if self.nodes[at].live.is_some() => self.stop(at),
-            Fault::Turn => self.slow_turn(),
-            Fault::Clock => self.set_clock(false),
-            Fault::Verify => self.compare(),
-            Fault::Pause | Fault::Stop => {}
+            Own::Stop if self.nodes[at].live.is_some() => self.stop(at),
+            Own::Stop => {}
+            Own::Turn => self.slow_turn(faults),
+            Own::Overthrow => self.overthrow(faults),
+            Own::Clock => self.set_clock(false),
+            Own::Verify => self.compare(),
         }
-    }
-
-    pub(super) fn kill(&mut self, at: usize) {
-        if self.nodes[at].live.is_none() {
-            return;
-        }
-        self.audit.seen.note("nodes killed");
-        if self.nodes[at].decides() {
-            self.audit.seen.note("leaders killed");
-        }
-        let power = self.chance.random_range(0..100) < self.weather.power;
-        let storage = match power {
-            true => self.nodes[at].storage.crash(&mut self.chance),
-            false => self.nodes[at].storage.kill(),
-        };
-        self.end(at, storage);
-        let us = self.chance.random_range(50 * MS..3 * SECOND);
-        self.after(us, Event::Start { at });
     }
 
     /// It loses its disk, and comes back with an empty one. One at a time: what the others have acknowledged together with
     /// it stands on one disk until then.
-    pub(super) fn replace(&mut self, at: usize) {
+    fn replace(&mut self, at: usize) {
         let ids: Vec<u64> = self.nodes.iter().map(|node| node.id).collect();
         let is_whole = self.nodes.iter().filter_map(|node| node.live.as_ref()).any(|live| {
             let members = live.raft.driver.status().members;
@@ -129,15 +85,8 @@ impl World {
         }
     }
 
-    pub(super) fn pause(&mut self, at: usize, us: u64) {
-        self.audit.seen.note("nodes paused");
-        let until = self.nodes[at].paused_until.max(self.now + us);
-        self.nodes[at].paused_until = until;
-        self.after(until - self.now, Event::Resumes { at });
-    }
-
     /// The next turn of whoever decides takes its time.
-    pub(super) fn slow_turn(&mut self) {
+    fn slow_turn(&mut self, faults: &mut Faults) {
         let Some(at) = (0..NODES).find(|at| self.nodes[*at].decides()) else { return };
         if self.chance.random_bool(0.3) {
             let us = self.chance.random_range(100 * MS..2 * SECOND);
@@ -147,37 +96,22 @@ impl World {
         // Another one leads, and then perhaps this one again, before the turn is over.
         self.nodes[at].live().long_turn = Some(self.chance.random_range(TURN_MAX / 2..TURN_MAX));
         let us = self.chance.random_range(E..3 * E);
-        self.isolate(at, us);
+        faults.isolate(self.now, at, us, self);
         let us = us + self.chance.random_range(E..3 * E);
-        self.after(us, Event::Overthrow);
+        faults.later(self.now + us, Own::Overthrow as usize);
     }
 
     /// Whoever leads is left alone.
-    pub(super) fn overthrow(&mut self) {
+    fn overthrow(&mut self, faults: &mut Faults) {
         let led = |at: &usize| self.nodes[*at].live.as_ref().and_then(|live| live.led);
         let leader = (0..NODES).filter(|at| led(at).is_some()).max_by_key(led);
-        if let Some(at) = leader.filter(|_| !self.is_healing) {
+        if let Some(at) = leader {
             let us = self.chance.random_range(2 * E..4 * E);
-            self.isolate(at, us);
+            faults.isolate(self.now, at, us, self);
         }
     }
 
-    pub(super) fn isolate(&mut self, at: usize, us: u64) {
-        for other in (0..NODES).filter(|other| *other != at) {
-            self.cut(at, other, us);
-            self.cut(other, at, us);
-        }
-    }
-
-    pub(super) fn cut(&mut self, from: usize, to: usize, us: u64) {
-        self.audit.seen.note("links cut");
-        let until = self.cut.entry((from, to)).or_default();
-        *until = (*until).max(self.now + us);
-        let us = *until - self.now;
-        self.after(us, Event::Healed { from, to });
-    }
-
-    pub(super) fn stop(&mut self, at: usize) {
+    fn stop(&mut self, at: usize) {
         let until = self.now + SHUTDOWN_MS_MAX * MS;
         let now = self.now;
         let live = self.nodes[at].live();
@@ -223,12 +157,7 @@ impl World {
         self.is_healing = true;
         self.weather.delay = (50, 150);
         self.set_clock(true);
-        for (from, to) in take(&mut self.cut).into_keys() {
-            self.disconnect(from, to);
-            self.disconnect(to, from);
-        }
         for at in 0..NODES {
-            self.nodes[at].slow_until = 0;
             self.nodes[at].live.iter_mut().for_each(|live| live.long_turn = None);
             self.nodes[at].sync_us = (50, 100);
             self.resume(at);
@@ -247,5 +176,70 @@ impl World {
         for event in take(&mut self.inboxes[at]) {
             self.happen(event);
         }
+    }
+}
+
+impl Nodes for World {
+    fn count(&self) -> usize {
+        NODES
+    }
+
+    fn leader(&self) -> Option<usize> {
+        (0..NODES).find(|at| self.nodes[*at].decides())
+    }
+
+    fn kill(&mut self, at: usize) {
+        if self.nodes[at].live.is_none() {
+            return;
+        }
+        self.audit.seen.note("nodes killed");
+        if self.nodes[at].decides() {
+            self.audit.seen.note("leaders killed");
+        }
+        let power = self.chance.random_range(0..100) < self.weather.power;
+        let storage = match power {
+            true => self.nodes[at].storage.crash(&mut self.chance),
+            false => self.nodes[at].storage.kill(),
+        };
+        self.end(at, storage);
+    }
+
+    fn start(&mut self, at: usize) {
+        World::start(self, at);
+    }
+
+    fn pause(&mut self, at: usize, us: u64) {
+        if self.nodes[at].live.is_none() {
+            return;
+        }
+        self.audit.seen.note("nodes paused");
+        let until = self.nodes[at].paused_until.max(self.now + us);
+        self.nodes[at].paused_until = until;
+        self.after(until - self.now, Event::Resumes { at });
+    }
+
+    fn go_on(&mut self, at: usize) {
+        if self.nodes[at].is_still(self.now) {
+            self.resume(at);
+        }
+    }
+
+    fn cut(&mut self, way: Way) {
+        self.audit.seen.note("links cut");
+        self.cut.insert(way);
+    }
+
+    /// What was sent meanwhile is lost, and so is the connection.
+    fn mend(&mut self, (from, to): Way) {
+        self.cut.remove(&(from, to));
+        self.disconnect(from, to);
+        self.disconnect(to, from);
+    }
+
+    fn slow(&mut self, at: usize, sync_us: Option<u64>) {
+        if sync_us.is_some() {
+            self.audit.seen.note("syncs slowed");
+        }
+        self.nodes[at].slow_us = sync_us;
     }
 }
