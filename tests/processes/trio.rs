@@ -2,6 +2,7 @@
 
 use crate::processes::relay::{Net, Way};
 use crate::support::disk::Shim;
+use crate::support::faults::{Nodes, ways_of};
 use crate::support::http::free_port;
 use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
 use rustix::process::Signal;
@@ -24,6 +25,8 @@ pub struct Trio {
     /// The program that nodes are started with; that of this build where there is none.
     pub other: Option<PathBuf>,
     programs: Vec<Option<Program>>,
+    /// What was sent over a link that was cut is lost when it is mended, and does not arrive late.
+    pub cuts_lose: bool,
 }
 
 impl Trio {
@@ -48,6 +51,7 @@ impl Trio {
             options: options.iter().map(|word| (*word).to_owned()).collect(),
             other: None,
             programs: (0..NODES).map(|_| None).collect(),
+            cuts_lose: false,
         }
     }
 
@@ -194,8 +198,57 @@ impl Trio {
 
     /// Every way from the node and to it.
     pub fn ways_of(node: usize) -> Vec<Way> {
-        let others = (0..NODES).filter(|other| *other != node);
-        others.flat_map(|other| [(node, other), (other, node)]).collect()
+        ways_of(node, NODES)
+    }
+}
+
+impl Nodes for Trio {
+    fn count(&self) -> usize {
+        NODES
+    }
+
+    fn leader(&self) -> Option<usize> {
+        self.try_leader()
+    }
+
+    fn kill(&mut self, at: usize) {
+        if self.runs(at) {
+            Trio::kill(self, at);
+        }
+    }
+
+    fn start(&mut self, at: usize) {
+        if !self.runs(at) {
+            self.begin(at);
+        }
+    }
+
+    fn pause(&mut self, at: usize, _: u64) {
+        Trio::pause(self, at);
+    }
+
+    fn go_on(&mut self, at: usize) {
+        Trio::go_on(self, at);
+    }
+
+    fn cut(&mut self, way: Way) {
+        self.net.cut(&[way]);
+    }
+
+    /// All are cut and mended together here.
+    fn mend(&mut self, _: Way) {
+        match self.cuts_lose {
+            true => self.net.mend_with_losses(),
+            false => self.net.mend(),
+        }
+    }
+
+    fn slow(&mut self, at: usize, sync_us: Option<u64>) {
+        let Some(disk) = &self.disks[at] else { return };
+        match sync_us {
+            Some(_) => disk.set("slow"),
+            None => disk.clear("slow"),
+        }
     }
 }
 
