@@ -3,7 +3,8 @@
 
 use crate::processes::trio::{NODES, Trio, wait_until};
 use crate::support::http::free_port;
-use crate::support::program::{LIMIT, Reply, Wire};
+use crate::support::patience::limit;
+use crate::support::program::{Reply, Wire};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ impl Sentinels {
 
     fn wire(&self, node: usize) -> Wire {
         let address = SocketAddr::from(([127, 0, 0, 1], self.ports[node]));
-        Wire::connect_for(address, LIMIT).unwrap()
+        Wire::connect_for(address, limit()).unwrap()
     }
 
     /// The port of the leader's clients, as a node tells it.

@@ -3,11 +3,13 @@
 use crate::processes::relay::{Net, Way};
 use crate::support::disk::Shim;
 use crate::support::http::free_port;
-use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
+use crate::support::patience::limit;
+pub use crate::support::patience::until as wait_until;
+use crate::support::program::{Folder, Program, Reply, Wire};
 use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub const NODES: usize = 3;
 /// A node that does not answer within this stands still.
@@ -142,7 +144,7 @@ impl Trio {
 
     /// A connection to a node.
     pub fn wire(&self, node: usize) -> Wire {
-        Wire::connect_for(self.addresses[node], LIMIT).unwrap()
+        Wire::connect_for(self.addresses[node], limit()).unwrap()
     }
 
     /// Which node says that it leads, now.
@@ -207,19 +209,4 @@ pub fn name(node: usize) -> &'static str {
 pub fn leads(wire: &mut Wire) -> bool {
     let role = wire.try_ask("ROLE");
     matches!(role, Ok(Reply::Array(parts)) if parts[0] == Reply::Bulk(b"master".to_vec()))
-}
-
-/// Asks again and again, each 10 ms.
-///
-/// # Panics
-/// If nothing comes of it within the limit.
-pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < LIMIT, "{what}: not within {LIMIT:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

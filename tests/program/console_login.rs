@@ -2,7 +2,8 @@
 
 use crate::support::browser::{Console, Page, Visitor, exchange, request};
 use crate::support::http::free_port;
-use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
+use crate::support::patience::limit;
+use crate::support::program::{Folder, Program, Reply, Wire};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -141,7 +142,7 @@ fn what_the_console_asks_is_seen_as_of_any_client() {
     visitor.page("/queues");
     let begun = Instant::now();
     while !monitor.read().unwrap().text().contains("\"DELAY.QUEUES\"") {
-        assert!(begun.elapsed() < LIMIT);
+        assert!(begun.elapsed() < limit());
     }
     let log = texts(&wire.ask("SLOWLOG GET 128"));
     assert!(log.contains("DELAY.QUEUES") && log.contains("console"), "{log}");

@@ -2,7 +2,8 @@
 //! be mounted, a shim that lets no file be created.
 
 use crate::support::disk::{Shim, SmallDisk};
-use crate::support::program::{Folder, LIMIT, Program, Reply, Wire, wall_ms};
+use crate::support::patience::limit;
+use crate::support::program::{Folder, Program, Reply, Wire, wall_ms};
 use std::time::{Duration, Instant};
 
 const OPTIONS: [&str; 2] = ["--journal-segment-size", "1mb"];
@@ -56,7 +57,7 @@ fn is_no_room(reply: &Reply) -> bool {
 fn take_until_full(wire: &mut Wire) {
     let start = Instant::now();
     loop {
-        assert!(start.elapsed() < LIMIT, "the log does not fill");
+        assert!(start.elapsed() < limit(), "the log does not fill");
         let reply = wire.ask("DELAY.RESERVE NOWAIT 1 churn COUNT 100 LEASE 1h");
         if is_no_room(&reply) {
             return;
@@ -80,7 +81,7 @@ fn add_until_full(wire: &mut Wire) -> Vec<String> {
     for bytes in [50_000, 2_000, 1] {
         let body = "x".repeat(bytes);
         loop {
-            assert!(start.elapsed() < LIMIT, "the disk does not fill");
+            assert!(start.elapsed() < limit(), "the disk does not fill");
             match wire.call(&[b"DELAY.ADD", b"q", b"1h", body.as_bytes()]) {
                 Reply::Bulk(id) => ids.push(String::from_utf8(id).unwrap()),
                 reply => {

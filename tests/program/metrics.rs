@@ -4,7 +4,8 @@
 use crate::support::disk::Shim;
 use crate::support::exposition::Exposition;
 use crate::support::http::{free_port, get, page, send};
-use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
+use crate::support::patience::limit;
+use crate::support::program::{Folder, Program, Reply, Wire};
 use delayd::observe::metrics::families::{FAMILIES, Part};
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
@@ -227,7 +228,7 @@ fn probes_are_answered_beside_a_thousand_slow_connections() {
     // A scrape, too, once they are gone.
     let start = Instant::now();
     while get(port, "/metrics").status != 200 {
-        assert!(start.elapsed() < LIMIT);
+        assert!(start.elapsed() < limit());
     }
     program.stop();
 }
@@ -263,7 +264,7 @@ fn a_sync_that_hangs_holds_no_probe_up() {
     wire.flush().unwrap();
     let start = Instant::now();
     while shim.count("hangs") == 0 {
-        assert!(start.elapsed() < LIMIT, "no sync was tried");
+        assert!(start.elapsed() < limit(), "no sync was tried");
         std::thread::yield_now();
     }
     assert_eq!(page(port, "/healthz"), "ok: serving\n");
@@ -289,7 +290,7 @@ fn a_service_manager_hears_of_readiness_life_and_stopping() {
     let folder = Folder::new("notify");
     let path = folder.0.join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    socket.set_read_timeout(Some(limit())).unwrap();
     let mut command = Program::command(&folder.0, &[]);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "3000000");
     let program = Program::start_as(command);
@@ -321,7 +322,7 @@ fn info_tells_how_late_jobs_are_and_what_is_oldest() {
     work(&mut wire, &mut other);
     let max = wire.number("lateness_minute_max_us");
     assert!(max > 0 && max == wire.number("lateness_max_us"), "{max}");
-    assert!(wire.number("oldest_ready_age_ms") < LIMIT.as_millis() as u64);
+    assert!(wire.number("oldest_ready_age_ms") < limit().as_millis() as u64);
     for (field, value) in [("total_added", 7), ("total_due", 1), ("total_acked", 1)] {
         assert_eq!(wire.number(field), value, "{field}");
     }
@@ -371,7 +372,7 @@ fn scrapers_that_do_not_read_hold_one_text_together() {
     drop(unread);
     let began = Instant::now();
     while get(port, "/metrics").status != 200 {
-        assert!(began.elapsed() < LIMIT, "nobody gets metrics any more");
+        assert!(began.elapsed() < limit(), "nobody gets metrics any more");
     }
     program.stop();
 }

@@ -1,7 +1,8 @@
 //! The server as clients see it: raw sockets against a server in this process. Nothing here sleeps
 //! to wait; sockets are read with a time limit that only a failure reaches.
 
-use crate::support::in_process::{Client, LIMIT, Running};
+use crate::support::in_process::{Client, Running};
+use crate::support::patience::limit;
 use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -61,7 +62,7 @@ fn who_holds_most_is_closed_when_clients_hold_too_much() {
             if watcher.bulk().contains(&shown) {
                 break client;
             }
-            assert!(start.elapsed() < LIMIT, "{shown} never came true");
+            assert!(start.elapsed() < limit(), "{shown} never came true");
         }
     };
     let mut large = send_part(510_000, 500_000);
@@ -88,7 +89,7 @@ fn one_client_too_many_is_told_so() {
     let start = Instant::now();
     // The place is free once the server has noticed.
     while server.connect().line_of("PING") != "+PONG" {
-        assert!(start.elapsed() < LIMIT);
+        assert!(start.elapsed() < limit());
     }
 }
 

@@ -1,6 +1,7 @@
 //! Clients that write much before they read, read nothing, or hang up behind what they have sent.
 
-use crate::support::in_process::{Client, LIMIT, Running};
+use crate::support::in_process::{Client, Running};
+use crate::support::patience::limit;
 use crate::support::program::{Folder, Program};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -23,8 +24,8 @@ fn adds(range: std::ops::Range<usize>) -> String {
 
 /// Writes all of the commands before it reads the first answer.
 fn write_then_read(mut stream: TcpStream, count: usize) {
-    stream.set_write_timeout(Some(LIMIT)).unwrap();
-    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.set_write_timeout(Some(limit())).unwrap();
+    stream.set_read_timeout(Some(limit())).unwrap();
     for first in (0..count).step_by(10_000) {
         let commands = adds(first..count.min(first + 10_000));
         stream.write_all(commands.as_bytes()).expect("the server reads on");
@@ -48,7 +49,7 @@ fn half_a_million_commands_are_written_before_the_first_reply_is_read() {
     // What it took is given back.
     let start = Instant::now();
     while other.info_number("client_bytes") > 100_000 {
-        assert!(start.elapsed() < LIMIT);
+        assert!(start.elapsed() < limit());
     }
 }
 
@@ -203,7 +204,7 @@ fn megabytes_behind_a_waiting_command_run_after_it() {
     waiter.command(&["ECHO", "end"]);
     let start = Instant::now();
     while other.info_number("client_bytes") < 4_000_000 {
-        assert!(start.elapsed() < LIMIT, "what it sent is read and counted");
+        assert!(start.elapsed() < limit(), "what it sent is read and counted");
     }
     other.add("q", "0", "job");
     waiter.expect_job("q", "job");
@@ -216,7 +217,7 @@ fn megabytes_behind_a_waiting_command_run_after_it() {
     waiter.expect("$3\r\nend\r\n");
     let start = Instant::now();
     while other.info_number("client_bytes") > 100_000 {
-        assert!(start.elapsed() < LIMIT, "what it took is given back");
+        assert!(start.elapsed() < limit(), "what it took is given back");
     }
 }
 
@@ -232,7 +233,7 @@ fn what_comes_behind_a_waiting_command_is_bounded() {
     let piece = "PING\r\n".repeat(10_000);
     let start = Instant::now();
     while noisy.stream.write_all(piece.as_bytes()).is_ok() {
-        assert!(start.elapsed() < LIMIT, "it is never closed");
+        assert!(start.elapsed() < limit(), "it is never closed");
     }
     server.wait_for("blocked_clients:1");
     server.connect().add("other", "0", "job");

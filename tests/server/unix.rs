@@ -1,6 +1,7 @@
 //! Unix sockets.
 
-use crate::support::in_process::{LIMIT, Running};
+use crate::support::in_process::Running;
+use crate::support::patience::limit;
 use delayd::config::Config;
 use delayd::server::Server;
 use std::fs;
@@ -39,7 +40,7 @@ fn ask(stream: &mut UnixStream, command: &str, expected: &str) {
 
 fn connect(path: &Path) -> UnixStream {
     let stream = UnixStream::connect(&path.0).unwrap();
-    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.set_read_timeout(Some(limit())).unwrap();
     stream
 }
 

@@ -1,9 +1,9 @@
 //! The least of HTTP: one request on a connection, and its answer.
 
+use crate::support::patience::limit;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Answer {
@@ -27,7 +27,7 @@ pub fn free_port() -> u16 {
 
 pub fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(limit())).unwrap();
     stream
 }
 

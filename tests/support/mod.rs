@@ -9,6 +9,7 @@ pub mod exposition;
 pub mod http;
 pub mod in_process;
 pub mod lossy;
+pub mod patience;
 pub mod program;
 pub mod seeds;
 pub mod seen;
