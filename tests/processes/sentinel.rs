@@ -3,10 +3,10 @@
 
 use crate::processes::trio::{NODES, Trio, wait_until};
 use crate::support::http::free_port;
-use crate::support::patience::limit;
+use crate::support::patience::{limit, pass, seconds};
 use crate::support::program::{Reply, Wire};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const MASTER: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME delayd";
 
@@ -158,11 +158,11 @@ fn who_has_stood_still_does_not_name_who_led_before() {
     all.name(&[0, 1, 2], leader);
     let old = all.port_of(leader);
     let mut wire = all.wire(follower);
-    assert_eq!(named(&wire.ask(MASTER)), old);
+    wait_until("it names the leader", || (named(&wire.ask(MASTER)) == old).then_some(()));
     all.trio.pause(follower);
     // Nobody has a majority: no leader follows.
     all.trio.kill(leader);
-    std::thread::sleep(Duration::from_secs(1));
+    pass(seconds(2));
     wire.push_line(MASTER);
     wire.flush().unwrap();
     all.trio.go_on(follower);

@@ -3,18 +3,14 @@
 use crate::processes::relay::{Net, Way};
 use crate::support::disk::Shim;
 use crate::support::http::free_port;
-use crate::support::patience::limit;
 pub use crate::support::patience::until as wait_until;
+use crate::support::patience::{limit, seconds};
 use crate::support::program::{Folder, Program, Reply, Wire};
 use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 pub const NODES: usize = 3;
-/// A node that does not answer within this stands still.
-const PATIENCE: Duration = Duration::from_millis(500);
-
 pub struct Trio {
     pub folder: Folder,
     pub net: Net,
@@ -150,7 +146,8 @@ impl Trio {
     /// Which node says that it leads, now.
     pub fn try_leader(&self) -> Option<usize> {
         (0..NODES).find(|node| {
-            let wire = Wire::connect_for(self.addresses[*node], PATIENCE);
+            // One that does not answer within this stands still.
+            let wire = Wire::connect_for(self.addresses[*node], seconds(2));
             wire.is_ok_and(|mut wire| leads(&mut wire))
         })
     }

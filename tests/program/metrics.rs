@@ -4,12 +4,13 @@
 use crate::support::disk::Shim;
 use crate::support::exposition::Exposition;
 use crate::support::http::{free_port, get, page, send};
-use crate::support::patience::limit;
+use crate::support::patience::{limit, pass, seconds};
 use crate::support::program::{Folder, Program, Reply, Wire};
+use delayd::limits::SCRAPE_FRESH;
 use delayd::observe::metrics::families::{FAMILIES, Part};
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A program that tells metrics, and the port it tells them on.
 fn watched(folder: &Folder, options: &[&str]) -> (Program, u16) {
@@ -221,9 +222,8 @@ fn probes_are_answered_beside_a_thousand_slow_connections() {
         }
     }
     took.sort();
-    // Other tests may run on the same processors: one in four may have waited for them.
-    let (most, longest) = (took[took.len() * 3 / 4], took[took.len() - 1]);
-    assert!(most < Duration::from_millis(100) && longest < Duration::from_secs(1), "{took:?}");
+    // One that waits for a place waits until the head of another is late, 5 s. Load may hold up one in four.
+    assert!(took[took.len() * 3 / 4] < seconds(2), "{took:?}");
     drop(slow);
     // A scrape, too, once they are gone.
     let start = Instant::now();
@@ -365,7 +365,7 @@ fn scrapers_that_do_not_read_hold_one_text_together() {
         }
         assert_eq!(get(port, "/healthz").status, 200);
         // The next ones do not share the text of these.
-        std::thread::sleep(Duration::from_millis(300));
+        pass(SCRAPE_FRESH * 2);
     }
     let held = wire.number("used_memory_rss").saturating_sub(before);
     assert!(held <= 80 << 20, "{held} bytes are held for scrapers");

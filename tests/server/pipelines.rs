@@ -1,14 +1,11 @@
 //! Clients that write much before they read, read nothing, or hang up behind what they have sent.
 
 use crate::support::in_process::{Client, Running};
-use crate::support::patience::limit;
+use crate::support::patience::{limit, until};
 use crate::support::program::{Folder, Program};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
-
-/// So soon is noticed that a client is gone.
-const NOTICED: Duration = Duration::from_secs(1);
+use std::time::Instant;
 
 /// ADDs with ids, as arrays.
 fn adds(range: std::ops::Range<usize>) -> String {
@@ -70,10 +67,9 @@ fn large_replies_wait_until_those_before_them_are_read() {
     other.add("q", "1h", &"x".repeat(1 << 20));
     lazy.send("DELAY.PEEK q\r\n".repeat(300));
     lazy.stream.shutdown(Shutdown::Write).unwrap();
-    let (mut most, start) = (0, Instant::now());
-    while start.elapsed() < Duration::from_millis(300) {
-        most = most.max(other.info_number("client_bytes"));
-    }
+    until("some are written", || (other.info_number("client_bytes") >= 1 << 20).then_some(()));
+    // In each of these turns there could be more.
+    let most = (0..500).map(|_| other.info_number("client_bytes")).max().unwrap();
     assert!((1 << 20..8 << 20).contains(&most), "{most}");
     (0..300).for_each(|_| assert_eq!(lazy.skip_reply(), "*1"));
     lazy.expect_end();
@@ -144,9 +140,7 @@ fn wait_and_hang_up(server: &Running, command: &str, behind: usize) {
     gone.send("PING\r\n".repeat(behind / 6));
     // What was sent arrives before the end does.
     drop(gone);
-    let start = Instant::now();
     server.wait_for("blocked_clients:0");
-    assert!(start.elapsed() < NOTICED, "{command:.20}, {behind} bytes: {:?}", start.elapsed());
     other.send("DELAY.POP bound NOWAIT\r\n");
     other.expect_job("bound", "held");
     other.add("q", "0", "kept");

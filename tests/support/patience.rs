@@ -1,8 +1,10 @@
 //! How long tests wait. Every limit by the wall clock is from here: it is there for what hangs, and says nothing about
-//! how fast anything is. `DELAYD_PATIENCE` stretches all of them, for a machine that is slower still.
+//! how fast anything is. What is measured is measured in a time that load does not stretch, or beside the machine itself. `DELAYD_PATIENCE` stretches all of them, for a machine that is slower still.
 
 use std::fmt::Display;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Two busy cores may leave a thread alone for this long without anything being wrong.
@@ -45,5 +47,57 @@ pub fn within<T>(time: Duration, mut look: impl FnMut() -> Option<T>) -> Option<
             return found;
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+/// Lets time pass. For tests of what happens when it does, never to wait for something that can be looked at.
+pub fn pass(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// What this thread has used of a processor for it: other threads take nothing from that.
+pub fn cpu<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let began = thread_cpu();
+    let done = work();
+    (done, thread_cpu() - began)
+}
+
+fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// How late the machine itself is: a thread that has nothing to do but to wake up each millisecond.
+#[derive(Debug)]
+pub struct Machine {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Duration>,
+}
+
+/// Processes and threads that take part in one request and its answer, each of which may have to wait for a processor.
+const HOPS: u32 = 10;
+
+impl Machine {
+    pub fn watch() -> Machine {
+        let is_over = Arc::<AtomicBool>::default();
+        let stops = Arc::clone(&is_over);
+        let thread = std::thread::spawn(move || {
+            let (mut longest, mut last) = (Duration::ZERO, Instant::now());
+            while !stops.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
+            }
+            longest
+        });
+        Machine { is_over, thread }
+    }
+
+    /// How long something that should take no longer than `time` may have taken, as slow as the machine was.
+    pub fn allows(self, time: Duration) -> Duration {
+        self.is_over.store(true, Ordering::Relaxed);
+        let late = self.thread.join().expect("it only sleeps");
+        println!("the machine was late by {late:?}");
+        time + late * HOPS
     }
 }

@@ -146,12 +146,9 @@ fn a_thousand_silent_callers_keep_no_peer_out() {
     assert_eq!(site.hears().0, 2);
     known.stream.write_all(&frame(Kind::Message, &heartbeat(3, 1, 7).head)).unwrap();
     assert_eq!(site.hears().0, 3);
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    // The oldest had to go at once.
-    let kept = silent.split_off(silent.len() - PEER_HANDSHAKES_MAX + 1);
+    // The oldest had to go to make room; only those that could stay are told that their time was over.
+    let mut kept = silent.split_off(silent.len() - PEER_HANDSHAKES_MAX + 1);
     silent.iter_mut().for_each(ends);
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    let mut kept = kept;
     kept.iter_mut().for_each(ends);
     assert!(began.elapsed() >= Duration::from_millis(1_500), "{:?}", began.elapsed());
     assert_eq!(warned(&site, "connections had not said who they are"), 1);
