@@ -196,6 +196,11 @@ impl InMemory {
         }
     }
 
+    /// Whether whoever is on the other side of [`InMemory::desk`] has woken the turn since it ran last.
+    pub fn has_news(&self) -> bool {
+        self.notifier.has_news()
+    }
+
     /// When a turn is to begin at the latest; of the monotonic clock, which begins with 1 s.
     pub fn wake_by_us(&self) -> u64 {
         self.turns.wake_by_us()

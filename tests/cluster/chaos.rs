@@ -1,6 +1,7 @@
 //! Everything that may go wrong, at once, each seed with a character of its own.
 
-use super::world::{E, Event, MS, Options, SECOND, World};
+use super::world::{E, MS, Options, SECOND, World};
+use crate::support::faults::{Faults, Kind, Nodes, Rates, swarm};
 use crate::support::seeds::{Seen, Telltale, run_seeds, seeds_or};
 use delayd::cluster::entry::Base;
 use delayd::cluster::members::Members;
@@ -9,14 +10,10 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use std::fmt::{Debug, Formatter};
 
-/// What happens again and again: how often on average, µs; 0 never.
+/// What happens besides kills, pauses, cuts and slow disks.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+enum Own {
     Propose,
-    Kill,
-    Cut,
-    Pause,
-    SlowDisk,
     Transfer,
     Compact,
     Change,
@@ -24,22 +21,33 @@ enum Fault {
     Unreachable,
 }
 
-const FAULTS: [(Fault, u64); 10] = [
-    (Fault::Propose, 10 * MS),
-    (Fault::Kill, SECOND),
-    (Fault::Cut, SECOND),
-    (Fault::Pause, SECOND),
-    (Fault::SlowDisk, SECOND),
-    (Fault::Transfer, 2 * SECOND),
-    (Fault::Compact, SECOND / 2),
-    (Fault::Change, SECOND),
-    (Fault::MayLead, SECOND),
-    (Fault::Unreachable, SECOND),
+use Own::{Change, Compact, MayLead, Propose, Transfer, Unreachable};
+
+const OWN: [Own; 6] = [Propose, Transfer, Compact, Change, MayLead, Unreachable];
+
+/// How often each happens on average, µs.
+const USUAL: [(Kind, u64); 10] = [
+    (own(Propose), 10 * MS),
+    (Kind::Kill, SECOND),
+    (Kind::Cut, SECOND),
+    (Kind::Pause, SECOND),
+    (Kind::Slow, SECOND),
+    (own(Transfer), 2 * SECOND),
+    (own(Compact), SECOND / 2),
+    (own(Change), SECOND),
+    (own(MayLead), SECOND),
+    (own(Unreachable), SECOND),
 ];
+
+const fn own(own: Own) -> Kind {
+    Kind::Own(own as usize)
+}
 
 struct Character {
     options: Options,
-    every: Vec<(Fault, u64)>,
+    rates: Rates,
+    /// At least a majority is there at all times.
+    is_mild: bool,
     /// Bytes of a batch at the most.
     body: usize,
     span: u64,
@@ -47,7 +55,7 @@ struct Character {
 
 impl Debug for Character {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}, {:?}, bodies up to {}", self.options, self.every, self.body)
+        write!(f, "{:?}, {:?}, bodies up to {}", self.options, self.rates, self.body)
     }
 }
 
@@ -68,19 +76,18 @@ impl Character {
         options.bases_lost = *[0, 20, 80].choose(chance).expect("some");
         options.ends_untold = *[0, 50, 100].choose(chance).expect("some");
         options.replay = often(chance, 0.5);
-        let every = FAULTS.map(|(fault, us)| {
-            let is_on = matches!(fault, Fault::Propose) || chance.random_bool(0.55);
-            (fault, if is_on { us * chance.random_range(30..=200) / 100 } else { 0 })
-        });
+        let rates = swarm(chance, &USUAL, |kind| kind == own(Propose));
+        let is_mild = often(chance, 0.3);
         let body = *[64, 4 << 10, 300 << 10].choose(chance).expect("some");
         let span = chance.random_range(4..=8) * SECOND;
-        Character { options, every: every.to_vec(), body, span }
+        Character { options, rates, is_mild, body, span }
     }
 }
 
 struct Chaos {
     world: World,
     character: Character,
+    faults: Faults,
     chance: SmallRng,
 }
 
@@ -90,58 +97,35 @@ impl Chaos {
         let mut character = Character::of(seed, &mut chance);
         character.options.record = record;
         let world = World::new(seed ^ 0x5eed, character.options.clone());
-        Chaos { world, character, chance }
+        let mut faults = Faults::new(seed ^ 0xfa17, character.rates.clone(), 0);
+        if character.is_mild {
+            faults.away_max = (world.machines.len() - 1) / 2;
+        }
+        Chaos { world, character, faults, chance }
     }
 
     fn run(&mut self, seen: &mut Seen) {
-        for (which, (_, every)) in self.character.every.clone().into_iter().enumerate() {
-            self.next(which, every);
-        }
         let end = self.character.span;
-        while let Some(which) = self.world.run_until(end) {
-            let (fault, every) = self.character.every[which as usize];
-            self.strike(fault, seen);
-            self.next(which as usize, every);
+        while let Some(at) = self.faults.next_before(end) {
+            self.world.run_until(at);
+            if let Some(which) = self.faults.act(at, &mut self.world) {
+                self.strike(OWN[which], seen);
+            }
         }
+        self.world.run_until(end);
         self.heal(seen);
-    }
-
-    fn next(&mut self, which: usize, every: u64) {
-        if every > 0 {
-            let us = self.chance.random_range(1..=2 * every);
-            self.world.after(us, Event::Alarm(which as u32));
-        }
     }
 
     fn any(&mut self) -> usize {
         self.chance.random_range(0..self.world.machines.len())
     }
 
-    fn strike(&mut self, fault: Fault, seen: &mut Seen) {
+    fn strike(&mut self, own: Own, seen: &mut Seen) {
         let at = self.any();
-        let runs = self.world.machines[at].node.is_some();
-        match fault {
-            Fault::Propose => self.propose(seen),
-            Fault::Kill if runs => {
-                seen.note("killed");
-                self.world.kill(at);
-            }
-            Fault::Kill => {
-                seen.note("restarted");
-                self.world.start(at);
-            }
-            Fault::Cut => self.cut(at, seen),
-            Fault::Pause if runs => {
-                seen.note("paused");
-                let ms = *[20, 200, 500, 1_500].choose(&mut self.chance).expect("some");
-                self.world.pause(at, ms * MS);
-            }
-            Fault::SlowDisk => {
-                seen.note("slow disk");
-                let us = *[100, MS, 40 * MS, 300 * MS].choose(&mut self.chance).expect("some");
-                self.world.machines[at].disk.sync_us = us;
-            }
-            Fault::Transfer => {
+        let is_awake = self.world.machines[at].node.is_some() && !self.is_still(at);
+        match own {
+            Own::Propose => self.propose(seen),
+            Own::Transfer => {
                 let Some(leader) = self.world.leader() else { return };
                 if self.is_still(leader) {
                     return;
@@ -150,23 +134,23 @@ impl Chaos {
                     seen.note("handed over");
                 }
             }
-            Fault::Compact if runs && !self.is_still(at) => {
+            Own::Compact if is_awake => {
                 seen.note("compacted");
                 self.world.make_base(at);
             }
-            Fault::Change => self.change(seen),
-            Fault::MayLead if runs && !self.is_still(at) => {
+            Own::Change => self.change(seen),
+            Own::MayLead if is_awake => {
                 seen.note("may lead or not");
                 let may = self.chance.random_bool(0.6);
                 self.world.machines[at].node().set_may_lead(may);
                 self.world.settle(at);
             }
-            Fault::Unreachable if runs && !self.is_still(at) => {
+            Own::Unreachable if is_awake => {
                 let to = self.any() as u64 + 1;
                 self.world.machines[at].node().unreachable(to);
                 self.world.settle(at);
             }
-            Fault::Pause | Fault::Compact | Fault::MayLead | Fault::Unreachable => {}
+            Own::Compact | Own::MayLead | Own::Unreachable => {}
         }
     }
 
@@ -182,25 +166,6 @@ impl Chaos {
                 let taken = self.world.propose(at, bytes);
                 seen.note(if taken { "proposed" } else { "not taken" });
             }
-        }
-    }
-
-    /// One link one way, or all of a machine both ways, or everything is whole again.
-    fn cut(&mut self, at: usize, seen: &mut Seen) {
-        let count = self.world.machines.len() as u64;
-        let id = at as u64 + 1;
-        match self.chance.random_range(0..4) {
-            0 => {
-                seen.note("cut one way");
-                let other = self.chance.random_range(1..=count);
-                self.world.cut.insert((id, other));
-            }
-            1 => {
-                seen.note("cut off");
-                let others = (1..=count).flat_map(|other| [(id, other), (other, id)]);
-                self.world.cut.extend(others);
-            }
-            _ => self.world.cut.clear(),
         }
     }
 
@@ -272,22 +237,15 @@ impl Chaos {
     /// Nothing is wrong any more: a leader within 10 E, and all the same within 30 s.
     fn heal(&mut self, seen: &mut Seen) {
         let world = &mut self.world;
-        world.cut.clear();
+        self.faults.heal(world);
+        std::mem::take(&mut self.faults.seen).add_to(seen);
         world.options.loss = 0;
         world.options.reorder = false;
         world.options.delay = (100, 150);
         world.options.bases_lost = 0;
         world.options.sync_us = 100;
         for at in 0..world.machines.len() {
-            world.machines[at].disk.sync_us = 100;
-            if world.machines[at].paused_until > world.now {
-                let life = world.machines[at].life;
-                world.machines[at].paused_until = 0;
-                world.after(0, Event::Resumes { at, life });
-            }
-            if world.machines[at].node.is_none() {
-                world.start(at);
-            }
+            Nodes::start(world, at);
             world.machines[at].node().set_may_lead(true);
         }
         let took = world
@@ -296,7 +254,7 @@ impl Chaos {
         let begin = world.now;
         for _ in 0..50 {
             let end = self.world.now + 10 * MS;
-            while self.world.run_until(end).is_some() {}
+            self.world.run_until(end);
             self.propose(seen);
         }
         let world = &mut self.world;

@@ -2,6 +2,7 @@
 
 use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::{E, MS, SECOND};
+use crate::support::faults::ways_of;
 use crate::support::seeds::seeds_or;
 use bytes::Bytes;
 use delayd::cluster::clocks::ClockNote;
@@ -23,14 +24,11 @@ fn formed(seed: u64, weather: Weather) -> (Site, usize) {
 }
 
 fn set_cut(site: &mut Site, at: usize, is_cut: bool) {
-    for other in 0..site.hosts.len() {
-        for link in [(at, other), (other, at)] {
-            if is_cut {
-                site.cut.insert(link);
-            } else {
-                site.cut.remove(&link);
-            }
-        }
+    for way in ways_of(at, site.hosts.len()) {
+        match is_cut {
+            true => site.cut.insert(way),
+            false => site.cut.remove(&way),
+        };
     }
 }
 

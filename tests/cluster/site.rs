@@ -3,6 +3,7 @@
 use super::audit::Audit;
 use super::host::Host;
 use super::world::{E, MS, TICK};
+use crate::support::faults::{Nodes, Way};
 use delayd::cluster::claims::NodeId;
 use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::driver::{Dial, DriverOutput, Told};
@@ -67,19 +68,10 @@ enum What {
     Dial,
     Turn,
     Loaded,
-    Arrives {
-        from: usize,
-        frame: Outgoing,
-    },
+    Arrives { from: usize, frame: Outgoing },
     Synced,
-    Read {
-        number: u64,
-        low: u64,
-        high: u64,
-    },
+    Read { number: u64, low: u64, high: u64 },
     Resumes,
-    /// For whoever drives the site.
-    Alarm(u32),
 }
 
 pub struct Site {
@@ -101,6 +93,7 @@ pub struct Site {
     pub values: u64,
     pub refusals: BTreeSet<String>,
     pub refused_batches: u64,
+    pub killed_while_forming: u64,
     pub lease_reads: u64,
     /// Changes of members.
     pub given_up: Vec<String>,
@@ -131,6 +124,7 @@ impl Site {
             values: 0,
             refusals: BTreeSet::new(),
             refused_batches: 0,
+            killed_while_forming: 0,
             lease_reads: 0,
             given_up: Vec::new(),
         }
@@ -191,34 +185,23 @@ impl Site {
         self.events.insert((self.now + us, self.number), Event { at, life, what });
     }
 
-    pub fn alarm(&mut self, us: u64, which: u32) {
-        self.after(us, usize::MAX, What::Alarm(which));
-    }
-
-    /// Lets the next thing happen that is before `end`; an alarm that rang.
-    pub fn step(&mut self, end: u64) -> Option<Option<u32>> {
-        let entry = self.events.first_entry()?;
-        if entry.key().0 > end {
+    /// Lets the next thing happen that is not after `end`; whether there was one.
+    pub fn step(&mut self, end: u64) -> bool {
+        let entry = self.events.first_entry().filter(|entry| entry.key().0 <= end);
+        let Some(entry) = entry else {
             self.now = end;
-            return None;
-        }
+            return false;
+        };
         let ((now, _), event) = entry.remove_entry();
         self.now = now;
-        if let What::Alarm(which) = event.what {
-            return Some(Some(which));
-        }
         self.happened += 1;
         self.happen(event);
-        Some(None)
+        true
     }
 
-    /// Lets time pass until then; the alarm that rang, if one did before.
-    pub fn run_until(&mut self, end: u64) -> Option<u32> {
-        loop {
-            if let Some(which) = self.step(end)? {
-                return Some(which);
-            }
-        }
+    /// Lets time pass until then.
+    pub fn run_until(&mut self, end: u64) {
+        while self.step(end) {}
     }
 
     /// Lets time pass until something holds; how long that took, or a panic after `most`.
@@ -327,7 +310,6 @@ impl Site {
                 let inbox = take(&mut host.inbox);
                 inbox.into_iter().for_each(|event| self.happen(event));
             }
-            What::Alarm(_) => unreachable!("handed to whoever drives"),
         }
         self.settle(at);
     }
@@ -553,6 +535,52 @@ impl Site {
                 self.start(at);
             }
         }
+    }
+}
+
+impl Nodes for Site {
+    fn count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    fn leader(&self) -> Option<usize> {
+        Site::leader(self)
+    }
+
+    fn kill(&mut self, at: usize) {
+        let Some(driver) = &self.hosts[at].driver else { return };
+        self.killed_while_forming += u64::from(driver.status().forming.is_some());
+        Site::kill(self, at);
+    }
+
+    fn start(&mut self, at: usize) {
+        if !self.runs(at) {
+            Site::start(self, at);
+        }
+    }
+
+    fn pause(&mut self, at: usize, us: u64) {
+        if self.runs(at) {
+            Site::pause(self, at, us);
+        }
+    }
+
+    fn go_on(&mut self, at: usize) {
+        if self.is_still(at) {
+            self.resume(at);
+        }
+    }
+
+    fn cut(&mut self, way: Way) {
+        self.cut.insert(way);
+    }
+
+    fn mend(&mut self, way: Way) {
+        self.cut.remove(&way);
+    }
+
+    fn slow(&mut self, at: usize, sync_us: Option<u64>) {
+        self.hosts[at].disk.sync_us = sync_us.unwrap_or(self.weather.sync_us);
     }
 }
 

@@ -2,39 +2,49 @@
 
 use super::site::{FORMED_WITHIN, Site, Weather};
 use super::world::{MS, SECOND};
+use crate::support::faults::{Faults, Kind, Rates, swarm};
 use crate::support::seeds::{Seen, Telltale, run_seeds, seeds_or};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+/// What happens besides kills, pauses, cuts and slow disks.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+enum Own {
     Decide,
-    Kill,
-    Cut,
-    Pause,
-    SlowDisk,
     HandOver,
     Resign,
     Base,
     Disconnect,
 }
 
-const FAULTS: [(Fault, u64); 9] = [
-    (Fault::Decide, 10 * MS),
-    (Fault::Kill, SECOND),
-    (Fault::Cut, SECOND),
-    (Fault::Pause, SECOND),
-    (Fault::SlowDisk, SECOND),
-    (Fault::HandOver, SECOND),
-    (Fault::Resign, 2 * SECOND),
-    (Fault::Base, SECOND / 2),
-    (Fault::Disconnect, SECOND),
+use Own::{Base, Decide, Disconnect, HandOver, Resign};
+
+const OWN: [Own; 5] = [Decide, HandOver, Resign, Base, Disconnect];
+
+/// How often each happens on average, µs.
+const USUAL: [(Kind, u64); 9] = [
+    (own(Decide), 10 * MS),
+    (Kind::Kill, SECOND),
+    (Kind::Cut, SECOND),
+    (Kind::Pause, SECOND),
+    (Kind::Slow, SECOND),
+    (own(HandOver), SECOND),
+    (own(Resign), 2 * SECOND),
+    (own(Base), SECOND / 2),
+    (own(Disconnect), SECOND),
 ];
+
+const fn own(own: Own) -> Kind {
+    Kind::Own(own as usize)
+}
 
 struct Storm {
     site: Site,
-    every: Vec<(Fault, u64)>,
+    rates: Rates,
+    seed: u64,
+    /// At least a majority is there at all times.
+    is_mild: bool,
     chance: SmallRng,
     span: u64,
     /// Whether the faults begin before the cluster has formed.
@@ -56,13 +66,11 @@ impl Storm {
         weather.turn_us = *[MS / 2, 3 * MS, 40 * MS].choose(&mut chance).expect("some");
         weather.replay = chance.random_bool(0.5);
         weather.merged = *[8, 64, 4 << 10].choose(&mut chance).expect("some");
-        let every = FAULTS.map(|(fault, us)| {
-            let is_on = matches!(fault, Fault::Decide) || chance.random_bool(0.55);
-            (fault, if is_on { us * chance.random_range(30..=200) / 100 } else { 0 })
-        });
+        let rates = swarm(&mut chance, &USUAL, |kind| kind == own(Decide));
+        let is_mild = chance.random_bool(0.3);
         let (span, is_early) = (chance.random_range(3..=6) * SECOND, chance.random_bool(0.5));
         let site = Site::new(seed ^ 0x5eed, weather);
-        Storm { site, every: every.to_vec(), chance, span, is_early }
+        Storm { site, rates, seed, is_mild, chance, span, is_early }
     }
 
     fn run(&mut self, seen: &mut Seen) {
@@ -73,72 +81,49 @@ impl Storm {
             self.site.wait_for("it has formed", FORMED_WITHIN, Site::has_formed);
             (self.site.weather.loss, self.site.weather.delay) = calm;
         }
-        for (which, (_, every)) in self.every.clone().into_iter().enumerate() {
-            self.next(which, every);
+        let mut faults = Faults::new(self.seed ^ 0xfa17, self.rates.clone(), self.site.now);
+        if self.is_mild {
+            faults.away_max = (self.site.hosts.len() - 1) / 2;
         }
         let end = self.site.now + self.span;
-        while let Some(which) = self.site.run_until(end) {
-            let (fault, every) = self.every[which as usize];
-            self.strike(fault, seen);
-            self.next(which as usize, every);
+        while let Some(at) = faults.next_before(end) {
+            self.site.run_until(at);
+            if let Some(which) = faults.act(at, &mut self.site) {
+                self.strike(OWN[which], seen);
+            }
         }
+        self.site.run_until(end);
+        faults.heal(&mut self.site);
+        std::mem::take(&mut faults.seen).add_to(seen);
         self.heal(seen);
     }
 
-    fn next(&mut self, which: usize, every: u64) {
-        if every > 0 {
-            let us = self.chance.random_range(1..=2 * every);
-            self.site.alarm(us, which as u32);
-        }
-    }
-
-    fn strike(&mut self, fault: Fault, seen: &mut Seen) {
+    fn strike(&mut self, own: Own, seen: &mut Seen) {
         let count = self.site.hosts.len();
         let at = self.chance.random_range(0..count);
         let is_awake = self.site.runs(at) && !self.site.is_still(at);
-        match fault {
-            Fault::Decide => self.decide(seen),
-            Fault::Kill if self.site.runs(at) => {
-                seen.note("killed");
-                let forms = self.site.hosts[at].driver().status().forming.is_some();
-                seen.count("killed while forming", u64::from(forms));
-                self.site.kill(at);
-            }
-            Fault::Kill => {
-                seen.note("restarted");
-                self.site.start(at);
-            }
-            Fault::Cut => self.cut(at, seen),
-            Fault::Pause if is_awake => {
-                seen.note("paused");
-                let ms = *[20, 200, 500, 1_500].choose(&mut self.chance).expect("some");
-                self.site.pause(at, ms * MS);
-            }
-            Fault::SlowDisk => {
-                seen.note("slow disk");
-                let us = *[100, MS, 40 * MS, 300 * MS].choose(&mut self.chance).expect("some");
-                self.site.hosts[at].disk.sync_us = us;
-            }
-            Fault::HandOver => self.hand_over(at, seen),
-            Fault::Resign if is_awake => {
+        match own {
+            Own::Decide => self.decide(seen),
+            Own::HandOver => self.hand_over(at, seen),
+            Own::Resign if is_awake => {
                 let host = &mut self.site.hosts[at];
                 seen.count("resigned", u64::from(host.led.is_some()));
                 host.driver().resign();
                 self.site.settle(at);
             }
-            Fault::Base if is_awake => {
+            Own::Base if is_awake => {
                 let host = &mut self.site.hosts[at];
                 if let Some(base) = host.make_base() {
                     seen.note("bases");
                     host.driver().base_made(base);
                 }
             }
-            Fault::Disconnect => {
+            Own::Disconnect => {
                 seen.note("disconnected");
                 let to = self.chance.random_range(0..count);
                 self.site.disconnect(at, to);
             }
-            Fault::Pause | Fault::Resign | Fault::Base => {}
+            Own::Resign | Own::Base => {}
         }
     }
 
@@ -164,24 +149,6 @@ impl Storm {
         }
     }
 
-    /// One link one way, or all of a host both ways, or everything is whole again.
-    fn cut(&mut self, at: usize, seen: &mut Seen) {
-        let count = self.site.hosts.len();
-        match self.chance.random_range(0..4) {
-            0 => {
-                seen.note("cut one way");
-                let other = self.chance.random_range(0..count);
-                self.site.cut.insert((at, other));
-            }
-            1 => {
-                seen.note("cut off");
-                let links = (0..count).flat_map(|other| [(at, other), (other, at)]);
-                self.site.cut.extend(links);
-            }
-            _ => self.site.cut.clear(),
-        }
-    }
-
     /// Nothing is wrong any more: it has formed and is led within 10 E, and all have the same within 30 s.
     fn heal(&mut self, seen: &mut Seen) {
         self.site.heal();
@@ -189,7 +156,7 @@ impl Storm {
         seen.count("ms until it was led", took / MS);
         for _ in 0..50 {
             let end = self.site.now + 10 * MS;
-            while self.site.run_until(end).is_some() {}
+            self.site.run_until(end);
             self.decide(seen);
         }
         let site = &mut self.site;
@@ -199,6 +166,7 @@ impl Storm {
         seen.count("leaders", site.audit.leaders() as u64);
         seen.count("entries", site.audit.end());
         seen.count("refused batches", site.refused_batches);
+        seen.count("killed while forming", site.killed_while_forming);
         seen.count("reads by the lease", site.lease_reads);
         for host in &site.hosts {
             seen.count("reloaded", host.turn.reloads);
@@ -212,7 +180,7 @@ impl Storm {
 fn run(seed: u64, seen: &mut Seen) {
     let mut storm = Storm::new(seed);
     let _telltale =
-        Telltale(format!("DELAYD_SEED={seed}: {:?}, {:?}", storm.site.weather, storm.every));
+        Telltale(format!("DELAYD_SEED={seed}: {:?}, {:?}", storm.site.weather, storm.rates));
     storm.run(seen);
 }
 

@@ -2,6 +2,7 @@
 
 use super::audit::Audit;
 use super::machine::{Disk, Machine};
+use crate::support::faults::{Nodes, Way};
 use bytes::Bytes;
 use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::entry::{Base, Facts, Payload};
@@ -71,49 +72,14 @@ impl Options {
 /// What happens. Machines by their place, and the life for which it was meant.
 #[derive(Debug)]
 pub enum Event {
-    Tick {
-        at: usize,
-        life: u64,
-    },
-    Arrives {
-        at: usize,
-        life: u64,
-        from: u64,
-        frame: Outgoing,
-    },
-    Synced {
-        at: usize,
-        life: u64,
-    },
-    Read {
-        at: usize,
-        life: u64,
-        number: u64,
-        low: u64,
-        high: u64,
-    },
-    MakesBase {
-        at: usize,
-        life: u64,
-    },
-    BaseMoves {
-        at: usize,
-        life: u64,
-        to: u64,
-        until: u64,
-    },
-    BaseEnds {
-        at: usize,
-        life: u64,
-        to: u64,
-        arrived: bool,
-    },
-    Resumes {
-        at: usize,
-        life: u64,
-    },
-    /// For whoever drives the world.
-    Alarm(u32),
+    Tick { at: usize, life: u64 },
+    Arrives { at: usize, life: u64, from: u64, frame: Outgoing },
+    Synced { at: usize, life: u64 },
+    Read { at: usize, life: u64, number: u64, low: u64, high: u64 },
+    MakesBase { at: usize, life: u64 },
+    BaseMoves { at: usize, life: u64, to: u64, until: u64 },
+    BaseEnds { at: usize, life: u64, to: u64, arrived: bool },
+    Resumes { at: usize, life: u64 },
 }
 
 pub struct World {
@@ -212,21 +178,16 @@ impl World {
         self.events.insert((self.now + us, self.number), event);
     }
 
-    /// Lets time pass until then; the alarm that rang, if one did before.
-    pub fn run_until(&mut self, end: u64) -> Option<u32> {
-        while let Some(entry) = self.events.first_entry() {
-            if entry.key().0 > end {
-                break;
-            }
+    /// Lets time pass until then.
+    pub fn run_until(&mut self, end: u64) {
+        while let Some(entry) = self.events.first_entry()
+            && entry.key().0 <= end
+        {
             let ((now, _), event) = entry.remove_entry();
             self.now = now;
-            if let Event::Alarm(which) = event {
-                return Some(which);
-            }
             self.happen(event);
         }
         self.now = end;
-        None
     }
 
     /// Lets time pass until something holds; how long that took, or a panic after `most`.
@@ -305,7 +266,6 @@ impl World {
             | Event::BaseMoves { at, life, .. }
             | Event::BaseEnds { at, life, .. }
             | Event::Resumes { at, life } => (*at, *life),
-            Event::Alarm(_) => unreachable!("handed to whoever drives"),
         };
         let machine = &mut self.machines[at];
         if machine.life != life || machine.node.is_none() {
@@ -359,7 +319,6 @@ impl World {
                 inbox.into_iter().for_each(|event| self.happen(event));
                 return;
             }
-            Event::Alarm(_) => unreachable!("handed to whoever drives"),
         }
         self.settle(at);
     }
@@ -560,5 +519,53 @@ impl World {
             let life = self.machines[place].life;
             self.after(us, Event::Arrives { at: place, life, from, frame });
         }
+    }
+}
+
+impl Nodes for World {
+    fn count(&self) -> usize {
+        self.machines.len()
+    }
+
+    fn leader(&self) -> Option<usize> {
+        World::leader(self)
+    }
+
+    fn kill(&mut self, at: usize) {
+        if self.machines[at].node.is_some() {
+            World::kill(self, at);
+        }
+    }
+
+    fn start(&mut self, at: usize) {
+        if self.machines[at].node.is_none() {
+            World::start(self, at);
+        }
+    }
+
+    fn pause(&mut self, at: usize, us: u64) {
+        if self.machines[at].node.is_some() {
+            World::pause(self, at, us);
+        }
+    }
+
+    fn go_on(&mut self, at: usize) {
+        if self.machines[at].paused_until > self.now {
+            let life = self.machines[at].life;
+            self.machines[at].paused_until = self.now;
+            self.after(0, Event::Resumes { at, life });
+        }
+    }
+
+    fn cut(&mut self, (from, to): Way) {
+        self.cut.insert((from as u64 + 1, to as u64 + 1));
+    }
+
+    fn mend(&mut self, (from, to): Way) {
+        self.cut.remove(&(from as u64 + 1, to as u64 + 1));
+    }
+
+    fn slow(&mut self, at: usize, sync_us: Option<u64>) {
+        self.machines[at].disk.sync_us = sync_us.unwrap_or(self.options.sync_us);
     }
 }

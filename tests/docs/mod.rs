@@ -7,6 +7,7 @@ mod deploy;
 mod help;
 mod man;
 mod sections;
+mod tests_page;
 
 use delayd::command::CommandSpec;
 use delayd::command::spec::Keys;

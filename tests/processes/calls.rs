@@ -1,6 +1,7 @@
 //! A client that looks for the leader, and keeps what it asked and was told.
 
 use crate::processes::trio::leads;
+use crate::support::patience::seconds;
 use crate::support::program::{Reply, Wire, wall_ms};
 use crate::support::seen::Label;
 use rand::rngs::SmallRng;
@@ -132,11 +133,6 @@ pub struct Finder {
     random: SmallRng,
 }
 
-/// A node that stands still is given up after this.
-const PATIENCE: Duration = Duration::from_millis(400);
-/// So is one that does not answer a command.
-const ANSWER: Duration = Duration::from_secs(2);
-
 impl Finder {
     pub fn new(addresses: &[SocketAddr], random: SmallRng) -> Finder {
         Finder { addresses: addresses.to_vec(), random }
@@ -147,12 +143,12 @@ impl Finder {
         let first = self.random.random_range(0..self.addresses.len());
         let found = (0..self.addresses.len()).find_map(|i| {
             let address = self.addresses[(first + i) % self.addresses.len()];
+            // One that answers nothing stands still, and is given up.
             let open = || -> io::Result<Wire> {
-                let mut wire = Wire::connect_for(address, PATIENCE)?;
+                let mut wire = Wire::connect_for(address, seconds(2))?;
                 if !leads(&mut wire) {
                     return Err(io::ErrorKind::NotConnected.into());
                 }
-                wire.set_patience(ANSWER)?;
                 Ok(wire)
             };
             open().ok()

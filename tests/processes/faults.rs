@@ -6,14 +6,13 @@
 use crate::processes::calls::{Answer, At, Call, Client, QUEUES, What};
 use crate::processes::history::{Clocks, History};
 use crate::processes::load::Load;
-use crate::processes::relay::Way;
 use crate::processes::trio::{NODES, Trio, name, wait_until};
 use crate::processes::{linear, order, reads, totals};
+use crate::support::faults::{Faults, Kind};
 use crate::support::program::seed;
 use crate::support::seeds::{Telltale, number_of};
 use crate::support::seen::{Seen, SeenJob};
 use rand::rngs::SmallRng;
-use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -22,50 +21,49 @@ use std::time::{Duration, Instant};
 /// What goes wrong, and for how long.
 #[derive(Clone, Debug)]
 enum Fault {
-    Kill { nodes: Vec<usize>, ms: u64 },
-    Terminate { node: usize, ms: u64 },
-    Pause { nodes: Vec<usize>, ms: u64 },
-    Cut { ways: Vec<Way>, ms: u64, is_lost: bool },
-    SlowDisk { node: usize, ms: u64 },
-    FailedSync { node: usize, ms: u64 },
-    FullDisk { node: usize, ms: u64 },
-    EmptyDisk { node: usize, ms: u64 },
-    HandOver { to: usize },
-    Clock { node: usize, s: i64, ms: u64 },
+    /// As on every floor of the cluster's tests.
+    Common(Kind),
+    Terminate {
+        node: usize,
+        ms: u64,
+    },
+    FailedSync {
+        node: usize,
+        ms: u64,
+    },
+    FullDisk {
+        node: usize,
+        ms: u64,
+    },
+    EmptyDisk {
+        node: usize,
+        ms: u64,
+    },
+    HandOver {
+        to: usize,
+    },
+    Clock {
+        node: usize,
+        s: i64,
+        ms: u64,
+    },
 }
 
 impl Fault {
     fn draw(random: &mut SmallRng, leader: usize) -> Fault {
         let any = random.random_range(0..NODES);
         let node = if random.random_ratio(1, 2) { leader } else { any };
-        let mut all: Vec<usize> = (0..NODES).collect();
-        all.shuffle(random);
         let ms = match random.random_range(0..4) {
             0 => random.random_range(0..200),
             1 | 2 => random.random_range(200..1_500),
             _ => random.random_range(1_500..3_000),
         };
-        let nodes = match random.random_range(0..6) {
-            0 => all[..2].to_vec(),
-            1 => all.clone(),
-            _ => vec![node],
-        };
         match random.random_range(0..17) {
-            0..4 => Fault::Kill { nodes, ms },
+            0..4 => Fault::Common(Kind::Kill),
             4 => Fault::Terminate { node, ms },
-            5 | 6 => Fault::Pause { nodes, ms },
-            7..10 => {
-                let one_way = vec![(node, (node + 1) % NODES)];
-                let ways = match random.random_range(0..4) {
-                    0 => one_way,
-                    1 => vec![one_way[0], (one_way[0].1, node)],
-                    // It is heard, and hears nothing; or the other way round.
-                    2 => Trio::ways_of(node).into_iter().filter(|way| way.1 == node).collect(),
-                    _ => Trio::ways_of(node),
-                };
-                Fault::Cut { ways, ms, is_lost: random.random_ratio(1, 2) }
-            }
-            10 => Fault::SlowDisk { node, ms },
+            5 | 6 => Fault::Common(Kind::Pause),
+            7..10 => Fault::Common(Kind::Cut),
+            10 => Fault::Common(Kind::Slow),
             11 => Fault::FullDisk { node, ms },
             12 => Fault::EmptyDisk { node: any, ms },
             13 | 14 => Fault::HandOver { to: any },
@@ -80,12 +78,12 @@ impl Fault {
 
     fn word(&self) -> &'static str {
         match self {
-            Fault::Kill { nodes, .. } if nodes.len() == NODES => "all killed",
-            Fault::Kill { .. } => "killed",
+            Fault::Common(Kind::Kill) => "killed",
+            Fault::Common(Kind::Pause) => "paused",
+            Fault::Common(Kind::Cut) => "cut off",
+            Fault::Common(Kind::Slow) => "slow disks",
+            Fault::Common(Kind::Own(_)) => unreachable!("none is drawn"),
             Fault::Terminate { .. } => "terminated",
-            Fault::Pause { .. } => "paused",
-            Fault::Cut { .. } => "cut off",
-            Fault::SlowDisk { .. } => "slow disks",
             Fault::FailedSync { .. } => "failed syncs",
             Fault::FullDisk { .. } => "full disks",
             Fault::EmptyDisk { .. } => "lost disks",
@@ -95,37 +93,14 @@ impl Fault {
     }
 
     /// Begins, lasts and ends; all nodes run then.
-    fn happen(&self, trio: &mut Trio, clocks: &mut Clocks) {
+    fn happen(&self, trio: &mut Trio, common: &mut Common, clocks: &mut Clocks) {
         let last = |ms: &u64| std::thread::sleep(Duration::from_millis(*ms));
         match self {
-            Fault::Kill { nodes, ms } => {
-                nodes.iter().for_each(|node| drop(trio.kill(*node)));
-                last(ms);
-                nodes.iter().for_each(|node| trio.begin(*node));
-            }
+            Fault::Common(kind) => common.happen(*kind, trio),
             Fault::Terminate { node, ms } => {
                 trio.stop(*node);
                 last(ms);
                 trio.begin(*node);
-            }
-            Fault::Pause { nodes, ms } => {
-                nodes.iter().for_each(|node| trio.pause(*node));
-                last(ms);
-                nodes.iter().for_each(|node| trio.go_on(*node));
-            }
-            Fault::Cut { ways, ms, is_lost } => {
-                trio.net.cut(ways);
-                last(ms);
-                match is_lost {
-                    true => trio.net.mend_with_losses(),
-                    false => trio.net.mend(),
-                }
-            }
-            Fault::SlowDisk { node, ms } => {
-                let Some(disk) = &trio.disks[*node] else { return };
-                disk.set("slow");
-                last(ms);
-                disk.clear("slow");
             }
             Fault::FailedSync { node, ms } => {
                 let Some(disk) = &trio.disks[*node] else { return };
@@ -171,6 +146,29 @@ impl Fault {
                 clocks.set.push((begin, At::now()));
             }
         }
+    }
+}
+
+/// Kills, pauses, cuts and slow disks, one at a time.
+struct Common {
+    faults: Faults,
+    begin: Instant,
+    random: SmallRng,
+}
+
+impl Common {
+    fn new(seed: u64) -> Common {
+        let random = SmallRng::seed_from_u64(seed ^ 0xfa17);
+        Common { faults: Faults::new(seed, Vec::new(), 0), begin: Instant::now(), random }
+    }
+
+    fn happen(&mut self, kind: Kind, trio: &mut Trio) {
+        trio.cuts_lose = self.random.random_ratio(1, 2);
+        let now = self.begin.elapsed().as_micros() as u64;
+        let us = self.faults.strike(now, kind, trio);
+        println!("{}", self.faults.newest());
+        std::thread::sleep(Duration::from_micros(us));
+        self.faults.heal(trio);
     }
 }
 
@@ -280,7 +278,7 @@ fn what_clients_were_told_is_true_whatever_happens_to_the_nodes() {
     let one_by_one = linear::Jobs::start(&trio.addresses, seed);
     let pair = order::Pair::start(&trio.addresses, seed);
     let reader = reads::Reader::start(&trio.addresses, seed);
-    let mut clocks = Clocks::default();
+    let (mut clocks, mut common) = (Clocks::default(), Common::new(seed));
     let (mut calls, mut happened) = (Vec::new(), BTreeMap::<&str, u64>::new());
     for number in 0..number_of("DELAYD_CASES").unwrap_or(20) {
         if random.random_ratio(1, 3) {
@@ -290,7 +288,7 @@ fn what_clients_were_told_is_true_whatever_happens_to_the_nodes() {
         let fault = Fault::draw(&mut random, trio.leader());
         let _telltale = Telltale(format!("DELAYD_SEED={seed}, fault {number}, {fault:?}"));
         let begin = Instant::now();
-        fault.happen(&mut trio, &mut clocks);
+        fault.happen(&mut trio, &mut common, &mut clocks);
         *happened.entry(fault.word()).or_default() += 1;
         let ended = Instant::now();
         is_open(&trio, number, &mut calls);

@@ -2,7 +2,8 @@
 
 use crate::processes::trio::{leads, wait_until};
 use crate::support::http::free_port;
-use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
+use crate::support::patience::limit;
+use crate::support::program::{Folder, Program, Reply, Wire};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -63,7 +64,7 @@ impl Nodes {
     }
 
     pub fn wire(&self, node: usize) -> std::io::Result<Wire> {
-        Wire::connect_for(SocketAddr::from(([127, 0, 0, 1], self.clients[node])), LIMIT)
+        Wire::connect_for(SocketAddr::from(([127, 0, 0, 1], self.clients[node])), limit())
     }
 
     pub fn leader(&self) -> usize {

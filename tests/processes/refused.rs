@@ -2,6 +2,7 @@
 //! changed afterwards.
 
 use crate::processes::trio::{NODES, Trio, wait_until};
+use crate::support::patience::limit;
 use crate::support::program::{Program, Reply, seed};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -200,7 +201,7 @@ fn strangers_disturb_nobody() {
     let port = trio.peer_port(leader);
     let call = || {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_read_timeout(Some(limit())).unwrap();
         stream
     };
     let maximum = getrlimit(Resource::Nofile).maximum;

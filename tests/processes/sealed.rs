@@ -158,7 +158,7 @@ fn who_does_not_speak_tls_is_not_let_in() {
     nodes.options.clear();
     nodes.begin(2, &all);
     for node in [0, 2] {
-        wait_until(&format!("{} says why", name(node)), || {
+        wait_until(format!("{} says why", name(node)), || {
             let log = nodes.programs[node].as_ref().expect("it runs").log();
             log.contains("tls-cluster has to be the same on all nodes").then_some(())
         });

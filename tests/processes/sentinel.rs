@@ -3,9 +3,10 @@
 
 use crate::processes::trio::{NODES, Trio, wait_until};
 use crate::support::http::free_port;
-use crate::support::program::{LIMIT, Reply, Wire};
+use crate::support::patience::{limit, pass, seconds};
+use crate::support::program::{Reply, Wire};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const MASTER: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME delayd";
 
@@ -32,7 +33,7 @@ impl Sentinels {
 
     fn wire(&self, node: usize) -> Wire {
         let address = SocketAddr::from(([127, 0, 0, 1], self.ports[node]));
-        Wire::connect_for(address, LIMIT).unwrap()
+        Wire::connect_for(address, limit()).unwrap()
     }
 
     /// The port of the leader's clients, as a node tells it.
@@ -148,20 +149,25 @@ fn who_hears_of_no_leader_names_none() {
     }
 }
 
-/// What it knew before it stood still is old when it goes on, however soon it is asked.
+/// What it knew before it stood still is old when it goes on, however soon it is asked. Nothing of the leader may be on its
+/// way to it then: it would have been heard of just now.
 #[test]
 fn who_has_stood_still_does_not_name_who_led_before() {
-    let mut all = Sentinels::start(&[]);
+    const ELECTION_S: u64 = 2;
+    let mut all = Sentinels::start(&["--cluster-election-timeout", "2s"]);
     let (leader, follower) = (all.trio.leader(), all.trio.follower());
     let other = (0..NODES).find(|node| ![leader, follower].contains(node)).unwrap();
     all.name(&[0, 1, 2], leader);
     let old = all.port_of(leader);
-    let mut wire = all.wire(follower);
+    let (mut wire, mut data) = (all.wire(follower), all.trio.wire(follower));
+    all.trio.pause(leader);
+    data.wait_for("raft_leader_heard_ms", |ms| ms.parse::<u64>().is_ok_and(|ms| ms >= 400));
     assert_eq!(named(&wire.ask(MASTER)), old);
     all.trio.pause(follower);
     // Nobody has a majority: no leader follows.
     all.trio.kill(leader);
-    std::thread::sleep(Duration::from_secs(1));
+    // A leader is named for two election timeouts after it was heard of.
+    pass(seconds(2 * ELECTION_S + 1));
     wire.push_line(MASTER);
     wire.flush().unwrap();
     all.trio.go_on(follower);

@@ -2,17 +2,16 @@
 
 use crate::processes::relay::{Net, Way};
 use crate::support::disk::Shim;
+use crate::support::faults::{Nodes, ways_of};
 use crate::support::http::free_port;
-use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
+pub use crate::support::patience::until as wait_until;
+use crate::support::patience::{limit, seconds};
+use crate::support::program::{Folder, Program, Reply, Wire};
 use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 pub const NODES: usize = 3;
-/// A node that does not answer within this stands still.
-const PATIENCE: Duration = Duration::from_millis(500);
-
 pub struct Trio {
     pub folder: Folder,
     pub net: Net,
@@ -24,6 +23,8 @@ pub struct Trio {
     /// The program that nodes are started with; that of this build where there is none.
     pub other: Option<PathBuf>,
     programs: Vec<Option<Program>>,
+    /// What was sent over a link that was cut is lost when it is mended, and does not arrive late.
+    pub cuts_lose: bool,
 }
 
 impl Trio {
@@ -48,6 +49,7 @@ impl Trio {
             options: options.iter().map(|word| (*word).to_owned()).collect(),
             other: None,
             programs: (0..NODES).map(|_| None).collect(),
+            cuts_lose: false,
         }
     }
 
@@ -142,13 +144,14 @@ impl Trio {
 
     /// A connection to a node.
     pub fn wire(&self, node: usize) -> Wire {
-        Wire::connect_for(self.addresses[node], LIMIT).unwrap()
+        Wire::connect_for(self.addresses[node], limit()).unwrap()
     }
 
     /// Which node says that it leads, now.
     pub fn try_leader(&self) -> Option<usize> {
         (0..NODES).find(|node| {
-            let wire = Wire::connect_for(self.addresses[*node], PATIENCE);
+            // One that does not answer within this stands still.
+            let wire = Wire::connect_for(self.addresses[*node], seconds(2));
             wire.is_ok_and(|mut wire| leads(&mut wire))
         })
     }
@@ -194,8 +197,57 @@ impl Trio {
 
     /// Every way from the node and to it.
     pub fn ways_of(node: usize) -> Vec<Way> {
-        let others = (0..NODES).filter(|other| *other != node);
-        others.flat_map(|other| [(node, other), (other, node)]).collect()
+        ways_of(node, NODES)
+    }
+}
+
+impl Nodes for Trio {
+    fn count(&self) -> usize {
+        NODES
+    }
+
+    fn leader(&self) -> Option<usize> {
+        self.try_leader()
+    }
+
+    fn kill(&mut self, at: usize) {
+        if self.runs(at) {
+            Trio::kill(self, at);
+        }
+    }
+
+    fn start(&mut self, at: usize) {
+        if !self.runs(at) {
+            self.begin(at);
+        }
+    }
+
+    fn pause(&mut self, at: usize, _: u64) {
+        Trio::pause(self, at);
+    }
+
+    fn go_on(&mut self, at: usize) {
+        Trio::go_on(self, at);
+    }
+
+    fn cut(&mut self, way: Way) {
+        self.net.cut(&[way]);
+    }
+
+    /// All are cut and mended together here.
+    fn mend(&mut self, _: Way) {
+        match self.cuts_lose {
+            true => self.net.mend_with_losses(),
+            false => self.net.mend(),
+        }
+    }
+
+    fn slow(&mut self, at: usize, sync_us: Option<u64>) {
+        let Some(disk) = &self.disks[at] else { return };
+        match sync_us {
+            Some(_) => disk.set("slow"),
+            None => disk.clear("slow"),
+        }
     }
 }
 
@@ -207,19 +259,4 @@ pub fn name(node: usize) -> &'static str {
 pub fn leads(wire: &mut Wire) -> bool {
     let role = wire.try_ask("ROLE");
     matches!(role, Ok(Reply::Array(parts)) if parts[0] == Reply::Bulk(b"master".to_vec()))
-}
-
-/// Asks again and again, each 10 ms.
-///
-/// # Panics
-/// If nothing comes of it within the limit.
-pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < LIMIT, "{what}: not within {LIMIT:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

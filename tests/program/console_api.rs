@@ -1,6 +1,7 @@
 //! Commands over HTTP: who may send them, which, and what comes back.
 
 use crate::support::browser::{Console, Page, request};
+use crate::support::patience::until;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -138,10 +139,9 @@ fn users_log_in_with_each_request_and_never_by_cookie() {
     let page = console.send("POST", "/api/v1/command", &[JSON], b"[\"PING\"]");
     assert!(page.header("www-authenticate").starts_with("Basic"));
     // Nobody stays connected, but for this one and the session; the server hears of an end a turn later.
-    let begun = Instant::now();
-    while wire.ask("CLIENT LIST").text().lines().count() != 2 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", wire.ask("CLIENT LIST"));
-    }
+    until("all others have left", || {
+        (wire.ask("CLIENT LIST").text().lines().count() == 2).then_some(())
+    });
 }
 
 #[test]
@@ -203,10 +203,9 @@ fn what_is_published_is_streamed() {
     assert_eq!(events.len(), 2);
     drop(stream);
     // The subscription goes with its reader, at the latest when something is to be told.
-    let begun = Instant::now();
-    while wire.field("pubsub_patterns") != "0" {
-        assert!(begun.elapsed() < Duration::from_secs(20), "it stays");
+    until("its subscription is over", || {
         wire.ask("PUBLISH news:a again");
-    }
+        (wire.field("pubsub_patterns") == "0").then_some(())
+    });
     assert_eq!(console.send("GET", "/api/v1/events", &[], b"").status, 400);
 }

@@ -2,7 +2,9 @@
 
 use crate::support::browser::{Console, Page, Visitor, exchange, request};
 use crate::support::http::free_port;
-use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
+use crate::support::patience::{limit, until};
+use crate::support::program::{Folder, Program, Reply, Wire};
+use delayd::limits::CONSOLE_WRONG_TIME;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,13 +47,16 @@ fn wrong_passwords_are_slow_counted_and_written_down() {
     let plain = |page: &Page, user: &str| page.text().replace(user, "USER");
     for (at, (page, took)) in tried.iter().enumerate() {
         assert_eq!(page.status, 401);
-        assert!(*took >= Duration::from_secs(1), "{took:?}");
+        assert!(*took >= CONSOLE_WRONG_TIME, "{took:?}");
         assert_eq!(plain(page, users[at % 2]), plain(&tried[0].0, "ann"));
         assert_eq!(page.header("set-cookie"), "");
     }
-    let (page, took) = attempt("ann");
-    assert_eq!(page.status, 429);
-    assert!(took < Duration::from_millis(900), "{took:?}");
+    // Nothing is looked up for it, so that it is told at once; a busy machine may take its time now and then.
+    until("one too many is refused at once", || {
+        let (page, took) = attempt("ann");
+        assert_eq!(page.status, 429);
+        (took < CONSOLE_WRONG_TIME).then_some(())
+    });
     assert_eq!(console.log_in("ann", "pw").status, 429, "neither is the right one heard");
     let log = texts(&wire.ask("ACL LOG"));
     for part in ["auth", "nobody", " addr=127.0.0.1:"] {
@@ -141,7 +146,7 @@ fn what_the_console_asks_is_seen_as_of_any_client() {
     visitor.page("/queues");
     let begun = Instant::now();
     while !monitor.read().unwrap().text().contains("\"DELAY.QUEUES\"") {
-        assert!(begun.elapsed() < LIMIT);
+        assert!(begun.elapsed() < limit());
     }
     let log = texts(&wire.ask("SLOWLOG GET 128"));
     assert!(log.contains("DELAY.QUEUES") && log.contains("console"), "{log}");

@@ -4,7 +4,6 @@ use crate::support::browser::{Console, Visitor, encoded};
 use crate::support::program::{Reply, Wire, seed};
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
-use std::time::{Duration, Instant};
 
 fn ok(reply: &Reply) {
     assert_eq!(*reply, Reply::Simple("OK".to_owned()));
@@ -283,11 +282,9 @@ fn a_body_of_16_mib_is_shown_at_once_and_had_whole() {
     let guest: Visitor<'_> = console.guest();
     for id in ["bytes", "json"] {
         for way in ["", "&as=json", "&as=text", "&as=hex"] {
-            let begun = Instant::now();
+            // `tests/console` measures how long it takes.
             let page = guest.page(&format!("/job?queue=q&id={id}{way}"));
-            let took = begun.elapsed();
-            println!("{id}{way}: {took:?}, {} bytes of page", page.len());
-            assert!(took < Duration::from_secs(3) && page.len() < 4 << 20, "{took:?}");
+            assert!(page.len() < 4 << 20, "{id}{way}: {} bytes of page", page.len());
         }
     }
     let file = guest.get("/job/body?queue=q&id=bytes");

@@ -2,8 +2,9 @@
 //! be mounted, a shim that lets no file be created.
 
 use crate::support::disk::{Shim, SmallDisk};
-use crate::support::program::{Folder, LIMIT, Program, Reply, Wire, wall_ms};
-use std::time::{Duration, Instant};
+use crate::support::patience::{limit, seconds};
+use crate::support::program::{Folder, Program, Reply, Wire, wall_ms};
+use std::time::Instant;
 
 const OPTIONS: [&str; 2] = ["--journal-segment-size", "1mb"];
 
@@ -56,7 +57,7 @@ fn is_no_room(reply: &Reply) -> bool {
 fn take_until_full(wire: &mut Wire) {
     let start = Instant::now();
     loop {
-        assert!(start.elapsed() < LIMIT, "the log does not fill");
+        assert!(start.elapsed() < limit(), "the log does not fill");
         let reply = wire.ask("DELAY.RESERVE NOWAIT 1 churn COUNT 100 LEASE 1h");
         if is_no_room(&reply) {
             return;
@@ -80,7 +81,7 @@ fn add_until_full(wire: &mut Wire) -> Vec<String> {
     for bytes in [50_000, 2_000, 1] {
         let body = "x".repeat(bytes);
         loop {
-            assert!(start.elapsed() < LIMIT, "the disk does not fill");
+            assert!(start.elapsed() < limit(), "the disk does not fill");
             match wire.call(&[b"DELAY.ADD", b"q", b"1h", body.as_bytes()]) {
                 Reply::Bulk(id) => ids.push(String::from_utf8(id).unwrap()),
                 reply => {
@@ -100,8 +101,7 @@ fn add_until_room(wire: &mut Wire) -> String {
             Reply::Bulk(id) => break String::from_utf8(id).unwrap(),
             reply => assert!(reply.is_error("MISCONF"), "{reply:?}"),
         }
-        // Tried every second; the making of a spare and a busy machine take the rest.
-        assert!(start.elapsed() < Duration::from_secs(10), "it does not go on");
+        assert!(start.elapsed() < limit(), "it does not go on");
     }
 }
 
@@ -156,8 +156,9 @@ fn refuses_and_goes_on(disk: &Disk) {
     disk.fill();
     added.extend(add_until_full(&mut wire));
     // What takes jobs has more room than what adds, and uses it up here.
-    let short = reserve(&mut wire, 1, "3s").remove(0);
-    let over_ms = wall_ms() + 3_050;
+    let lease_ms = seconds(8).as_millis() as u64;
+    let short = reserve(&mut wire, 1, &format!("{lease_ms}ms")).remove(0);
+    let over_ms = wall_ms() + lease_ms + 50;
     take_until_full(&mut wire);
     assert!(wall_ms() < over_ms, "the lease ended before the log was full");
     let total = 60 + added.len() as i64;

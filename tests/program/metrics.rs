@@ -4,11 +4,13 @@
 use crate::support::disk::Shim;
 use crate::support::exposition::Exposition;
 use crate::support::http::{free_port, get, page, send};
-use crate::support::program::{Folder, LIMIT, Program, Reply, Wire};
+use crate::support::patience::{limit, pass, seconds};
+use crate::support::program::{Folder, Program, Reply, Wire};
+use delayd::limits::SCRAPE_FRESH;
 use delayd::observe::metrics::families::{FAMILIES, Part};
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A program that tells metrics, and the port it tells them on.
 fn watched(folder: &Folder, options: &[&str]) -> (Program, u16) {
@@ -220,14 +222,13 @@ fn probes_are_answered_beside_a_thousand_slow_connections() {
         }
     }
     took.sort();
-    // Other tests may run on the same processors: one in four may have waited for them.
-    let (most, longest) = (took[took.len() * 3 / 4], took[took.len() - 1]);
-    assert!(most < Duration::from_millis(100) && longest < Duration::from_secs(1), "{took:?}");
+    // One that waits for a place waits until the head of another is late, 5 s. Load may hold up one in four.
+    assert!(took[took.len() * 3 / 4] < seconds(2), "{took:?}");
     drop(slow);
     // A scrape, too, once they are gone.
     let start = Instant::now();
     while get(port, "/metrics").status != 200 {
-        assert!(start.elapsed() < LIMIT);
+        assert!(start.elapsed() < limit());
     }
     program.stop();
 }
@@ -263,7 +264,7 @@ fn a_sync_that_hangs_holds_no_probe_up() {
     wire.flush().unwrap();
     let start = Instant::now();
     while shim.count("hangs") == 0 {
-        assert!(start.elapsed() < LIMIT, "no sync was tried");
+        assert!(start.elapsed() < limit(), "no sync was tried");
         std::thread::yield_now();
     }
     assert_eq!(page(port, "/healthz"), "ok: serving\n");
@@ -289,7 +290,7 @@ fn a_service_manager_hears_of_readiness_life_and_stopping() {
     let folder = Folder::new("notify");
     let path = folder.0.join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    socket.set_read_timeout(Some(limit())).unwrap();
     let mut command = Program::command(&folder.0, &[]);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "3000000");
     let program = Program::start_as(command);
@@ -321,7 +322,7 @@ fn info_tells_how_late_jobs_are_and_what_is_oldest() {
     work(&mut wire, &mut other);
     let max = wire.number("lateness_minute_max_us");
     assert!(max > 0 && max == wire.number("lateness_max_us"), "{max}");
-    assert!(wire.number("oldest_ready_age_ms") < LIMIT.as_millis() as u64);
+    assert!(wire.number("oldest_ready_age_ms") < limit().as_millis() as u64);
     for (field, value) in [("total_added", 7), ("total_due", 1), ("total_acked", 1)] {
         assert_eq!(wire.number(field), value, "{field}");
     }
@@ -364,14 +365,14 @@ fn scrapers_that_do_not_read_hold_one_text_together() {
         }
         assert_eq!(get(port, "/healthz").status, 200);
         // The next ones do not share the text of these.
-        std::thread::sleep(Duration::from_millis(300));
+        pass(SCRAPE_FRESH * 2);
     }
     let held = wire.number("used_memory_rss").saturating_sub(before);
     assert!(held <= 80 << 20, "{held} bytes are held for scrapers");
     drop(unread);
     let began = Instant::now();
     while get(port, "/metrics").status != 200 {
-        assert!(began.elapsed() < LIMIT, "nobody gets metrics any more");
+        assert!(began.elapsed() < limit(), "nobody gets metrics any more");
     }
     program.stop();
 }

@@ -1,7 +1,8 @@
 //! Passwords and users through the real program: files, names, limits, and that no password comes to
 //! light anywhere.
 
-use crate::support::program::{Folder, LIMIT, Program, Reply};
+use crate::support::patience::limit;
+use crate::support::program::{Folder, Program, Reply};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -206,7 +207,7 @@ fn lines_about_strangers_come_at_a_limited_rate() {
     assert!(written() >= 10, "{}", program.log());
     // Those that were left out are counted.
     while lines("were left out") == 0 {
-        assert!(start.elapsed() < LIMIT, "{}", program.log());
+        assert!(start.elapsed() < limit(), "{}", program.log());
         std::thread::yield_now();
     }
     let seconds = start.elapsed().as_secs() as usize + 1;

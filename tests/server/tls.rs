@@ -1,7 +1,8 @@
 //! TLS with real sockets and certificates made here.
 
 use crate::support::http::free_port;
-use crate::support::in_process::{LIMIT, Running};
+use crate::support::in_process::Running;
+use crate::support::patience::limit;
 use crate::support::program::{Folder, Program};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring;
@@ -90,8 +91,8 @@ type Secure = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 fn connect(address: SocketAddr, config: ClientConfig) -> Secure {
     let name = ServerName::try_from("localhost").unwrap();
     let socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(LIMIT)).unwrap();
-    socket.set_write_timeout(Some(LIMIT)).unwrap();
+    socket.set_read_timeout(Some(limit())).unwrap();
+    socket.set_write_timeout(Some(limit())).unwrap();
     let session = ClientConnection::new(Arc::new(config), name).unwrap();
     BufReader::new(StreamOwned::new(session, socket))
 }
@@ -126,7 +127,7 @@ fn a_node_without_a_plain_port_answers_as_a_sentinel_by_tls() {
     let ask = "SENTINEL GET-MASTER-ADDR-BY-NAME delayd";
     let start = Instant::now();
     while line_of(&mut client, ask).unwrap() != "*2" {
-        assert!(start.elapsed() < LIMIT, "it never leads");
+        assert!(start.elapsed() < limit(), "it never leads");
     }
     let mut lines = [(); 4].map(|()| {
         let mut line = String::new();
@@ -267,12 +268,12 @@ fn failed_handshakes_are_logged_with_their_reason_at_a_limited_rate() {
     for _ in 0..200 {
         let mut plain = TcpStream::connect(address).unwrap();
         plain.write_all(b"PING\r\n").unwrap();
-        plain.set_read_timeout(Some(LIMIT)).unwrap();
+        plain.set_read_timeout(Some(limit())).unwrap();
         let _ = plain.read_to_end(&mut Vec::new());
     }
     let lines = |of: &str| program.log().lines().filter(|line| line.contains(of)).count();
     while lines("left_out=") == 0 {
-        assert!(begun.elapsed() < LIMIT, "{}", program.log());
+        assert!(begun.elapsed() < limit(), "{}", program.log());
         std::thread::yield_now();
     }
     let (log, written) = (program.log(), lines("a TLS handshake failed"));
@@ -292,7 +293,7 @@ fn what_is_no_tls_closes_only_itself() {
     let _silent = TcpStream::connect(address).unwrap();
     for garbage in [b"PING\r\n".as_slice(), &[0; 100], &[0x16, 3, 1, 0xff, 0xff, 1, 2, 3], b""] {
         let mut socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(LIMIT)).unwrap();
+        socket.set_read_timeout(Some(limit())).unwrap();
         let _ = socket.write_all(garbage);
         let _ = socket.shutdown(Shutdown::Write);
         let mut rest = Vec::new();

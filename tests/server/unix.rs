@@ -1,6 +1,7 @@
 //! Unix sockets.
 
-use crate::support::in_process::{LIMIT, Running};
+use crate::support::in_process::Running;
+use crate::support::patience::limit;
 use delayd::config::Config;
 use delayd::server::Server;
 use std::fs;
@@ -39,7 +40,7 @@ fn ask(stream: &mut UnixStream, command: &str, expected: &str) {
 
 fn connect(path: &Path) -> UnixStream {
     let stream = UnixStream::connect(&path.0).unwrap();
-    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.set_read_timeout(Some(limit())).unwrap();
     stream
 }
 
@@ -78,8 +79,8 @@ fn clients_come_by_the_socket_and_its_file_goes_with_the_server() {
 #[test]
 fn a_waiting_client_that_hangs_up_behind_much_is_noticed() {
     let path = Path::new("hangs-up");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let options = [("unixsocket", path.text()), ("port", &port.to_string())];
+    let port = crate::support::http::free_port().to_string();
+    let options = [("unixsocket", path.text()), ("port", &*port)];
     let mut server = Running::start(&options);
     server.notices_hang_ups(|| connect(&path), |gone, bytes| gone.write_all(bytes));
     server.stopper.stop();

@@ -1,7 +1,8 @@
 //! The least of a browser: requests over a connection each, a cookie, and the token of a page.
 
 use crate::support::http::free_port;
-use crate::support::program::{Folder, LIMIT, Program};
+use crate::support::patience::limit;
+use crate::support::program::{Folder, Program};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
@@ -116,7 +117,7 @@ impl Console {
         let program = Program::start(&folder.0, &all);
         let begun = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < LIMIT, "there is no console");
+            assert!(begun.elapsed() < limit(), "there is no console");
         }
         Console { program, port, folder }
     }

@@ -1,9 +1,10 @@
 //! The least of HTTP: one request on a connection, and its answer.
 
+use crate::support::patience::limit;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Answer {
@@ -12,22 +13,35 @@ pub struct Answer {
     pub body: String,
 }
 
-/// A port that nobody has, below those that the system gives to connections: one of these could be taken by a
-/// client of another test before a server listens there. Each process begins elsewhere.
+/// A port for a program that is told which one to take. It is below those that the system gives to connections, where a
+/// client of another test could have it before a server listens. It is held for as long as this process runs, by a
+/// listener of the same port on another address of the loopback, which every other test program would need, too.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    static HELD: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
     let begin = std::process::id().wrapping_mul(97);
-    let ports = (0..12_000).map(|_| {
+    let mut ports = (0..PORTS).map(|_| {
         let next = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        20_000 + (next % 12_000) as u16
+        FIRST_PORT + (next % PORTS) as u16
     });
-    let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    free.next().expect("one of 12,000 ports is free")
+    let is_free = |port: &u16| {
+        let Ok(held) = TcpListener::bind(("127.0.0.2", *port)) else { return false };
+        // Another program may have it.
+        let is_free = TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        if is_free {
+            HELD.lock().unwrap().push(held);
+        }
+        is_free
+    };
+    ports.find(is_free).expect("one of 12,000 ports is free")
 }
+
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u32 = 12_000;
 
 pub fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(limit())).unwrap();
     stream
 }
 

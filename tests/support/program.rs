@@ -1,6 +1,7 @@
 //! The real program as a child process, on a folder of its own, and clients that read whole replies.
 //! Nothing here outlives the test: not the process, not the folder.
 
+use crate::support::patience::limit;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,9 +13,6 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Longer than anything here takes.
-pub const LIMIT: Duration = Duration::from_secs(60);
 
 pub fn wall_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
@@ -118,7 +116,7 @@ impl Program {
                 line.clear();
             }
         });
-        let address = address.recv_timeout(LIMIT);
+        let address = address.recv_timeout(limit());
         let any = ([0, 0, 0, 0], 0).into();
         let reader = Some(reader);
         let mut program =
@@ -148,7 +146,7 @@ impl Program {
     pub fn connect_loaded(&self) -> Wire {
         let (mut client, start) = (self.connect(), Instant::now());
         while client.info("persistence").contains("\r\nloading:1\r\n") {
-            assert!(start.elapsed() < LIMIT, "it never was loaded");
+            assert!(start.elapsed() < limit(), "it never was loaded");
         }
         client
     }
@@ -169,7 +167,7 @@ impl Program {
     pub fn ended(mut self) -> (ExitStatus, String) {
         let start = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
-            assert!(start.elapsed() < LIMIT, "it does not end:\n{}", self.log());
+            assert!(start.elapsed() < limit(), "it does not end:\n{}", self.log());
             std::thread::yield_now();
         }
         (self.wait(), self.log())
@@ -273,8 +271,8 @@ pub struct Wire {
 impl Wire {
     pub fn connect(address: SocketAddr) -> io::Result<Wire> {
         let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        stream.set_write_timeout(Some(LIMIT))?;
+        stream.set_read_timeout(Some(limit()))?;
+        stream.set_write_timeout(Some(limit()))?;
         stream.set_nodelay(true)?;
         Ok(Wire { stream: BufReader::new(stream), out: Vec::new() })
     }
@@ -399,7 +397,7 @@ impl Wire {
             if is(&value) {
                 return;
             }
-            if start.elapsed() > LIMIT {
+            if start.elapsed() > limit() {
                 panic!("{field} stays {value}: {}", self.info("persistence"));
             }
         }

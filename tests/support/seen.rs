@@ -1,6 +1,7 @@
 //! What a server shows of its jobs, all at one instant.
 
-use crate::support::program::{LIMIT, Reply, Wire};
+use crate::support::patience::limit;
+use crate::support::program::{Reply, Wire};
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -105,7 +106,7 @@ pub fn drain(wire: &mut Wire, seen: &Seen, queues: &[&str]) -> Vec<Label> {
     }
     let (start, names, count) = (Instant::now(), queues.join(" "), queues.len());
     while wanted > 0 {
-        assert!(start.elapsed() < LIMIT, "{wanted} jobs are not delivered");
+        assert!(start.elapsed() < limit(), "{wanted} jobs are not delivered");
         let jobs = wire.ask(&format!("DELAY.RESERVE 1 {count} {names} COUNT 1000 LEASE 1h"));
         for job in jobs.array().unwrap_or(&[]) {
             let parts = job.array().unwrap();

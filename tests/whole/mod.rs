@@ -8,12 +8,16 @@
 
 mod audit;
 mod client;
+mod links;
+mod log;
 mod node;
 mod reply;
 mod weather;
 mod world;
 
 use crate::support::seeds::{Seen, Telltale, run_seeds, seeds_or};
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 use world::World;
 
 /// What must have happened in a hundred seeds.
@@ -45,12 +49,45 @@ const HAPPENS: [&str; 25] = [
     "followers stood still",
 ];
 
+/// The warnings of a run.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<u8>>>);
+
+impl Warnings {
+    fn of(&self, run: impl FnOnce()) {
+        let writer = self.clone();
+        let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN);
+        let subscriber = subscriber.with_ansi(false).with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, run);
+    }
+
+    /// Nodes of one cluster refuse no base that has arrived.
+    fn check(&self) {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).expect("text");
+        let rejected = text.lines().find(|line| line.contains("a base that arrived is rejected"));
+        assert_eq!(rejected, None);
+    }
+}
+
+impl Write for Warnings {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[test]
 fn what_was_told_is_kept_by_three_nodes_whatever_happens_to_them() {
     let gathered = run_seeds(seeds_or(100), |seed, seen: &mut Seen| {
         let mut world = World::new(seed);
         let _telltale = Telltale(format!("DELAYD_SEED={seed} with {:#?}", world.weather));
-        world.run();
+        let warnings = Warnings::default();
+        warnings.of(|| world.run());
+        warnings.check();
         if seed % 20 == 0 {
             let mut again = World::new(seed);
             again.run();

@@ -10,11 +10,11 @@ use crate::limits::{
 };
 use crate::server::cluster::bases::Bases;
 use crate::server::cluster::peer_tls::PeerTls;
+use crate::server::cluster::peers::Incoming;
 use crate::server::cluster::poll::{Poller, Ready};
 use crate::server::cluster::queue::Queue;
 use crate::server::cluster::refusals::{Refusals, Trouble};
 use crate::server::cluster::socket::Socket;
-use crate::server::cluster::transport::Incoming;
 use crate::server::cluster::wakeup::Wakeup;
 use bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};

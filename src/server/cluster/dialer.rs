@@ -13,11 +13,11 @@ use crate::limits::{
     PEER_DATA_QUEUE_BYTES_MAX, PEER_HANDSHAKE_US, PEER_STEADY_US,
 };
 use crate::server::cluster::connection::{Connection, Context, nonce};
+use crate::server::cluster::peers::Meet;
 use crate::server::cluster::poll::Ready;
 use crate::server::cluster::refusals::Trouble;
 use crate::server::cluster::resolve::{Found, Resolver, literal};
 use crate::server::cluster::socket::Socket;
-use crate::server::cluster::transport::Meet;
 use crate::server::cluster::wakeup::Wakeup;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Type};

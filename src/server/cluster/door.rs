@@ -9,9 +9,9 @@ use crate::limits::{
 use crate::server::cluster::caller::{Caller, Known};
 use crate::server::cluster::connection::Context;
 use crate::server::cluster::dialer::Dialer;
+use crate::server::cluster::peers::Meet;
 use crate::server::cluster::poll::Ready;
 use crate::server::cluster::refusals::Trouble;
-use crate::server::cluster::transport::Meet;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;

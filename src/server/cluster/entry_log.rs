@@ -12,7 +12,7 @@ use crate::journal::state;
 
 use crate::journal::{Arrived, Entry, JournalError, Log, OwnedEntry, Storage, may_pass};
 use crate::limits::APPEND_BYTES_MAX;
-use crate::server::cluster::thread::Done;
+use crate::server::cluster::raft_loop::Done;
 use crate::time::Micros;
 use bytes::Bytes;
 use std::collections::VecDeque;

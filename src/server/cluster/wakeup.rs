@@ -28,6 +28,11 @@ impl Wakeup {
         }
     }
 
+    /// Whether it was woken since it began to look.
+    pub fn is_rung(&self) -> bool {
+        self.is_awake.load(Ordering::SeqCst)
+    }
+
     /// By the thread, before it looks: what is put there from here on wakes it again.
     pub fn begin_to_look(&self) {
         self.is_awake.store(false, Ordering::SeqCst);

@@ -53,6 +53,11 @@ impl Notifier {
         }
     }
 
+    /// Whether another thread has news that the loop has not taken.
+    pub fn has_news(&self) -> bool {
+        self.lock().notice
+    }
+
     /// Asks the loop to stop.
     pub fn stop(&self) {
         let mut pending = self.lock();

@@ -1,7 +1,6 @@
 //! Nodes whose logs are in memory, and the turn of each as the test plays it.
 
 use super::relay::Relay;
-use super::site::PATIENCE;
 use crate::cluster::directory;
 use crate::cluster::driver::{Driver, Identity, Proposed, Status, Told};
 use crate::cluster::entry::{Base, Entry, Payload, Vote, Write};
@@ -11,10 +10,12 @@ use crate::cluster::names::{Address, Listed, Name};
 use crate::cluster::output::Fetch;
 use crate::cluster::start::Start;
 use crate::limits::{APPEND_BYTES_MAX, LOG_CACHE_BYTES};
+use crate::patience::limit;
 use crate::server::clock::timer::boot_us;
 use crate::server::cluster::desk::Desk;
 use crate::server::cluster::peer_tls::PeerTls;
-use crate::server::cluster::thread::{Done, NodeLog, RaftThread};
+use crate::server::cluster::raft_loop::{Done, NodeLog};
+use crate::server::cluster::thread::RaftThread;
 use crate::server::cluster::wakeup::Wakeup;
 use crate::server::connection::wake::Notifier;
 use crate::time::Micros;
@@ -263,7 +264,7 @@ impl Cluster {
 
     /// Takes what all turns are told, until it is so.
     pub fn until(&mut self, what: &str, is: impl FnMut(&mut Cluster) -> bool) {
-        self.within(PATIENCE, what, is);
+        self.within(limit(), what, is);
     }
 
     pub fn within(&mut self, most: Duration, what: &str, mut is: impl FnMut(&mut Cluster) -> bool) {

@@ -8,8 +8,10 @@ use crate::cluster::formation::Conflict;
 use crate::cluster::frame::{Inbox, Kind, Lane, PREFACE};
 use crate::cluster::hello::{Called, Handshake, Peer, Refusal, Secret};
 use crate::cluster::names::{Address, Name};
+use crate::patience::limit;
 use crate::server::cluster::peer_tls::PeerTls;
-use crate::server::cluster::transport::{Incoming, Transport};
+use crate::server::cluster::peers::{Incoming, Peers};
+use crate::server::cluster::transport::Transport;
 use crate::server::cluster::wakeup::Wakeup;
 use bytes::{BufMut, Bytes};
 use std::io::{self, Read, Write};
@@ -17,10 +19,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-/// Longer than anything takes that does not hang.
-pub const PATIENCE: Duration = Duration::from_secs(20);
 const ELECTION_US: u64 = 300_000;
 
 pub fn name(text: &str) -> Name {
@@ -192,7 +191,7 @@ impl Site {
     /// The next that is as it should be; what comes before it is passed over.
     pub fn expect<T>(&self, what: &str, mut is: impl FnMut(&Seen) -> Option<T>) -> T {
         loop {
-            match self.seen.recv_timeout(PATIENCE) {
+            match self.seen.recv_timeout(limit()) {
                 Ok(seen) => {
                     if let Some(found) = is(&seen) {
                         return found;
@@ -340,7 +339,7 @@ impl Hand {
     }
 
     fn new(mut stream: TcpStream, handshake: Handshake, out: &[u8]) -> Hand {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(limit())).unwrap();
         stream.write_all(out).unwrap();
         Hand { stream, inbox: Inbox::new(), handshake }
     }
@@ -369,7 +368,7 @@ impl Hand {
 
 /// Waits until the other side has closed it.
 pub fn ends(stream: &mut TcpStream) {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(limit())).unwrap();
     let mut bytes = [0; 65536];
     loop {
         match stream.read(&mut bytes) {

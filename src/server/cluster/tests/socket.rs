@@ -1,7 +1,8 @@
 //! What is written to a socket under TLS is read from the other one, whatever the connection below takes at a time.
 
 use super::authority::Authority;
-use super::site::{PATIENCE, Site, claims, heartbeat};
+use super::site::{Site, claims, heartbeat};
+use crate::patience::limit;
 use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::socket::Socket;
 use rand::rngs::SmallRng;
@@ -94,7 +95,7 @@ fn nodes_meet_if_both_were_signed_by_one_authority() {
         };
         let began = Instant::now();
         while [&n1, &n2].iter().all(|node| node.log().warnings(text).is_empty()) {
-            assert!(began.elapsed() < PATIENCE, "no {text}: {}", n1.log().text());
+            assert!(began.elapsed() < limit(), "no {text}: {}", n1.log().text());
             std::thread::yield_now();
         }
         assert!(n1.rest().is_empty() && n2.rest().is_empty());

@@ -1,9 +1,10 @@
 //! Three nodes that elect, commit and go on.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, ELECTION_US};
 use super::site::{Hand, claims_of};
 use crate::cluster::frame::Lane;
 use crate::limits::UNSYNCED_BYTES_MAX;
+use crate::patience::{Machine, cpu, limit, seconds};
 use crate::server::cluster::desk::Ask;
 use bytes::Bytes;
 use std::io::Write;
@@ -63,11 +64,11 @@ fn a_leader_that_stops_is_replaced_and_follows_when_it_is_back() {
     for at in 0..1_000 {
         cluster.nodes[first].propose(body(at % 5_000 + 1));
     }
+    // It waits for none of what it has proposed, which would take until peers and connections are given up.
     let took = cluster.stop(first);
-    assert!(took < Duration::from_millis(100), "{took:?} to stop");
-    let began = Instant::now();
+    assert!(took < seconds(2), "{took:?} to stop");
     let second = cluster.leader();
-    assert!(second != first && began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_ne!(second, first);
     let others: Vec<usize> = (0..3).filter(|at| *at != first).collect();
     cluster.nodes[second].propose(body(200));
     cluster.committed(second, &others);
@@ -112,18 +113,19 @@ fn a_follower_that_was_cut_off_changes_nothing_when_it_is_back() {
     }
     assert!(cluster.nodes[away].delivered.len() < cluster.nodes[leader].delivered.len());
     cluster.relays.iter().for_each(super::relay::Relay::mend);
-    let mended = Instant::now();
+    let (mended, machine) = (Instant::now(), Machine::watch());
     let (mut slowest, mut now) = (Duration::ZERO, Instant::now());
+    // Two election timeouts at least: it would have called one by then.
     while cluster.nodes[away].delivered_facts() < cluster.nodes[leader].delivered_facts()
-        || mended.elapsed() < Duration::from_millis(600)
+        || mended.elapsed() < Duration::from_micros(2 * ELECTION_US)
     {
-        assert!(mended.elapsed() < Duration::from_secs(10), "it does not catch up");
+        assert!(mended.elapsed() < limit(), "it does not catch up");
         cluster.nodes[leader].propose(body(1_000));
         cluster.committed(leader, &others);
         slowest = slowest.max(now.elapsed());
         now = Instant::now();
     }
-    assert!(slowest < Duration::from_millis(250), "a commit took {slowest:?}");
+    assert!(slowest < machine.allows(seconds(2)), "a commit took {slowest:?}");
     cluster.until("all follow", |cluster| {
         let terms = cluster.nodes.iter().map(|node| (node.status().term, node.status().leader));
         terms.collect::<Vec<_>>() == [before; 3]
@@ -219,7 +221,7 @@ fn bad_callers_disturb_nobody() {
     let before = cluster.term();
     let ports: Vec<String> = cluster.nodes.iter().map(|node| node.port.to_string()).collect();
     let mut open = Vec::new();
-    let mut slowest = Duration::ZERO;
+    let (mut slowest, machine) = (Duration::ZERO, Machine::watch());
     for round in 0..100 {
         for port in &ports {
             let mut garbage = TcpStream::connect(port).unwrap();
@@ -253,7 +255,7 @@ fn bad_callers_disturb_nobody() {
     }
     assert_eq!(cluster.term(), before);
     assert!(cluster.nodes.iter().all(|node| node.status().elections == 1));
-    assert!(slowest < Duration::from_millis(250), "{slowest:?}");
+    assert!(slowest < machine.allows(seconds(2)), "{slowest:?}");
     cluster.check();
 }
 
@@ -275,16 +277,23 @@ fn a_log_that_fails_or_a_bug_ends_the_node_and_says_so() {
     }
 }
 
-/// 1.5 % of a core in all is what a release build may take; here a loop that spins is found.
+/// 1.5 % of a core in all is what a release build may take. Here a loop that spins is found: it takes as much as another
+/// one that spins meanwhile, however little the machine has to give.
 #[test]
 fn idle_nodes_sleep() {
     let mut cluster = Cluster::start(3);
     cluster.formed();
     let used = |cluster: &Cluster| cluster.nodes.iter().map(|node| node.cpu_ns()).sum::<u64>();
-    let (before, began) = (used(&cluster), Instant::now());
-    // A second of heartbeats.
-    cluster.until("20 heartbeats", |_| began.elapsed() > Duration::from_secs(1));
-    let share = (used(&cluster) - before) as f64 / began.elapsed().as_nanos() as f64;
-    println!("{:.2} % of a core", share * 100.0);
-    assert!(share < 0.06, "{:.2} % of a core", share * 100.0);
+    let before = used(&cluster);
+    let spins = std::thread::spawn(|| {
+        cpu(|| {
+            let began = Instant::now();
+            // A second of heartbeats.
+            while began.elapsed() < Duration::from_secs(1) {}
+        })
+    });
+    cluster.until("20 heartbeats", |_| spins.is_finished());
+    let share = (used(&cluster) - before) as f64 / spins.join().unwrap().1.as_nanos() as f64;
+    println!("{:.2} % of what a loop that spins takes", share * 100.0);
+    assert!(share < 0.2, "{:.2} % of what a loop that spins takes", share * 100.0);
 }

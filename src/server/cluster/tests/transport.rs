@@ -2,11 +2,12 @@
 
 use super::authority::Authority;
 use super::relay::Relay;
-use super::site::{Hand, PATIENCE, Seen, Site, append, claims, heartbeat};
+use super::site::{Hand, Seen, Site, append, claims, heartbeat};
 use crate::cluster::clocks::ClockNote;
 use crate::cluster::frame::Lane;
 use crate::cluster::names::Address;
 use crate::limits::PEER_DATA_QUEUE_BYTES_MAX;
+use crate::patience::limit;
 use crate::server::cluster::peer_tls::PeerTls;
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -37,7 +38,7 @@ fn two_with(tls: &PeerTls) -> [Site; 2] {
 fn until_data_flows(from: &Site, to: &Site, term: u64) {
     let began = Instant::now();
     loop {
-        assert!(began.elapsed() < PATIENCE, "no data: {}", from.log().text());
+        assert!(began.elapsed() < limit(), "no data: {}", from.log().text());
         from.send(vec![append(from.id, to.id, term, Bytes::from_static(b"first"))]);
         // What was lost says so, and what was not arrives.
         let seen = |seen: &Seen| matches!(seen, Seen::Lost(_));
@@ -174,7 +175,7 @@ fn host_names_are_looked_up() {
     n1.loses(2);
     let began = Instant::now();
     while n1.log().warnings("a peer is not reached").is_empty() {
-        assert!(began.elapsed() < PATIENCE, "{}", n1.log().text());
+        assert!(began.elapsed() < limit(), "{}", n1.log().text());
         std::thread::yield_now();
     }
 }
@@ -194,7 +195,7 @@ fn a_list_that_says_the_same_ends_nothing() {
     n1.loses(2);
     let began = Instant::now();
     while n1.log().warnings("has the id 0000000000000002").is_empty() {
-        assert!(began.elapsed() < PATIENCE, "{}", n1.log().text());
+        assert!(began.elapsed() < limit(), "{}", n1.log().text());
         std::thread::yield_now();
     }
 }

@@ -7,7 +7,7 @@ use crate::journal::{Disk, may_pass};
 use crate::limits::{ROOM_RETRY_US, STATE_NOTE_US, SYNC_US_MAX};
 use crate::server::clock::timer::mono_us;
 use crate::server::cluster::entry_log::{EntryLog, Op};
-use crate::server::cluster::thread::{Done, NodeLog};
+use crate::server::cluster::raft_loop::{Done, NodeLog};
 use crate::server::durability::commit::FailOnPanic;
 use crate::server::durability::commit::shared::Shared;
 use std::collections::VecDeque;

@@ -1,0 +1,321 @@
+//! What the raft thread does each time it wakes: all that has come goes to the [`Driver`], which decides, and what comes
+//! of it to the log, the peers and the turn.
+//!
+//! ```text
+//!  sleep ─> tick, messages, what the log has done, what the turn asks and proposes ─> the driver
+//!    ^                                                                                  │
+//!    └── sockets <─ messages <──────────── the log <─ writes, in order <────────────────┘
+//!                   the turn <─ what is committed, the lease, how the node stands
+//! ```
+//!
+//! It touches no file, socket or thread: [`NodeLog`] and [`Peers`] are around it, and `thread` sleeps. Tests of whole
+//! nodes run it in virtual time. What a wake-up made leaves in the same wake-up, the writes before the messages, so that
+//! the disk works while the others do.
+
+use crate::cluster::driver::{Driver, DriverOutput, MemberChange, Told, WrongChange};
+use crate::cluster::entry::{Entry, Payload, Write};
+use crate::cluster::output::{Fetch, Refused};
+use crate::cluster::verify::VerifyNote;
+use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, UNSYNCED_BYTES_MAX};
+use crate::server::cluster::bases::BaseEvent;
+use crate::server::cluster::desk::{Ask, Desk};
+use crate::server::cluster::peers::Peers;
+use crate::time::Micros;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The log as the loop has it: what is asked of it is done elsewhere, in order, and the loop is woken when something
+/// is done.
+pub trait NodeLog {
+    /// Begins to make it durable.
+    fn write(&mut self, write: Write);
+    /// Begins to read.
+    fn fetch(&mut self, fetch: Fetch);
+    /// Everything up to this index is known committed, which nothing that was written says yet.
+    fn stamp(&mut self, commit: u64);
+    /// What is before this index is in a base: begins to give up as much of it as is not to be kept.
+    fn drop_before(&mut self, index: u64);
+    /// What was done since the last call, in order.
+    fn take_done(&mut self) -> Vec<Done>;
+}
+
+/// What the log has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The writes up to this number are durable.
+    Persisted(u64),
+    /// What the fetch of this number asked for; nothing if the log no longer has it.
+    Fetched(u64, Vec<Entry>),
+    /// The log begins with this index now.
+    Dropped(u64),
+    /// It failed, and does nothing more.
+    Failed(String),
+}
+
+/// See the module.
+pub struct RaftLoop<L, P> {
+    /// Raft, and what this node says of itself.
+    pub driver: Driver,
+    /// What it writes to.
+    pub log: L,
+    /// The others.
+    pub peers: P,
+    desk: Arc<Desk>,
+    /// For which the turn had no room.
+    told: VecDeque<Told>,
+    /// The newest commit that the log was told.
+    stamped: u64,
+    ticks: usize,
+    /// Writes that are not durable, by their numbers, and their bytes.
+    unsynced: VecDeque<(u64, usize)>,
+    unsynced_bytes: usize,
+    /// Nodes to which something was lost.
+    lost: Vec<u64>,
+    /// Nodes to which a base could not be sent.
+    not_sent: Vec<u64>,
+    /// Something came since the status was written.
+    has_heard: bool,
+}
+
+/// Whether the loop goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// It sleeps until something wakes it.
+    Wait,
+    /// The node takes no part any more: it was asked to end, or its log has failed, which [`Desk::failure`] says.
+    Stop,
+}
+
+impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
+    /// Of a node that has just begun: its status is published, and its peers are named.
+    pub fn new(driver: Driver, log: L, peers: P, desk: Arc<Desk>) -> RaftLoop<L, P> {
+        // Whoever asks is answered from the beginning.
+        desk.publish(driver.status());
+        let mut raft = RaftLoop {
+            driver,
+            log,
+            peers,
+            desk,
+            told: VecDeque::new(),
+            stamped: 0,
+            ticks: 0,
+            has_heard: false,
+            unsynced: VecDeque::new(),
+            unsynced_bytes: 0,
+            lost: Vec::new(),
+            not_sent: Vec::new(),
+        };
+        raft.follow_members();
+        raft
+    }
+
+    /// Whether there is more to do without a wake-up.
+    pub fn is_awake(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Takes up all that there is, at `now`; if a tick is over, `tick_wall_us` is what the wall clock shows. `watch` sees
+    /// what the turn is told.
+    pub fn step(
+        &mut self,
+        now: Micros,
+        tick_wall_us: Option<u64>,
+        watch: impl FnMut(&Told),
+    ) -> Next {
+        if let Some(wall_us) = tick_wall_us {
+            self.driver.set_wall(now, wall_us);
+            self.driver.tick(now);
+            let not_sent = std::mem::take(&mut self.not_sent);
+            not_sent.into_iter().for_each(|node| self.driver.base_ended(node, false));
+        }
+        std::mem::take(&mut self.lost).into_iter().for_each(|node| self.driver.unreachable(node));
+        self.hear(now);
+        if let Err(cause) = self.log_done(now) {
+            // As if the process had ended: the others go on without it.
+            self.desk.fail(&cause);
+            return Next::Stop;
+        }
+        let next = self.answer_asks(now);
+        while self.driver.takes() {
+            let Some(batch) = self.desk.take_batch() else { break };
+            self.has_heard = true;
+            self.driver.propose(batch);
+        }
+        self.carry_out(tick_wall_us.is_some(), watch);
+        next
+    }
+
+    /// What peers say.
+    fn hear(&mut self, now: Micros) {
+        let RaftLoop { peers, driver, desk, has_heard, .. } = self;
+        for message in peers.work(&mut |claims| driver.met(now, claims)) {
+            let heard = match message.head.is_base() {
+                true => Err(Refused::Base { peer: message.peer }),
+                false => driver.receive(now, message.peer, message.head, message.bodies),
+            };
+            *has_heard = true;
+            if let Err(refused) = heard {
+                peers.refuse(message.token, refused);
+            }
+        }
+        for node in peers.take_parted() {
+            driver.parted(node);
+        }
+        for (node, note) in peers.take_verify() {
+            desk.tell_verify(node, note);
+        }
+        peers.take_clocks().iter().for_each(|(node, note)| driver.clock_heard(now, *node, note));
+        peers.take_refused().into_iter().for_each(|text| driver.refused(now, text));
+        for event in peers.take_base_events() {
+            *has_heard = true;
+            match event {
+                BaseEvent::Moved { to } => driver.base_moves(to),
+                BaseEvent::Ended { to, arrived } => driver.base_ended(to, arrived),
+                BaseEvent::Arrived { peer, head, bodies } => {
+                    if let Err(refused) = driver.receive(now, peer, head, bodies) {
+                        tracing::warn!("a base that arrived is rejected: {refused}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn log_done(&mut self, now: Micros) -> Result<(), String> {
+        for done in self.log.take_done() {
+            self.has_heard = true;
+            match done {
+                Done::Persisted(number) => {
+                    while let Some((_, bytes)) =
+                        self.unsynced.front().filter(|(of, _)| *of <= number)
+                    {
+                        self.unsynced_bytes -= bytes;
+                        self.unsynced.pop_front();
+                    }
+                    self.driver.persisted(now, number);
+                }
+                Done::Fetched(number, entries) => self.driver.fetched(number, entries),
+                Done::Dropped(first) => self.driver.log_dropped(first),
+                Done::Failed(cause) => return Err(cause),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_asks(&mut self, now: Micros) -> Next {
+        let mut next = Next::Wait;
+        for ask in self.desk.take_asks() {
+            self.has_heard = true;
+            match ask {
+                Ask::MayLead(may) => self.driver.set_may_lead(may),
+                Ask::HasRoom(has) => self.driver.set_has_room(has),
+                Ask::Priority(priority) => self.driver.set_priority(priority),
+                Ask::Resign => self.driver.resign(),
+                Ask::HandOver(to) => {
+                    if !self.driver.hand_over(now, to) && !self.driver.is_handing_over() {
+                        tracing::info!("there is nobody to hand leadership over to");
+                    }
+                }
+                Ask::Change(change) => {
+                    if let Err(wrong) = self.driver.change(change.clone()) {
+                        log_given_up(&change, &wrong);
+                    }
+                }
+                Ask::BaseMade(base) => {
+                    let index = base.index;
+                    self.driver.base_made(base);
+                    self.log.drop_before(index + 1);
+                }
+                Ask::Verify(to, note) => {
+                    // An answer that does not arrive is missed there.
+                    if let (Err(why), VerifyNote::Asked { index }) =
+                        (self.peers.send_verify(to, note), note)
+                    {
+                        self.desk.tell_verify(to, VerifyNote::Missed { index, why });
+                    }
+                }
+                Ask::Stop => next = Next::Stop,
+            }
+        }
+        next
+    }
+
+    fn carry_out(&mut self, has_ticked: bool, watch: impl FnMut(&Told)) {
+        let DriverOutput { writes, messages, fetches, bases, told, given_up } =
+            self.driver.take_output();
+        given_up.iter().for_each(|(change, wrong)| log_given_up(change, wrong));
+        for write in writes {
+            self.stamped = self.stamped.max(write.commit);
+            let bytes = write.entries.iter().map(Entry::bytes).sum();
+            self.unsynced.push_back((write.number, bytes));
+            self.unsynced_bytes += bytes;
+            self.log.write(write);
+        }
+        fetches.into_iter().for_each(|fetch| self.log.fetch(fetch));
+        self.peers.send(messages);
+        for (index, message) in bases {
+            let to = message.to;
+            if !self.peers.send_base(index, message) {
+                // Raft hears it with the next tick, and begins anew.
+                self.not_sent.push(to);
+            }
+        }
+        let now = self.peers.clock();
+        if self.driver.tells_clock(now, has_ticked.then_some(self.ticks)) {
+            self.peers.send_clocks(|peer| self.driver.clock_note(now, peer));
+        }
+        self.lost = self.peers.flush();
+        let is_news = told.iter().any(changes_the_status);
+        told.iter().for_each(watch);
+        self.told.extend(told);
+        self.ticks += usize::from(has_ticked);
+        if is_news {
+            self.follow_members();
+        }
+        if is_news || has_ticked {
+            self.show(is_news);
+        }
+        let (until, heard) = self.driver.lease();
+        self.desk.set_lease(self.peers.clock(), until, heard);
+        self.desk.tell(&mut self.told);
+        // A disk that is full or stuck: the leader goes on to send a little at each heartbeat.
+        let is_behind = self.unsynced_bytes > UNSYNCED_BYTES_MAX;
+        self.peers.set_full(!self.told.is_empty() || is_behind);
+    }
+
+    /// How the node stands, before the turn is told what comes of it. It is written anew at a tick if anything came
+    /// since the last one; what only time changes may wait for the next heartbeat.
+    fn show(&mut self, is_news: bool) {
+        let is_heartbeat = self.ticks.is_multiple_of(HEARTBEAT_TICKS);
+        if !is_heartbeat && !is_news && !std::mem::take(&mut self.has_heard) {
+            return;
+        }
+        let status = self.driver.status();
+        if is_heartbeat {
+            self.follow_members();
+            // Once in E: what is written says it anyway.
+            if self.ticks.is_multiple_of(ELECTION_TICKS) && status.commit > self.stamped {
+                self.stamped = status.commit;
+                self.log.stamp(status.commit);
+            }
+        }
+        self.desk.publish(status);
+    }
+
+    fn follow_members(&mut self) {
+        self.peers.set_claims(self.driver.claims());
+        self.peers.set_peers(self.driver.peers_to_dial());
+    }
+}
+
+/// Somebody was told OK.
+fn log_given_up(change: &MemberChange, wrong: &WrongChange) {
+    tracing::warn!("{change} is given up, and may not have been done: {wrong}");
+}
+
+fn changes_the_status(told: &Told) -> bool {
+    match told {
+        Told::Elected { .. } | Told::Followed { .. } | Told::Restored(_) => true,
+        Told::Delivered(entry) => matches!(entry.payload, Payload::Members(_)),
+        Told::Refused { .. } | Told::BaseWanted => false,
+    }
+}
