@@ -3,6 +3,7 @@
 use super::pages::filter;
 use super::site::{Asked, attachment, problem};
 use super::value::{Command, Value, command};
+use crate::limits::CONSOLE_BODIES_AT_ONCE;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -10,8 +11,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::body::{Body as Streamed, Frame};
 use serde_json::{Map, Value as Json};
-use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -40,7 +41,7 @@ pub async fn answer(asked: Asked) -> Response {
     attachment("jobs.ndjson", "application/x-ndjson", Body::new(lines))
 }
 
-type Part = Pin<Box<dyn Future<Output = Option<(Asked, Bytes, Bytes)>> + Send>>;
+type Part = Pin<Box<dyn Future<Output = io::Result<(Asked, Bytes, Bytes)>> + Send>>;
 
 /// Lines of one page of SCAN after the other; the next is asked for when the browser has taken the last.
 struct Lines {
@@ -51,19 +52,23 @@ struct Lines {
 
 impl Streamed for Lines {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         if let Some((asked, cursor)) = self.state.take() {
             self.next = Some(Box::pin(part(asked, cursor)));
         }
         let Some(next) = &mut self.next else { return Poll::Ready(None) };
         let part = ready!(next.as_mut().poll(cx));
         self.next = None;
-        let Some((asked, cursor, lines)) = part else { return Poll::Ready(None) };
+        // The connection breaks off, so that nobody takes a part for the whole.
+        let (asked, cursor, lines) = match part {
+            Ok(part) => part,
+            Err(error) => return Poll::Ready(Some(Err(error))),
+        };
         if &cursor[..] != b"0" {
             self.state = Some((asked, cursor));
         }
@@ -71,25 +76,36 @@ impl Streamed for Lines {
     }
 }
 
-/// The lines from `cursor` on; none when the session is over or the server refuses.
-async fn part(asked: Asked, cursor: Bytes) -> Option<(Asked, Bytes, Bytes)> {
-    let (db, queue) = (asked.params.db(), asked.params.bytes("queue")?.to_vec());
+/// The lines from `cursor` on.
+///
+/// # Errors
+/// The session is over, or the server refuses.
+async fn part(asked: Asked, cursor: Bytes) -> io::Result<(Asked, Bytes, Bytes)> {
+    let (db, queue) = (asked.params.db(), asked.params.bytes("queue").unwrap_or_default().to_vec());
     let scan = filter::scan(&asked.params, &queue, &cursor);
-    let reply = asked.session.ask(db, vec![scan]).await.ok()?.into_iter().next()?;
-    let [next, found] = reply.items() else { return None };
-    let next = Bytes::copy_from_slice(next.bytes()?);
+    let replies = accepted(asked.session.ask(db, vec![scan]).await?)?;
+    let [next, found] = replies[0].items() else { return Err(io::ErrorKind::InvalidData.into()) };
+    let next = Bytes::copy_from_slice(next.bytes().unwrap_or(b"0"));
     let ids: Vec<&[u8]> =
         found.items().iter().filter_map(|job| job.items().first()?.bytes()).collect();
     let mut lines = Vec::new();
     // Few at a time: a body may have 16 MiB.
-    for some in ids.chunks(20) {
+    for some in ids.chunks(CONSOLE_BODIES_AT_ONCE) {
         let commands: Vec<Command> =
             some.iter().map(|id| command!["DELAY.GET", queue, id]).collect();
-        for job in asked.session.ask(db, commands).await.ok()? {
+        for job in accepted(asked.session.ask(db, commands).await?)? {
             line(&job, &mut lines);
         }
     }
-    Some((asked, next, lines.into()))
+    Ok((asked, next, lines.into()))
+}
+
+/// The replies, none of which is a refusal.
+fn accepted(replies: Vec<Value>) -> io::Result<Vec<Value>> {
+    match replies.iter().find_map(Value::error) {
+        Some(error) => Err(io::Error::other(error)),
+        None => Ok(replies),
+    }
 }
 
 /// One job; nothing of one that is gone by now.

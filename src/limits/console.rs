@@ -36,6 +36,8 @@ pub const CONSOLE_HEX_BYTES_MAX: usize = 64 << 10;
 pub const CONSOLE_HITS_MAX: usize = 200;
 /// Bytes of the replies to one request. A pipeline of two hundred GETs of 16 MiB would be 3 GB: 6 KB of request took 7 GB.
 pub const CONSOLE_REPLIES_BYTES_MAX: usize = 64 << 20;
+/// Bodies asked for at once of jobs of any size: three of 16 MiB fit into the replies to one request.
+pub const CONSOLE_BODIES_AT_ONCE: usize = 3;
 /// Replies of more bytes are large: so many requests may have such at a time, until their answers are read.
 pub const CONSOLE_LARGE_BYTES: usize = 1 << 20;
 /// See there.

@@ -114,11 +114,14 @@ impl Outbox for Log {
             }
             Reply::Peeked(jobs) | Reply::Scanned(_, jobs) => {
                 if let Reply::Scanned(cursor, _) = reply {
-                    self.cursor = cursor;
+                    self.cursor = cursor.0;
                 }
                 jobs.iter().map(|job| text(job.id)).collect::<Vec<_>>().join(" ")
             }
             Reply::Names(names) | Reply::ScannedNames(_, names) => {
+                if let Reply::ScannedNames(cursor, _) = reply {
+                    self.cursor = cursor.0;
+                }
                 names.iter().map(|name| text(name)).collect::<Vec<_>>().join(" ")
             }
             Reply::Queues(rows) => {

@@ -17,4 +17,5 @@ mod schedules_life;
 mod standstill;
 mod tidy;
 mod transactions;
+mod walks;
 mod watching;

@@ -1,6 +1,7 @@
 //! The real program as a child process: its disk fails or is full, it is stopped, killed, watched, given secrets.
 
 mod console_api;
+mod console_found;
 mod console_guard;
 mod console_login;
 mod console_rights;
@@ -10,4 +11,5 @@ mod metrics;
 mod recurring;
 mod secrets;
 mod standstill;
+mod walks;
 mod zones;

@@ -8,6 +8,7 @@ use delayd::engine::model::fact::Fact;
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::{QueueName, Request, Scan};
 use delayd::engine::model::schedule::Scheduling;
+use delayd::engine::model::walk::Cursor;
 use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
 use delayd::error::Error;
@@ -330,7 +331,7 @@ impl World {
             Op::Scan if self.workload.ordered_only => {}
             Op::Scan if self.clients[at].scan.is_some() => {
                 let (queue, cursor, count) = self.clients[at].scan.expect("it is there");
-                let request = Request::Scan(Scan::new(queue, cursor, count));
+                let request = Request::Scan(Scan::new(queue, Cursor(cursor), count));
                 self.ask(at, request);
             }
             _ => {

@@ -7,7 +7,9 @@ pub use crate::engine::model::across::{Locate, Queues, Readable};
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
+use crate::engine::model::reply::Reason;
 use crate::engine::model::schedule::Scheduling;
+use crate::engine::model::walk::Cursor;
 use crate::ids::{Db, Token};
 use crate::words::words;
 
@@ -202,8 +204,7 @@ pub struct Find<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
     pub queue: QueueName<'a>,
-    /// 0 to begin; then what the last reply named.
-    pub cursor: u64,
+    pub cursor: Cursor,
     /// Only jobs in this state.
     pub state: Option<State>,
     /// Only jobs whose id matches this glob.
@@ -212,14 +213,28 @@ pub struct Scan<'a> {
     pub due: Option<(u64, u64)>,
     /// Only jobs with these bytes in id, body or error.
     pub contains: Option<&'a [u8]>,
+    /// Only jobs whose error is this text; empty for those without one.
+    pub error: Option<&'a [u8]>,
+    /// Only dead jobs with this reason.
+    pub reason: Option<Reason>,
     /// How many jobs to look at, 1 to 10,000.
     pub count: u32,
 }
 
 impl<'a> Scan<'a> {
     /// Of all jobs.
-    pub fn new(queue: QueueName<'a>, cursor: u64, count: u32) -> Scan<'a> {
-        Scan { queue, cursor, state: None, pattern: None, due: None, contains: None, count }
+    pub fn new(queue: QueueName<'a>, cursor: Cursor, count: u32) -> Scan<'a> {
+        Scan {
+            queue,
+            cursor,
+            state: None,
+            pattern: None,
+            due: None,
+            contains: None,
+            error: None,
+            reason: None,
+            count,
+        }
     }
 }
 
@@ -434,8 +449,7 @@ pub enum Request<'a> {
     /// `SCAN` → a cursor and names.
     ScanQueues {
         db: Db,
-        /// 0 to begin; then what the last reply named.
-        cursor: u64,
+        cursor: Cursor,
         /// Only names that match this glob.
         pattern: Option<&'a [u8]>,
         /// How many queues to look at, at least 1.
