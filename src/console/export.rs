@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::body::{Body as Streamed, Frame};
 use serde_json::{Map, Value as Json};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -36,17 +37,26 @@ pub async fn answer(asked: Asked) -> Response {
         Ok(Some(error)) => return problem(StatusCode::FORBIDDEN, &error),
         Err(_) => return asked.over(),
     }
-    let state = Some((asked, Bytes::from_static(b"0")));
-    let lines = Lines { next: None, state, _permit: permit };
+    let left = Left { asked, cursor: Some(Bytes::from_static(b"0")), ids: VecDeque::new() };
+    let lines = Lines { next: None, left: Some(left), _permit: permit };
     attachment("jobs.ndjson", "application/x-ndjson", Body::new(lines))
 }
 
-type Part = Pin<Box<dyn Future<Output = io::Result<(Asked, Bytes, Bytes)>> + Send>>;
+/// What is still to be written.
+struct Left {
+    asked: Asked,
+    /// Where the scan goes on; none at its end.
+    cursor: Option<Bytes>,
+    /// Found, and not written yet.
+    ids: VecDeque<Bytes>,
+}
 
-/// Lines of one page of SCAN after the other; the next is asked for when the browser has taken the last.
+type Part = Pin<Box<dyn Future<Output = io::Result<(Left, Bytes)>> + Send>>;
+
+/// Lines of a few jobs after the other; the next are asked for when the browser has taken the last.
 struct Lines {
     next: Option<Part>,
-    state: Option<(Asked, Bytes)>,
+    left: Option<Left>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -58,46 +68,51 @@ impl Streamed for Lines {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if let Some((asked, cursor)) = self.state.take() {
-            self.next = Some(Box::pin(part(asked, cursor)));
+        if let Some(left) = self.left.take().filter(|left| !left.is_empty()) {
+            self.next = Some(Box::pin(part(left)));
         }
         let Some(next) = &mut self.next else { return Poll::Ready(None) };
         let part = ready!(next.as_mut().poll(cx));
         self.next = None;
-        // The connection breaks off, so that nobody takes a part for the whole.
-        let (asked, cursor, lines) = match part {
-            Ok(part) => part,
-            Err(error) => return Poll::Ready(Some(Err(error))),
-        };
-        if &cursor[..] != b"0" {
-            self.state = Some((asked, cursor));
-        }
-        Poll::Ready(Some(Ok(Frame::data(lines))))
+        // After an error the connection breaks off, so that a part is not taken for the whole.
+        Poll::Ready(Some(part.map(|(left, lines)| {
+            self.left = Some(left);
+            Frame::data(lines)
+        })))
     }
 }
 
-/// The lines from `cursor` on.
+impl Left {
+    fn is_empty(&self) -> bool {
+        self.cursor.is_none() && self.ids.is_empty()
+    }
+}
+
+/// The next lines. Of few jobs at a time: a body may have 16 MiB.
 ///
 /// # Errors
 /// The session is over, or the server refuses.
-async fn part(asked: Asked, cursor: Bytes) -> io::Result<(Asked, Bytes, Bytes)> {
-    let (db, queue) = (asked.params.db(), asked.params.bytes("queue").unwrap_or_default().to_vec());
-    let scan = filter::scan(&asked.params, &queue, &cursor);
-    let replies = accepted(asked.session.ask(db, vec![scan]).await?)?;
-    let [next, found] = replies[0].items() else { return Err(io::ErrorKind::InvalidData.into()) };
-    let next = Bytes::copy_from_slice(next.bytes().unwrap_or(b"0"));
-    let ids: Vec<&[u8]> =
-        found.items().iter().filter_map(|job| job.items().first()?.bytes()).collect();
-    let mut lines = Vec::new();
-    // Few at a time: a body may have 16 MiB.
-    for some in ids.chunks(CONSOLE_BODIES_AT_ONCE) {
-        let commands: Vec<Command> =
-            some.iter().map(|id| command!["DELAY.GET", queue, id]).collect();
-        for job in accepted(asked.session.ask(db, commands).await?)? {
-            line(&job, &mut lines);
-        }
+async fn part(mut left: Left) -> io::Result<(Left, Bytes)> {
+    let Left { asked, cursor, ids } = &mut left;
+    let (db, queue) = (asked.params.db(), asked.params.bytes("queue").unwrap_or_default());
+    if let Some(from) = cursor.take_if(|_| ids.is_empty()) {
+        let scan = filter::scan(&asked.params, queue, &from);
+        let replies = accepted(asked.session.ask(db, vec![scan]).await?)?;
+        let [next, found] = replies[0].items() else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let next = next.bytes().unwrap_or(b"0");
+        *cursor = (next != b"0").then(|| Bytes::copy_from_slice(next));
+        let found = found.items().iter().filter_map(|job| job.items().first()?.bytes());
+        ids.extend(found.map(Bytes::copy_from_slice));
     }
-    Ok((asked, next, lines.into()))
+    let some = ids.drain(..ids.len().min(CONSOLE_BODIES_AT_ONCE));
+    let commands: Vec<Command> = some.map(|id| command!["DELAY.GET", queue, id]).collect();
+    let mut lines = Vec::new();
+    for job in accepted(asked.session.ask(db, commands).await?)? {
+        line(&job, &mut lines);
+    }
+    Ok((left, lines.into()))
 }
 
 /// The replies, none of which is a refusal.

@@ -3,16 +3,17 @@
 //!
 //! `DELAYD_SEED=17 cargo test --test pure walks` runs one seed again.
 
-use crate::engine::bench::{BEGIN_MS, Bench, job, queue};
+use crate::engine::bench::{BEGIN_MS, Begun, Bench, job, queue};
 use crate::support::lossy::Lossy;
 use crate::support::seeds::{Seen, for_each_seed};
 use delayd::engine::model::across::{Order, Queues};
 use delayd::engine::model::request::{Add, QueueName, Request, Scan};
+use delayd::engine::model::schedule::Scheduling;
 use delayd::engine::model::walk::Cursor;
 use delayd::engine::{Engine, Lead, Loader, Outcome, Settings};
 use delayd::ids::Db;
 use delayd::journal::hash_key;
-use delayd::limits::LEVEL_SCHEDULES;
+use delayd::limits::{LEVEL_SCHEDULES, SCHEDULES_LISTED_MAX};
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -391,6 +392,22 @@ fn run(seed: u64, seen: &mut Seen) {
     while !world.walks.is_empty() {
         world.walk(0, seen);
     }
+}
+
+/// A page without rows is the end of a LIST with MATCH, so a transaction, which looks at so many names only, says so.
+#[test]
+fn a_list_in_a_transaction_never_ends_early_without_a_word() {
+    let mut bench = Bench::new();
+    for number in 0..=SCHEDULES_LISTED_MAX {
+        bench.say(&format!("SET s e{number:06} body EVERY 30d"));
+    }
+    bench.say("SET s last body EVERY 30d");
+    let (queue, after, pattern) = (queue("s"), None, Some(&b"last"[..]));
+    let list = Request::Schedule(Scheduling::List { queue, after, pattern, count: 10 });
+    while bench.ask(1, list.clone()) == Outcome::Again {}
+    bench.expect_events(&["1:last active"]);
+    assert!(matches!(bench.transact(1, &[list]), Begun::Begun(_)));
+    bench.expect_events(&["1:ERR"]);
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn an_export_that_is_refused_midway_breaks_off() {
         let mut read = vec![0; 4_096];
         stream.read_exact(&mut read).unwrap();
         if revoked {
-            wire.ask("ACL SETUSER default -delay.get");
+            assert_eq!(wire.ask("ACL SETUSER default -delay.get").text(), "OK");
         }
         // It may also end with a reset.
         let _ = stream.read_to_end(&mut read);

@@ -50,11 +50,11 @@ fn of_rows(reply: &Reply) -> (Vec<String>, Option<String>) {
 }
 
 fn names(rows: &Reply) -> Vec<String> {
-    let name = |row: &Reply| match row.array() {
+    let name = |row: &Reply| match row {
         // DELAY.QUEUES answers with maps, whose first field is the name.
-        Some([key, name, ..]) if key.text() == "name" => name.text().to_owned(),
-        Some(row) => row[0].text().to_owned(),
-        None => row.text().to_owned(),
+        Reply::Array(row) if row[0].text() == "name" => row[1].text().to_owned(),
+        Reply::Array(row) => row[0].text().to_owned(),
+        name => name.text().to_owned(),
     };
     rows.array().unwrap().iter().map(name).collect()
 }
