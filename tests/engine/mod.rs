@@ -5,6 +5,7 @@ mod bench;
 mod follow;
 mod forecast;
 mod herds;
+mod instant;
 mod limits;
 mod lists;
 mod policies;

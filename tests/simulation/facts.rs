@@ -41,6 +41,8 @@ impl Check<'_> {
                     let first = self.model().queue(key).delayed.first().copied();
                     let (due, _, id) = first.expect("a job that falls due was delayed");
                     assert!(due <= now.0, "{id:?} falls due early: {due} at {now:?}");
+                    let own = due == now.0 || !self.in_transaction();
+                    assert!(own, "time passed in a transaction: {id:?} was due at {due}");
                     let step = self.auditor.steps;
                     self.model().queue(key).change(id, |job| {
                         job.state = State::Ready;

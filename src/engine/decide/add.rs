@@ -96,7 +96,10 @@ impl Step<'_, '_> {
     /// Whether a job due at `due` is ready now. It is not while earlier ones of its queue are still
     /// being swept: it takes its turn behind them in the wheel.
     pub fn ready_at_once(&self, queue: QueueNo, due: Millis) -> bool {
-        due <= self.now.floor() && self.store.queue(queue).wake > self.now.floor()
+        let now = self.now.floor();
+        let of = self.store.queue(queue);
+        let is_settled = || of.delayed.next_wakeup(self.store.timers()).is_none_or(|at| at > now);
+        due <= now && (of.wake > now || is_settled())
     }
 
     fn taken(&self, queue: QueueNo, index: JobIndex, id: &[u8]) -> Error {

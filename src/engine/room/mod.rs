@@ -323,6 +323,11 @@ impl RoomLeft {
         self.bytes >= self.promised.saturating_add(bytes)
     }
 
+    /// Whether clients are paused: no time passes, whatever the room.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
     /// Whether one more step of passing time fits.
     pub fn lets_time_pass(&self) -> bool {
         !self.paused && self.has_room(self.advancing)

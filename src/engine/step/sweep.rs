@@ -101,6 +101,22 @@ impl Step<'_, '_> {
         done
     }
 
+    /// In a transaction no time passes: it happens at one instant. Jobs that it made due itself are ready for its next
+    /// command all the same, as they are outside of one; its plan has counted them. Where earlier ones are still to be
+    /// swept, they take their turn behind those.
+    pub fn settle(&mut self, number: QueueNo) {
+        let queue = self.store.queue(number);
+        if queue.wake > self.now.floor() || queue.marks.sweeping || self.live.room.is_paused() {
+            return;
+        }
+        let (enters, place) = (queue.due_enters(), queue.next_place(queue.due_enters()));
+        self.within(u32::MAX, |step| step.sweep_due(number));
+        if self.store.queue(number).next_place(enters) != place {
+            self.touch(number, Some(place));
+        }
+        self.store.rearm(number, self.now.floor().plus(1));
+    }
+
     /// Jobs in a run become ready one by one, and one fact tells of all of them. What comes next: a job
     /// that expires, if one is due.
     fn sweep_due(&mut self, number: QueueNo) -> Peek {
