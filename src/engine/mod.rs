@@ -114,7 +114,7 @@ impl Engine {
     /// Sets what the journal allows from here on, in the turn that happens at `now`. An engine that
     /// was never told has room for whatever comes. Cost: none worth speaking of.
     pub fn set_flow(&mut self, now: Micros, flow: Flow) {
-        self.live.room.set(now, flow);
+        self.live.room.set(now, flow, self.live.advanced);
     }
 
     /// Decides and applies one request, then hands ready jobs to waiters. The client must not be
