@@ -189,7 +189,7 @@ mod storage;
 mod stream;
 mod view;
 
-pub use disk::{Disk, DiskFile, Lock, make_file};
+pub use disk::{Disk, DiskFile, Lock, make_file, open_file};
 pub use entry::{Entry, OwnedEntry};
 pub use error::{JournalError, is_no_room, may_pass};
 pub use header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
