@@ -595,6 +595,7 @@ mod tests {
             subject,
             turn,
             departures: 0,
+            publisher: None,
         };
         outputs.bring(CLIENT, &message)
     }
