@@ -231,7 +231,7 @@ pub static OPTIONS: [Spec; 94] = [
         "The lease when neither the call, nor the job, nor the queue names one; at most max-lease."),
     live(Name::StatsRetention, &["stats-retention"], Kind::Span(1_000, DELAY_MS_MAX), &["24h"],
         "How long the totals of a queue without a job and a UNIQUE window stay after its last use."),
-    live(Name::MaxClockJump, &["max-clock-jump"], Kind::Span(0, DELAY_MS_MAX), &["1h"],
+    live(Name::MaxClockJump, &["max-clock-jump"], Kind::Span(0, DELAY_MS_MAX), &["10m"],
         "A wall clock that is found farther ahead than this is believed only after it has stood there for a minute; until then time goes on by the monotonic clock. 0: every step counts at once. A start believes the wall clock, as a downtime may be of any length."),
     live(Name::Tzdata, &["tzdata"], Kind::WordOrFolder(&["auto", "bundled", "system"]), &["auto"],
         "Whose tables of time zones schedules go by. auto: those in the program or the system's, whichever are newer. bundled: those in the program. system: those in /usr/share/zoneinfo, however old they are. A folder: compiled tables (TZif) in it, named by their paths. Newer ones are looked for once an hour; CONFIG SET reads them again, also when the value stays, and they are used some ms later. INFO's `tzdata_version` and `tzdata_source` tell which are used."),
