@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -36,13 +36,13 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Serves `site` on `listeners`, which do not block, by TLS if there is `tls`.
+    /// Serves `site` on `listeners`, which do not block, by TLS if there is `tls`: each connection by its newest value.
     ///
     /// # Errors
     /// The system has no room for another thread.
     pub fn start(
         listeners: Vec<TcpListener>,
-        tls: Option<Arc<rustls::ServerConfig>>,
+        tls: Option<watch::Receiver<Arc<rustls::ServerConfig>>>,
         site: Site,
     ) -> io::Result<Serving> {
         let (stop, stopped) = oneshot::channel();
@@ -53,8 +53,7 @@ impl Serving {
                 tokio::spawn(site.samples.clone().take());
                 tokio::spawn(sweep(Arc::clone(&site)));
                 for listener in listeners {
-                    let tls = tls.clone().map(TlsAcceptor::from);
-                    tokio::spawn(accept(listener, tls, Arc::clone(&site)));
+                    tokio::spawn(accept(listener, tls.clone(), Arc::clone(&site)));
                 }
                 // An error is the end, too.
                 let _ = stopped.await;
@@ -83,7 +82,11 @@ async fn sweep(site: Arc<Site>) {
     }
 }
 
-async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, site: Arc<Site>) {
+async fn accept(
+    listener: TcpListener,
+    tls: Option<watch::Receiver<Arc<rustls::ServerConfig>>>,
+    site: Arc<Site>,
+) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the console cannot be served"),
@@ -92,7 +95,8 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, site: Arc<Site>
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                visits.begin(stream, tls.clone(), &site);
+                let newest = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.borrow())));
+                visits.begin(stream, newest, &site);
                 tokio::task::yield_now().await;
             }
             Err(error) => {

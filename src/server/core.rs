@@ -37,6 +37,7 @@ use crate::time::{Micros, Millis};
 use std::fmt::Write;
 use std::io;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Everything but the clients and their sockets.
 #[derive(Debug)]
@@ -91,6 +92,8 @@ pub struct Users {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// That between nodes.
     pub peer_tls: PeerTls,
+    /// That of the console, if it speaks TLS.
+    pub console_tls: Option<watch::Sender<Arc<rustls::ServerConfig>>>,
 }
 
 /// What tells this process from others, and how it is to end.

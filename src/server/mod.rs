@@ -32,10 +32,11 @@ use durability::node::Clustered;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch::Sender;
 use turn::Turns;
 use turn::observers::Observers;
-use turn::wait::{Beside, Loop};
+use turn::wait::{Beside, Loop, Signals};
 use watch::http::Http;
 use watch::logs::LogLevel;
 use watch::resident::Resident;
@@ -162,7 +163,7 @@ impl Server {
         Server { log_level, ..self }
     }
 
-    /// Lets SIGTERM and SIGINT stop the server.
+    /// Lets SIGTERM and SIGINT stop the server, and SIGHUP have it read certificates and the ACL file anew.
     pub fn with_signals(self) -> Server {
         Server { signals: true, ..self }
     }
@@ -230,8 +231,11 @@ impl Server {
         // are no others, and the turn has its own budgets.
         runtime.block_on(tokio::task::unconstrained(async {
             let signals = match self.signals {
-                true => vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
-                false => Vec::new(),
+                true => Signals {
+                    stop: vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
+                    reload: Some(signal(SignalKind::hangup())?),
+                },
+                false => Signals::default(),
             };
             if let Some(greeting) = self.greeting {
                 greeting(&self);
@@ -241,7 +245,7 @@ impl Server {
     }
 
     /// Begins to load the journal, and starts what watches the server.
-    fn start(self, signals: Vec<Signal>) -> io::Result<Loop> {
+    fn start(self, signals: Signals) -> io::Result<Loop> {
         let redis_cli = self.redis_cli();
         let notifier = self.notifier;
         let port = self.addresses.first().map_or(0, |address| address.port());
@@ -249,7 +253,8 @@ impl Server {
             Core::new(self.config, port, self.log_level, Arc::clone(&notifier), Timer::Machine);
         let peer_tls = self.clustered.as_ref().map(|clustered| clustered.tls.clone());
         let peer_tls = peer_tls.unwrap_or_default();
-        core.users = Users { acl: self.acl, tls: self.tls, peer_tls };
+        let console_tls = self.console_tls.map(Sender::new);
+        core.users = Users { acl: self.acl, tls: self.tls, peer_tls, console_tls };
         core.outputs.reply_clock = Some(mono_ns);
         tracing::info!("zones are those of {}", self.zones.used);
         let mut zones = self.zones;
@@ -267,7 +272,8 @@ impl Server {
         let mut pairs = None;
         if let Some(status) = status.as_ref().filter(|_| !self.console.is_empty()) {
             let made = Arc::new(Pairs::new(Arc::clone(&notifier)));
-            let (tls, status) = (self.console_tls, Arc::clone(status));
+            let tls = core.users.console_tls.as_ref().map(Sender::subscribe);
+            let status = Arc::clone(status);
             let config = &core.options.config;
             beside.console = Some(watch::console::start(
                 config,

@@ -5,10 +5,8 @@ use crate::config::{Refused, file};
 use crate::glob;
 use crate::ids::ClientId;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
-use crate::server::admin::users;
+use crate::server::admin::{certificates, users};
 use crate::server::cluster;
-use crate::server::cluster::peer_tls;
-use crate::server::connection::tls;
 use crate::server::core::Core;
 use crate::server::watch::machine;
 use crate::session::acl::log::Denials;
@@ -67,10 +65,7 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
     if let Some((name, _)) = pairs.iter().find(|(name, _)| name.starts_with("tls-")) {
         // Also when a path stays as it is: the file may hold another certificate.
         let refused = |why| failed(name, &format!("Unable to update TLS configuration: {why}"));
-        let (clients, peers) = (tls::server_config(&config), peer_tls::keys(&config));
-        let (clients, peers) = (clients.map_err(refused)?, peers.map_err(refused)?);
-        core.users.tls = clients;
-        core.users.peer_tls.set(peers);
+        certificates::read_again(&mut core.users, &config).map_err(refused)?;
     }
     let names_zones = pairs.iter().any(|(name, _)| name == "tzdata");
     if names_zones {

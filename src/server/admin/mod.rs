@@ -1,6 +1,7 @@
 //! What a session sees of the server while one of its commands runs.
 
 mod acl;
+pub(super) mod certificates;
 mod clients;
 mod cluster;
 mod config;

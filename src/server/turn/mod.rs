@@ -3,6 +3,7 @@
 pub(super) mod accept;
 mod cluster;
 pub mod demotion;
+mod hangup;
 pub(super) mod journal;
 pub(super) mod limit;
 pub(super) mod observers;
@@ -47,6 +48,8 @@ pub struct Turns {
     pub pairs: Option<Arc<Pairs>>,
     /// The wall clock was set since the last turn.
     pub stepped: bool,
+    /// A signal asks that files are read anew.
+    pub hung_up: bool,
     /// No new command is taken any more.
     pub draining: bool,
     /// Slots whose turn it is, in the order in which they came.
@@ -84,6 +87,7 @@ impl Turns {
             handshakes: None,
             pairs: None,
             stepped: false,
+            hung_up: false,
             draining: false,
             listed: Vec::new(),
             postponed: Vec::new(),
@@ -109,6 +113,8 @@ impl Turns {
         self.core.look_at_memory();
         // Before anything is decided by them.
         self.core.look_at_zones();
+        // Before anybody is greeted by a certificate, or permitted anything.
+        self.heed_hangup();
         self.list_answered();
         // New connections first: their first request is read in this turn.
         self.greet();

@@ -20,7 +20,7 @@ pub struct Loop {
     listeners: Vec<Door>,
     alarm: Alarm,
     step_watch: StepWatch,
-    signals: Vec<Signal>,
+    signals: Signals,
     notifier: Arc<Notifier>,
     woken: Vec<u32>,
     /// Ends with the loop.
@@ -29,6 +29,14 @@ pub struct Loop {
     stops: u32,
     /// A listener failed, as it does when there are no file descriptors: left alone until then.
     accept_from_us: u64,
+}
+
+/// Signals that the process listens to; none in a test.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each is what it does")]
+pub struct Signals {
+    pub stop: Vec<Signal>,
+    pub reload: Option<Signal>,
 }
 
 /// What runs beside the loop on threads of its own, and ends with it.
@@ -40,12 +48,12 @@ pub struct Beside {
 }
 
 impl Loop {
-    /// Opens the listeners and sets the alarms. Each of `signals` stops it.
+    /// Opens the listeners and sets the alarms.
     pub fn new(
         turns: Turns,
         listeners: Vec<Listener>,
         beside: Beside,
-        signals: Vec<Signal>,
+        signals: Signals,
     ) -> io::Result<Loop> {
         Ok(Loop {
             notifier: Arc::clone(&turns.notifier),
@@ -131,14 +139,18 @@ impl Loop {
         while self.step_watch.poll_stepped(cx)?.is_ready() {
             self.turns.stepped = true;
         }
-        for signal in &mut self.signals {
+        for signal in &mut self.signals.stop {
             while signal.poll_recv(cx).is_ready() {
                 self.stops += 1;
             }
         }
+        while self.signals.reload.as_mut().is_some_and(|signal| signal.poll_recv(cx).is_ready()) {
+            self.turns.hung_up = true;
+        }
         let ready = pending
             || notified.notice
             || self.turns.stepped
+            || self.turns.hung_up
             || self.stops > 0
             || self.turns.is_behind();
         if ready { Poll::Ready(Ok(())) } else { Poll::Pending }

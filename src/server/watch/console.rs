@@ -11,8 +11,9 @@ use crate::server::watch::status::StatusBoard;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use tokio::sync::watch;
 
-/// Starts it on `listeners`, by TLS if there is `tls`. Its users come to the loop through `pairs`; what it samples stands
+/// Starts it on `listeners`, by TLS if there is `tls`, whose newest value counts. Its users come to the loop through `pairs`; what it samples stands
 /// on `status`. A shell reaches the server by `redis_cli`.
 ///
 /// # Errors
@@ -20,7 +21,7 @@ use std::sync::Arc;
 pub fn start(
     config: &Config,
     listeners: Vec<TcpListener>,
-    tls: Option<Arc<rustls::ServerConfig>>,
+    tls: Option<watch::Receiver<Arc<rustls::ServerConfig>>>,
     pairs: Arc<Pairs>,
     status: Arc<StatusBoard>,
     redis_cli: String,
