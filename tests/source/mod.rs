@@ -229,6 +229,20 @@ fn files_are_touched_in_few_places() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// CONTRIBUTING says so: these wait for nothing but what they can see.
+#[test]
+fn tests_without_a_running_program_wait_for_what_they_see() {
+    let real = ["tests/program/", "tests/processes/", "tests/pressure/", "tests/soak/"];
+    let mut wrong = Vec::new();
+    for (file, text) in source("tests") {
+        let may = real.iter().any(|place| file.starts_with(place));
+        if !may && text.contains(concat!("sle", "ep(")) {
+            wrong.push(file);
+        }
+    }
+    assert!(wrong.is_empty(), "these sleep: {}", wrong.join(", "));
+}
+
 #[test]
 fn nothing_is_left_behind() {
     // Written in two parts, so that this file does not name them.
