@@ -97,9 +97,13 @@ impl Step<'_, '_> {
     /// being swept: it takes its turn behind them in the wheel.
     pub fn ready_at_once(&self, queue: QueueNo, due: Millis) -> bool {
         let now = self.now.floor();
-        let of = self.store.queue(queue);
-        let is_settled = || of.delayed.next_wakeup(self.store.timers()).is_none_or(|at| at > now);
-        due <= now && (of.wake > now || is_settled())
+        due <= now && (self.store.queue(queue).wake > now || self.is_swept(queue))
+    }
+
+    /// Whether none of its delayed jobs is due.
+    pub fn is_swept(&self, queue: QueueNo) -> bool {
+        let next = self.store.queue(queue).delayed.next_wakeup(self.store.timers());
+        next.is_none_or(|at| at > self.now.floor())
     }
 
     fn taken(&self, queue: QueueNo, index: JobIndex, id: &[u8]) -> Error {

@@ -101,14 +101,10 @@ impl Step<'_, '_> {
         done
     }
 
-    /// In a transaction no time passes: it happens at one instant. Jobs that it made due itself are ready for its next
-    /// command all the same, as they are outside of one; its plan has counted them. Where earlier ones are still to be
-    /// swept, they take their turn behind those.
+    /// In a transaction no time passes: it happens at one instant. The job that its NACK has just made due, in a queue
+    /// where nothing else was, is ready for its next command all the same, as it is outside of one.
     pub fn settle(&mut self, number: QueueNo) {
         let queue = self.store.queue(number);
-        if queue.wake > self.now.floor() || queue.marks.sweeping || self.live.room.is_paused() {
-            return;
-        }
         let (enters, place) = (queue.due_enters(), queue.next_place(queue.due_enters()));
         self.within(u32::MAX, |step| step.sweep_due(number));
         if self.store.queue(number).next_place(enters) != place {
