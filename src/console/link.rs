@@ -1,7 +1,10 @@
 //! A connection to the server from within its process: commands go, replies come, RESP3.
 
 use super::value::{Command, Value};
-use crate::limits::{CONSOLE_LARGE_BYTES, CONSOLE_LARGE_MAX, CONSOLE_REPLIES_BYTES_MAX};
+use crate::limits::{
+    CONSOLE_LARGE_BYTES, CONSOLE_LARGE_MACHINE_BYTES, CONSOLE_LARGE_MAX, CONSOLE_REPLIES_BYTES_MAX,
+    CONSOLE_REPLIES_BYTES_MIN, CONSOLE_REPLIES_SHARE, CONSOLE_SESSIONS_MAX,
+};
 use bytes::{BufMut, BytesMut};
 use redis_protocol::resp3::decode::complete::decode_bytes_mut;
 use redis_protocol::resp3::types::BytesFrame;
@@ -34,6 +37,9 @@ pub struct Ends {
 pub struct Connector {
     connect: Arc<dyn Fn(Ends) -> io::Result<unix::net::UnixStream> + Send + Sync>,
     large: Arc<Semaphore>,
+    replies_bytes_max: usize,
+    /// Sessions at a time, each of which keeps a connection.
+    pub sessions_max: usize,
 }
 
 impl Connector {
@@ -41,7 +47,23 @@ impl Connector {
     pub fn new(
         connect: impl Fn(Ends) -> io::Result<unix::net::UnixStream> + Send + Sync + 'static,
     ) -> Connector {
-        Connector { connect: Arc::new(connect), large: Arc::new(Semaphore::new(CONSOLE_LARGE_MAX)) }
+        Connector {
+            connect: Arc::new(connect),
+            large: Arc::new(Semaphore::new(CONSOLE_LARGE_MAX)),
+            replies_bytes_max: CONSOLE_REPLIES_BYTES_MAX,
+            sessions_max: CONSOLE_SESSIONS_MAX,
+        }
+    }
+
+    /// The same where the machine, or the control group, has so many bytes of memory: of little it takes little.
+    /// There are files for so many sessions.
+    pub fn within(self, machine_bytes: u64, sessions_max: usize) -> Connector {
+        let share = |part: u64| usize::try_from(machine_bytes / part).unwrap_or(usize::MAX);
+        let large = share(CONSOLE_LARGE_MACHINE_BYTES).clamp(1, CONSOLE_LARGE_MAX);
+        let replies_bytes_max = share(CONSOLE_REPLIES_SHARE)
+            .clamp(CONSOLE_REPLIES_BYTES_MIN, CONSOLE_REPLIES_BYTES_MAX);
+        let large = Arc::new(Semaphore::new(large));
+        Connector { large, replies_bytes_max, sessions_max, ..self }
     }
 
     /// A fresh connection, of which nobody knows yet whose it is.
@@ -51,7 +73,8 @@ impl Connector {
     pub fn open(&self, ends: Ends) -> io::Result<Link> {
         let stream = UnixStream::from_std((self.connect)(ends)?)?;
         let large = Arc::clone(&self.large);
-        Ok(Link { stream, large, permit: None, came: 0, input: BytesMut::new() })
+        let (came, replies_bytes_max) = (0, self.replies_bytes_max);
+        Ok(Link { stream, large, permit: None, came, replies_bytes_max, input: BytesMut::new() })
     }
 }
 
@@ -71,6 +94,8 @@ pub struct Link {
     permit: Option<OwnedSemaphorePermit>,
     /// Bytes of replies to the request that is being answered.
     came: usize,
+    /// How many there may be.
+    replies_bytes_max: usize,
     /// Came, and is no whole reply yet.
     input: BytesMut,
 }
@@ -118,10 +143,10 @@ impl Link {
 
     /// Waits for a place among those with large replies.
     async fn bound(&mut self) -> io::Result<()> {
-        if self.came > CONSOLE_REPLIES_BYTES_MAX {
+        if self.came > self.replies_bytes_max {
             let text = format!(
                 "the replies have more than {} MiB; ask for less at once",
-                CONSOLE_REPLIES_BYTES_MAX >> 20
+                self.replies_bytes_max >> 20
             );
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
         }

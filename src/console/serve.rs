@@ -4,8 +4,8 @@ use super::link::Ends;
 use super::patient::Patient;
 use super::site::Site;
 use crate::limits::{
-    CONSOLE_CONNECTIONS_MAX, CONSOLE_HEAD_BYTES_MAX, HTTP_ACCEPT_PAUSE, HTTP_HEAD_TIME,
-    HTTP_HEADERS_MAX, TLS_HANDSHAKE_MS_MAX,
+    CONSOLE_HEAD_BYTES_MAX, HTTP_ACCEPT_PAUSE, HTTP_HEAD_TIME, HTTP_HEADERS_MAX,
+    TLS_HANDSHAKE_MS_MAX,
 };
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -117,7 +117,7 @@ struct Visit {
 impl Visits {
     fn begin(&mut self, stream: TcpStream, tls: Option<TlsAcceptor>, site: &Arc<Site>) {
         self.0.retain(|visit| !visit.task.is_finished());
-        if self.0.len() >= CONSOLE_CONNECTIONS_MAX {
+        if self.0.len() >= site.options.connections_max {
             self.end_one();
         }
         let busy = Arc::<AtomicUsize>::default();

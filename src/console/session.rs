@@ -4,7 +4,7 @@
 use super::frame::{May, Message};
 use super::link::{Connector, Ends, Link};
 use super::value::{Command, Value, command};
-use crate::limits::{CONSOLE_IDLE_TIME, CONSOLE_SESSION_TIME, CONSOLE_SESSIONS_MAX};
+use crate::limits::{CONSOLE_IDLE_TIME, CONSOLE_SESSION_TIME};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::io;
@@ -137,7 +137,7 @@ impl Sessions {
         });
         let mut sessions = lock(&self.0);
         sessions.retain(|_, session| !session.is_over(now));
-        if sessions.len() >= CONSOLE_SESSIONS_MAX {
+        if sessions.len() >= connector.sessions_max {
             let idlest = sessions.values().min_by_key(|session| *lock(&session.used));
             if let Some(key) = idlest.map(|session| session.key.clone()) {
                 sessions.remove(&key);

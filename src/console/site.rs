@@ -41,6 +41,8 @@ pub struct Options {
     pub redis_cli: String,
     /// The port it listens on, which tells its cookie from that of another console on the same machine.
     pub port: u16,
+    /// Connections at a time.
+    pub connections_max: usize,
 }
 
 /// See the module.

@@ -567,6 +567,11 @@ impl Engine {
         self.store.bytes() + self.live.unsent.returning_bytes() as u64
     }
 
+    /// Bytes of those that give way before a job is refused: of queues that have only totals.
+    pub fn giving_way_bytes(&self) -> u64 {
+        self.store.giving_way_bytes()
+    }
+
     /// Bytes held for jobs and queues, with what freed jobs have left behind until it is given back. Never
     /// less than what is counted.
     pub fn held_bytes(&self) -> u64 {

@@ -36,6 +36,13 @@ pub const CONSOLE_HEX_BYTES_MAX: usize = 64 << 10;
 pub const CONSOLE_HITS_MAX: usize = 200;
 /// Bytes of the replies to one request. A pipeline of two hundred GETs of 16 MiB would be 3 GB: 6 KB of request took 7 GB.
 pub const CONSOLE_REPLIES_BYTES_MAX: usize = 64 << 20;
+/// Where there is little memory, this part of it; in a control group of 96 MB it is 4 MiB,
+pub const CONSOLE_REPLIES_SHARE: u64 = 24;
+/// ... and so many bytes in any case: a reply of jobs.
+pub const CONSOLE_REPLIES_BYTES_MIN: usize = super::REPLY_BYTES_MAX;
+const _: () = assert!(CONSOLE_REPLIES_BYTES_MIN < CONSOLE_REPLIES_BYTES_MAX);
+/// For each of so many bytes of memory one request may have large replies, up to [`CONSOLE_LARGE_MAX`].
+pub const CONSOLE_LARGE_MACHINE_BYTES: u64 = 128 << 20;
 /// Replies of more bytes are large: so many requests may have such at a time, until their answers are read.
 pub const CONSOLE_LARGE_BYTES: usize = 1 << 20;
 /// See there.

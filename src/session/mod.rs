@@ -11,6 +11,7 @@ pub mod world;
 mod commands;
 mod connection;
 mod identity;
+mod operator;
 mod pubsub;
 mod server;
 mod transaction;
@@ -18,6 +19,7 @@ mod watching;
 
 pub use client_line::{ClientLine, SessionFacts, SocketFacts};
 pub use identity::{Denial, TakenUp, denial_text};
+pub use operator::MAX_CLIENTS;
 pub use standing::Standing;
 pub use world::World;
 
@@ -33,6 +35,7 @@ use crate::pubsub::Counts;
 use crate::resp::Protocol;
 use acl::Acl;
 use identity::Identity;
+use operator::Seat;
 use std::sync::Arc;
 use transaction::Queue;
 use watching::Watching;
@@ -82,6 +85,7 @@ pub struct Session {
     /// What a command would answer is only measured.
     measuring: bool,
     identity: Identity,
+    seat: Seat,
     watching: Watching,
     /// How many channels and patterns it has subscribed to.
     subscriptions: Counts,
@@ -135,6 +139,7 @@ impl Session {
             executing: false,
             measuring: false,
             identity: Identity::new(acl),
+            seat: Seat::default(),
             watching: Watching::default(),
             subscriptions: [0; 2],
             monitors: false,
@@ -175,17 +180,17 @@ impl Session {
         &mut self,
         args: &[&[u8]],
         bytes: u64,
-        bytes_max: u64,
+        (limit, bytes_max): (&str, u64),
         world: &mut dyn World,
     ) -> Next {
         let name = args.first().copied().unwrap_or_default();
         let error = match self.face.find(name) {
             Some(spec) => Error::text(format!(
-                "ERR an argument of '{}' has {bytes} bytes; max-body-size is {bytes_max}",
+                "ERR an argument of '{}' has {bytes} bytes; {limit} is {bytes_max}",
                 spec.name
             )),
             None if name.is_empty() => Error::text(format!(
-                "ERR the command's name has {bytes} bytes; max-body-size is {bytes_max}"
+                "ERR the command's name has {bytes} bytes; {limit} is {bytes_max}"
             )),
             // It would not run with a short argument either.
             None => self.face.unknown(args),
@@ -334,6 +339,9 @@ impl Session {
     /// Runs a command, or queues it.
     fn begin(&mut self, spec: &'static CommandSpec, args: &[&[u8]], world: &mut dyn World) -> Step {
         self.last = Some(spec);
+        if let Err(error) = self.check_seat(spec, args) {
+            return self.refuse(spec, args, error, world);
+        }
         if let Err(error) = self.permit(spec, args, Place::Alone, world) {
             return self.refuse(spec, args, error, world);
         }

@@ -16,5 +16,6 @@ mod schedules;
 mod schedules_life;
 mod standstill;
 mod tidy;
+mod totals;
 mod transactions;
 mod watching;

@@ -9,5 +9,6 @@ mod disk_full;
 mod metrics;
 mod recurring;
 mod secrets;
+mod small;
 mod standstill;
 mod zones;

@@ -6,6 +6,7 @@ use delayd::engine::model::request::{
     ListPop, Nack, Only, QueueName, Request, Scan, State, Taken, Wait, When,
 };
 use delayd::ids::{QueueNo, Token};
+use delayd::limits::TOTALS_SHARE;
 use delayd::time::Millis;
 
 use crate::simulation::auditor::{Check, Input};
@@ -334,7 +335,8 @@ impl<'c> Check<'c> {
             self.auditor.note("oom");
             return true;
         }
-        let used = self.engine.memory_bytes();
+        let spared = self.engine.giving_way_bytes().min(max / TOTALS_SHARE);
+        let used = self.engine.memory_bytes() - spared;
         assert!(max == 0 || used <= max + 4_096, "{used} of {max} bytes in use after ADD");
         false
     }

@@ -545,10 +545,11 @@ impl World {
         self.replica.settings_mut().stats_retention_ms = u64::MAX;
         self.tables = [self.tables[0]; 2];
         self.give_tables();
+        // Nor is when an occurrence is tried again for which there was no memory, or how much is still to be freed when
+        // totals have to go.
+        self.engine.settings_mut().memory_bytes_max = 0;
+        self.replica.settings_mut().memory_bytes_max = 0;
         if self.workload.options.weights[Op::Schedule as usize] > 0 {
-            // When an occurrence is tried again for which there was no memory is in no fact.
-            self.engine.settings_mut().memory_bytes_max = 0;
-            self.replica.settings_mut().memory_bytes_max = 0;
             self.now = Micros(self.now.0 + 1_000_000);
         }
         self.forget_rates();

@@ -17,6 +17,10 @@ use std::collections::HashSet;
 /// CONFIG GET: all that match, in the order of the names.
 pub fn write(core: &mut Core, client: ClientId, patterns: &[&[u8]]) {
     let mut settings = core.options.config.shown_all();
+    // What the limit of open files allows. The file keeps what it says, for a start with a higher one.
+    let clients_max = core.options.limits.clients_max;
+    let maxclients = settings.iter_mut().find(|(name, _)| *name == "maxclients");
+    maxclients.expect("it is an option").1 = clients_max.to_string();
     settings.sort_unstable_by_key(|(name, _)| *name);
     settings.retain(|(name, _)| {
         patterns.iter().any(|pattern| glob::matches_any_case(pattern, name.as_bytes()))
@@ -57,7 +61,8 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
         return Err(failed(&named.unwrap_or(&pairs[0]).0, &reason));
     }
     let fitting = machine::make_room_for(config.number(Name::MaxClients));
-    if fitting < config.number(Name::MaxClients) {
+    let is_asked = pairs.iter().any(|(name, _)| name == "maxclients");
+    if is_asked && fitting < config.number(Name::MaxClients) {
         let reason = format!(
             "The operating system is not able to handle the specified number of clients, try \
              with {fitting}"

@@ -183,6 +183,11 @@ impl Socket {
         self.peer.is_local()
     }
 
+    /// Whether it was made within the process, for somebody who came by another way.
+    pub fn is_pair(&self) -> bool {
+        matches!(self.stream, Stream::Unix(_)) && !self.peer.is_unix()
+    }
+
     /// The peer; `ip:port` when it is shown.
     pub fn peer(&self) -> &Peer {
         &self.peer

@@ -16,6 +16,7 @@ use super::core::Core;
 use crate::cluster::driver::Status;
 use crate::cluster::member::Role;
 use crate::command::table::Face;
+use crate::ids::ClientId;
 use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, REPLICAS_LOOK_US, TICK_US};
 use crate::observe::{Counters, rates};
 use crate::server::connection::client::Client;
@@ -43,6 +44,8 @@ pub struct Turns {
     pub accepted: Vec<Accepted>,
     /// TLS handshakes that are going on, if there is a port for them.
     pub handshakes: Option<Handshakes>,
+    /// Clients on places that are kept for operators, by slot.
+    pub(super) operators: Vec<(u32, ClientId)>,
     /// Connections that the console makes, if there is one.
     pub pairs: Option<Arc<Pairs>>,
     /// The wall clock was set since the last turn.
@@ -82,6 +85,7 @@ impl Turns {
             clients: Clients::default(),
             accepted: Vec::new(),
             handshakes: None,
+            operators: Vec::new(),
             pairs: None,
             stepped: false,
             draining: false,
@@ -303,6 +307,7 @@ impl Turns {
             core.watch.oldest_ready.begin(&core.engine);
             self.tick_us = core.clock.mono_us + TICK_US;
             self.close_overdue();
+            self.settle_operators();
             self.log_left_out();
             zones::log_missed(&self.core.engine.take_missed());
         }

@@ -6,7 +6,9 @@ use crate::console::link::{Connector, Ends};
 use crate::console::live::{Sample, Samples};
 use crate::console::serve::Serving;
 use crate::console::site::{Options, Site};
+use crate::limits::{CONSOLE_CONNECTIONS_MAX, CONSOLE_SESSIONS_MAX};
 use crate::server::connection::pair::Pairs;
+use crate::server::watch::machine;
 use crate::server::watch::status::StatusBoard;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -31,7 +33,8 @@ pub fn start(
         redis_cli,
         ..options(config, tls.is_some())
     };
-    let connector = Connector::new(move |ends: Ends| pairs.connect(ends.peer, ends.local));
+    let connector = Connector::new(move |ends: Ends| pairs.connect(ends.peer, ends.local))
+        .within(config.machine_bytes, machine::watchers_max(CONSOLE_SESSIONS_MAX));
     let samples = Samples::new(move || sample(status.gauges()));
     Serving::start(listeners, tls, Site::new(options, connector, samples))
 }
@@ -53,6 +56,7 @@ fn options(config: &Config, tls: bool) -> Options {
             .filter(|url| url.starts_with("https://") || url.starts_with("http://"))
             .unwrap_or_default()
             .to_owned(),
+        connections_max: machine::watchers_max(CONSOLE_CONNECTIONS_MAX),
         ..Options::default()
     }
 }
