@@ -396,7 +396,7 @@ fn one_client_too_many_is_told_so_by_tls() {
     assert_eq!(first.line_of("PING"), "+PONG");
     let mut second = connect(address, authority.client());
     let mut text = String::new();
-    second.write_all(b"LPUSH q x\r\n").unwrap();
+    second.get_mut().write_all(b"LPUSH q x\r\n").unwrap();
     second.read_to_string(&mut text).unwrap();
     assert_eq!(text, "-ERR max number of clients reached\r\n");
     assert_eq!(first.line_of("PING"), "+PONG");
