@@ -86,7 +86,7 @@ fn queues_that_hold_nothing_refuse_no_job() {
     let program = Program::start(&folder.0, &["--maxmemory", "48mb", "--appendfsync", "no"]);
     let mut wire = program.connect_loaded();
     let names: Vec<String> = (0..200_000).map(|number| format!("used:once:{number}")).collect();
-    let mut work = |wire: &mut Wire, names: &[String]| {
+    let work = |wire: &mut Wire, names: &[String]| {
         for name in names {
             wire.push(&[b"DELAY.ADD", name.as_bytes(), b"0", b"body"]);
             wire.push(&[b"DELAY.POP", name.as_bytes(), b"NOWAIT"]);
