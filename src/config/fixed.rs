@@ -49,8 +49,6 @@ pub static LIMITS: &[Limit] = table![
     RATE_MAX Count "A queue's `rate`, deliveries per second.",
     IDLE_QUEUES_MAX Count "Queues without a job and a UNIQUE window whose totals stay; beyond it the longest unused \
         are forgotten before `stats-retention`.",
-    TOTALS_SHARE Count "Which part of `maxmemory` they take at most.",
-    OPERATORS_MAX Count "Connections beyond `maxclients` that are let in from this machine, for users with `+@admin`.",
     TRANSACTION_COMMANDS_MAX Count "Commands in one MULTI.",
     TRANSACTION_BYTES_MAX Bytes "Their bytes.",
     TRANSACTION_ARGUMENTS_MAX Count "Their arguments.",
