@@ -29,6 +29,7 @@ complete -c delayd -n $server -l console-tls -x -a 'auto yes no' -d 'Whether the
 complete -c delayd -n $server -l console-insecure -x -a 'yes no' -d 'Whether passwords are taken without TLS from other machines, as behind a proxy that has it'
 complete -c delayd -n $server -l console-readonly -x -a 'yes no' -d 'Whether the console, its API included, refuses to change anything, whoever has logged in'
 complete -c delayd -n $server -l console-cors -x -d 'Origins whose pages may call the API from a browser, such as https://ops.example.com'
+complete -c delayd -n $server -l console-wait -x -d 'How long a command over HTTP may wait for a job'
 complete -c delayd -n $server -l console-grafana-url -r -F -d 'A dashboard for what is longer ago than ten minutes'
 complete -c delayd -n $server -l maxmemory -x -d 'Memory for jobs, with what jobs that are gone have left behind until it is given back'
 complete -c delayd -n $server -l max-body-size -x -d 'Longest job body'

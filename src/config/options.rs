@@ -25,6 +25,7 @@ pub enum Name {
     ConsoleInsecure,
     ConsoleReadonly,
     ConsoleCors,
+    ConsoleWait,
     ConsoleGrafanaUrl,
     Databases,
     MaxMemory,
@@ -178,7 +179,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 94] = [
+pub static OPTIONS: [Spec; 95] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -213,6 +214,8 @@ pub static OPTIONS: [Spec; 94] = [
         "Whether the console, its API included, refuses to change anything, whoever has logged in."),
     fixed(Name::ConsoleCors, &["console-cors"], Kind::Words, &[""],
         "Origins whose pages may call the API from a browser, such as https://ops.example.com; the pages never."),
+    fixed(Name::ConsoleWait, &["console-wait"], Kind::Span(1_000, limits::CONSOLE_WAIT_MS_MAX as i64), &["10s"],
+        "How long a command over HTTP may wait for a job: one that asks for longer, or for ever, is answered null by then. Keep it below the time-outs of proxies and clients."),
     fixed(Name::ConsoleGrafanaUrl, &["console-grafana-url"], Kind::Text, &[""],
         "A dashboard for what is longer ago than ten minutes: the overview links to it."),
     fixed(Name::Databases, &["databases"], Kind::Only(&["16"], "there are always 16 databases"), &["16"],

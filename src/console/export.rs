@@ -1,5 +1,6 @@
 //! Jobs of a filter as NDJSON, one a line, written as they are found: the whole is never in memory.
 
+use super::link::is_too_large;
 use super::pages::filter;
 use super::site::{Asked, attachment, problem};
 use super::value::{Command, Value, command};
@@ -81,15 +82,30 @@ async fn part(asked: Asked, cursor: Bytes) -> Option<(Asked, Bytes, Bytes)> {
     let ids: Vec<&[u8]> =
         found.items().iter().filter_map(|job| job.items().first()?.bytes()).collect();
     let mut lines = Vec::new();
-    // Few at a time: a body may have 16 MiB.
-    for some in ids.chunks(20) {
+    let mut left = &ids[..];
+    while !left.is_empty() {
+        // Few at a time: a body may have 16 MiB.
+        let some = &left[..left.len().min(20)];
         let commands: Vec<Command> =
             some.iter().map(|id| command!["DELAY.GET", queue, id]).collect();
-        for job in asked.session.ask(db, commands).await.ok()? {
-            line(&job, &mut lines);
+        let jobs = asked.session.ask(db, commands).await.ok()?;
+        // Those for which there was no room are asked for again; one alone has no more.
+        let fit = jobs.iter().take_while(|job| !is_too_large(job)).count().max(1);
+        for (job, id) in jobs.iter().zip(some).take(fit) {
+            match job.error() {
+                Some(error) => line(&unread(id, error), &mut lines),
+                None => line(job, &mut lines),
+            }
         }
+        left = &left[fit..];
     }
     Some((asked, next, lines.into()))
+}
+
+/// What is told of a job that cannot be shown.
+fn unread(id: &[u8], error: String) -> Value {
+    let text = |text: &[u8]| Value::Text(Bytes::copy_from_slice(text));
+    Value::Map(vec![(text(b"id"), text(id)), (text(b"error"), text(error.as_bytes()))])
 }
 
 /// One job; nothing of one that is gone by now.

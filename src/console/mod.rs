@@ -23,6 +23,8 @@ pub mod pages;
 pub mod params;
 pub mod parts;
 pub mod patient;
+pub mod relay;
+pub mod reply;
 pub mod search;
 pub mod serve;
 pub mod session;

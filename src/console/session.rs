@@ -3,6 +3,7 @@
 
 use super::frame::{May, Message};
 use super::link::{Connector, Ends, Link};
+use super::relay::Relay;
 use super::value::{Command, Value, command};
 use crate::limits::{CONSOLE_IDLE_TIME, CONSOLE_SESSION_TIME, CONSOLE_SESSIONS_MAX};
 use std::collections::HashMap;
@@ -185,9 +186,10 @@ pub async fn connect(
     connector: &Connector,
     ends: Ends,
     login: Option<(&[u8], &[u8])>,
+    relay: Relay,
 ) -> Result<Link, Denied> {
     let refused = |error: io::Error| Denied::Refused(error.to_string());
-    let mut link = connector.open(ends).map_err(refused)?;
+    let mut link = connector.open(ends, relay).map_err(refused)?;
     let mut hello = command!["HELLO", "3"];
     if let Some((user, password)) = login {
         hello.extend(command!["AUTH", user, password]);
@@ -211,7 +213,7 @@ async fn log_in(
     login: Option<(&[u8], &[u8])>,
 ) -> Result<(Link, Vec<u8>, May), Denied> {
     let refused = |error: io::Error| Denied::Refused(error.to_string());
-    let mut link = connect(connector, ends, login).await?;
+    let mut link = connect(connector, ends, login, Relay::for_session()).await?;
     let who = link.ask(&[command!["ACL", "WHOAMI"]]).await.map_err(refused)?;
     // A user who may not even ask that is called as the login said.
     let named = login.map_or(&b"default"[..], |(user, _)| user);

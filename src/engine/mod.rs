@@ -155,6 +155,17 @@ impl Engine {
         self.ask(now, client, turn).begin_transaction(whole, held_bytes_max)
     }
 
+    /// The most bytes that a request may answer which is decided alone in this turn. Cost: about that of deciding it.
+    pub fn answer_bytes_max(
+        &mut self,
+        now: Micros,
+        client: ClientId,
+        request: &Request<'_>,
+        turn: &mut Turn<'_>,
+    ) -> u64 {
+        self.ask(now, client, turn).answer_bytes_max(request)
+    }
+
     /// One request of a transaction that has begun: never waits, is never cut short, and hands nothing to
     /// waiters. Outside of one, a reading request that must hand nothing off.
     pub fn handle_in_transaction(

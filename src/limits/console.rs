@@ -2,13 +2,20 @@
 
 use std::time::Duration;
 
-/// Connections to the console at a time; a browser opens six. Of more the oldest that has asked nothing ends.
+/// Connections to the console at a time; a browser opens six. Beyond it the oldest that is asked nothing ends; where
+/// all are being answered, the new one is answered 503.
 pub const CONSOLE_CONNECTIONS_MAX: usize = 64;
+/// Connections beyond that which are answered at a time; more are closed.
+pub const CONSOLE_REFUSALS_MAX: usize = 64;
+/// The longest `console-wait`: proxies give up after a minute.
+pub const CONSOLE_WAIT_MS_MAX: u64 = 60_000;
+/// 429 and 503 say so in `Retry-After`, seconds: what kept the server from answering is often over by then.
+pub const CONSOLE_RETRY_S: u64 = 1;
 /// Bytes of a request's line and headers.
 pub const CONSOLE_HEAD_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a form, or of a request to the API: a body of a job that is added by hand fits.
 pub const CONSOLE_FORM_BYTES_MAX: usize = 1 << 20;
-/// How long a request may take to be answered, streams apart.
+/// How long a request may take to be answered, streams apart; to the API beyond `console-wait`.
 pub const CONSOLE_REQUEST_TIME: Duration = Duration::from_secs(10);
 /// Viewers of live pages at a time: each holds a connection open.
 pub const CONSOLE_STREAMS_MAX: usize = 32;

@@ -271,6 +271,14 @@ impl Core {
         let id = client.id;
         self.common.pauses.postponed_count -= usize::from(client.socket.postponed);
         let unsent = self.outputs.at(slot).has_unsent_jobs();
+        // Where they cannot be taken back, as at a demotion, the console may still hand them on.
+        if unsent
+            && let Some(relay) = &client.socket.relay
+            && self.engine.unsent_jobs_bytes(id) > 0
+        {
+            let replies = self.outputs.at(slot).handed_on(relay.take_back());
+            self.engine.sent_first(id, replies);
+        }
         self.outputs.close(id, slot);
         self.durability.waits.forget(id);
         self.common.watching.remove(&id);

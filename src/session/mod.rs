@@ -12,6 +12,7 @@ mod commands;
 mod connection;
 mod identity;
 mod pubsub;
+mod relayed;
 mod server;
 mod transaction;
 mod watching;
@@ -392,7 +393,16 @@ impl Session {
         place: Place,
         world: &mut dyn World,
     ) -> Step {
-        let parsed = command::parse(spec, args, self.db);
+        let mut parsed = command::parse(spec, args, self.db);
+        if place == Place::Alone
+            && let Some(relayed) = world.relayed()
+        {
+            let command = transaction::Parsed { spec, args, db: self.db, action: parsed };
+            parsed = match self.fit(command, relayed, world) {
+                Ok(action) => action,
+                Err(error) => return self.refuse(spec, args, error, world),
+            };
+        }
         self.run_parsed(spec, args, parsed, place, world)
     }
 

@@ -338,7 +338,7 @@ impl Bench {
     pub fn begin_once(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
         let requests: Vec<_> = requests.iter().map(Cow::Borrowed).collect();
         let (watched, beside) = (&[][..], Needs::default());
-        let whole = Whole { requests: &requests, watched, beside };
+        let whole = Whole { requests: &requests, watched, beside, answer_bytes_max: u64::MAX };
         self.call(|engine, now, turn| {
             engine.begin_transaction(now, ClientId(client), &whole, u64::MAX, turn)
         })

@@ -26,7 +26,7 @@ const CLASSES: [&str; 12] = [
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/read/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
-const UNSEEN: [(&str, &str); 19] = [
+const UNSEEN: [(&str, &str); 21] = [
     ("ERR no help", "HELP is found by its container, which is therefore there"),
     ("unauthenticated multibulk length", "no password can be set in this version"),
     ("unauthenticated bulk length", "no password can be set in this version"),
@@ -44,6 +44,8 @@ const UNSEEN: [(&str, &str); 19] = [
     ("ERR the patterns of all clients cost", "4 MiB of patterns, and src/pubsub/mod.rs shows it"),
     ("ERR comparing the pattern with all", "8 MiB of channels, and src/pubsub/mod.rs shows it"),
     ("ERR all clients have subscribed to", "262,145 names"),
+    ("TOOLARGE the answer may have", "over HTTP only, and tests/program/handed_over.rs shows it"),
+    ("ERR BOUND is not to be had over HTTP", "over HTTP only, and tests/program/handed_over.rs"),
     (
         "ERR not all nodes of the cluster know",
         "an older node, and tests/engine/schedules.rs shows it",

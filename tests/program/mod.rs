@@ -6,6 +6,8 @@ mod console_login;
 mod console_rights;
 mod disk_failure;
 mod disk_full;
+mod doors;
+mod handed_over;
 mod metrics;
 mod recurring;
 mod secrets;

@@ -166,7 +166,8 @@ impl World {
             Input::Begin { client, requests } => {
                 let (watched, beside) = (&[][..], Needs::default());
                 let requests: Vec<_> = requests.iter().map(Cow::Borrowed).collect();
-                let whole = Whole { requests: &requests, watched, beside };
+                let whole =
+                    Whole { requests: &requests, watched, beside, answer_bytes_max: u64::MAX };
                 self.begun = Some(engine.begin_transaction(now, client, &whole, u64::MAX, turn));
             }
             Input::End => engine.end_transaction(now, turn),

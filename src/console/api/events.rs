@@ -1,11 +1,12 @@
 //! What is published, as a stream of events: `GET /api/v1/events?pattern=__delay@0__:emails`.
 
-use super::{Failed, enter, login_of};
+use super::{Failed, enter, login_of, status};
 use crate::console::guard;
 use crate::console::link::{Ends, Link};
 use crate::console::live;
 use crate::console::params::Params;
-use crate::console::site::Site;
+use crate::console::relay::Relay;
+use crate::console::site::{Site, held_with};
 use crate::console::value::{Value, command};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
@@ -40,7 +41,7 @@ pub(super) async fn answer(
     let permit = permit.map_err(|_| {
         Failed(StatusCode::SERVICE_UNAVAILABLE, "ERR 32 streams are open".to_owned())
     })?;
-    let mut link = enter(site, ends, login.as_ref()).await?;
+    let mut link = enter(site, ends, login.as_ref(), Relay::for_session()).await?;
     let subscribe = match (params.bytes("channel"), params.bytes("pattern")) {
         (Some(channel), None) => command!["SUBSCRIBE", channel],
         (None, Some(pattern)) => command!["PSUBSCRIBE", pattern],
@@ -54,7 +55,8 @@ pub(super) async fn answer(
     let failed =
         |_| Failed(StatusCode::BAD_GATEWAY, "ERR the server closed the connection".to_owned());
     if let Value::Error(text) = link.begin(&subscribe).await.map_err(failed)? {
-        return Err(Failed(StatusCode::FORBIDDEN, String::from_utf8_lossy(&text).into_owned()));
+        let text = String::from_utf8_lossy(&text).into_owned();
+        return Err(Failed(status::of_error(&text), text));
     }
     Ok(live::stream(Events { next: Box::pin(next(link)), _permit: permit }))
 }
@@ -88,6 +90,10 @@ async fn next(mut link: Link) -> Option<(Link, Bytes)> {
     match tokio::time::timeout(QUIET, link.message()).await {
         Ok(Ok(message)) => {
             let text = event(&message);
+            let text = match link.take_permit() {
+                Some(permit) => held_with(text, permit),
+                None => text,
+            };
             Some((link, text))
         }
         Ok(Err(_)) => None,

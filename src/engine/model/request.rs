@@ -39,6 +39,18 @@ pub enum Wait {
     For(u64),
 }
 
+impl Wait {
+    /// The same, but for no longer than that.
+    pub fn at_most(self, ms: u64) -> Wait {
+        match self {
+            Wait::No => Wait::No,
+            _ if ms == 0 => Wait::No,
+            Wait::Forever => Wait::For(ms),
+            Wait::For(own_ms) => Wait::For(own_ms.min(ms)),
+        }
+    }
+}
+
 /// What ADD does when the id is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
@@ -460,6 +472,17 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// How long it waits, if it is of those that may.
+    pub fn wait_mut(&mut self) -> Option<&mut Wait> {
+        match self {
+            Request::Pop { wait, .. }
+            | Request::Reserve(Reserve { wait, .. })
+            | Request::ListPop(ListPop { wait, .. })
+            | Request::Move(Move { wait, .. }) => Some(wait),
+            _ => None,
+        }
+    }
+
     /// Calls `visit` with each queue that it names.
     pub fn for_each_queue(&self, mut visit: impl FnMut(QueueName<'a>)) {
         let mut all = |db: Db, queues: &'a [&'a [u8]]| {

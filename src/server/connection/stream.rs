@@ -1,5 +1,6 @@
 //! A client's connection: TCP, a Unix socket, TLS over TCP, or memory.
 
+use crate::console::relay::Relay;
 use crate::server::connection::memory::Memory;
 use crate::server::connection::tls::Tls;
 use bytes::BytesMut;
@@ -40,6 +41,8 @@ pub enum Peer {
 pub enum Accepted {
     /// It can speak at once.
     Ready(Stream, Peer),
+    /// The console speaks at its other end, for a client that it has accepted.
+    Relayed(Stream, Peer, Arc<Relay>),
     /// TLS comes first.
     Handshake(TcpStream),
 }

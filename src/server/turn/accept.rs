@@ -26,8 +26,9 @@ impl Turns {
         accepted.extend(self.handshakes.iter().flat_map(Handshakes::take));
         accepted.extend(self.pairs.iter().flat_map(|pairs| pairs.take()));
         for accepted in accepted {
-            let (stream, peer) = match accepted {
-                Accepted::Ready(stream, peer) => (stream, peer),
+            let (stream, peer, relay) = match accepted {
+                Accepted::Ready(stream, peer) => (stream, peer, None),
+                Accepted::Relayed(stream, peer, relay) => (stream, peer, Some(relay)),
                 Accepted::Handshake(socket) => {
                     self.begin_handshake(socket);
                     continue;
@@ -51,6 +52,9 @@ impl Turns {
             }
             self.next_id += 1;
             self.core.outputs.open(id, slot);
+            let holds = relay.as_ref().is_some_and(|relay| relay.holds_jobs);
+            self.core.outputs.at(slot).holds_jobs = holds;
+            client.socket.relay = relay;
             self.clients.put(slot, Box::new(client));
             self.list(slot);
         }

@@ -206,7 +206,8 @@ impl Turns {
     /// Whether every reply has left and nothing is half done.
     pub fn is_drained(&self) -> bool {
         let busy = |(slot, client): (u32, &Client)| {
-            client.socket.midway || self.core.outputs.unsent_bytes(slot) > 0
+            let holds = client.socket.relay.is_some() && self.core.outputs.holds_jobs(slot);
+            client.socket.midway || self.core.outputs.unsent_bytes(slot) > 0 || holds
         };
         !self.clients.iter().any(busy)
     }
@@ -220,6 +221,13 @@ impl Turns {
         self.close_those(|core, (slot, client)| {
             let is_silent = core.outputs.unsent_bytes(slot) == 0;
             core.outputs.is_waiting(slot) || (is_silent && asks(&client.session))
+        });
+    }
+
+    /// At an orderly stop: what the console has not handed on by now goes back.
+    pub fn take_back(&mut self) {
+        self.close_those(|core, (slot, client)| {
+            client.socket.relay.is_some() && core.outputs.holds_jobs(slot)
         });
     }
 

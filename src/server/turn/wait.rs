@@ -87,6 +87,7 @@ impl Loop {
             self.wait().await?;
             self.turns.turn()?;
         }
+        self.turns.take_back();
         self.turns.end_bound()?;
         self.hand_over().await?;
         self.turns.core.durability.close()?;

@@ -11,6 +11,7 @@ use crate::server::watch::status::StatusBoard;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Starts it on `listeners`, by TLS if there is `tls`. Its users come to the loop through `pairs`; what it samples stands
 /// on `status`. A shell reaches the server by `redis_cli`.
@@ -31,7 +32,8 @@ pub fn start(
         redis_cli,
         ..options(config, tls.is_some())
     };
-    let connector = Connector::new(move |ends: Ends| pairs.connect(ends.peer, ends.local));
+    let connector =
+        Connector::new(move |ends: Ends, relay| pairs.connect(ends.peer, ends.local, relay));
     let samples = Samples::new(move || sample(status.gauges()));
     Serving::start(listeners, tls, Site::new(options, connector, samples))
 }
@@ -49,6 +51,7 @@ fn options(config: &Config, tls: bool) -> Options {
         insecure: config.flag(Name::ConsoleInsecure),
         readonly: config.flag(Name::ConsoleReadonly),
         cors: words(Name::ConsoleCors),
+        wait: Duration::from_millis(config.number(Name::ConsoleWait)),
         grafana: Some(config.text(Name::ConsoleGrafanaUrl))
             .filter(|url| url.starts_with("https://") || url.starts_with("http://"))
             .unwrap_or_default()
