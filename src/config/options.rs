@@ -21,6 +21,7 @@ pub enum Name {
     ConsolePort,
     ConsoleBind,
     ConsoleHosts,
+    ConsoleTrustedProxies,
     ConsoleTls,
     ConsoleInsecure,
     ConsoleReadonly,
@@ -178,7 +179,7 @@ const DELAY_MS_MAX: i64 = limits::DELAY_MS_MAX as i64;
 
 /// All options.
 #[rustfmt::skip]
-pub static OPTIONS: [Spec; 94] = [
+pub static OPTIONS: [Spec; 95] = [
     fixed(Name::Port, &["port"], Kind::Count(0, 65_535), &["9248"],
         "TCP port. 0 lets the system choose one, which the first line of the log names; with tls-port or unixsocket it means none."),
     fixed(Name::Bind, &["bind"], Kind::Words, &["127.0.0.1", "-::1"],
@@ -200,11 +201,13 @@ pub static OPTIONS: [Spec; 94] = [
     live(Name::MetricsQueuesMax, &["metrics-queues-max"], Kind::Count(0, 100_000), &["1000"],
         "Queues with lines of their own in /metrics: those with the most jobs. The others are told together, with an empty queue label."),
     fixed(Name::ConsolePort, &["console-port"], Kind::Count(0, 65_535), &["0"],
-        "TCP port for the console, pages for people and an HTTP API; 0 for none. Users log in with their name and password."),
+        "TCP port for the console, pages for people and an HTTP API; 0 for none. Users log in with their name and password; while the default user has none, a link lets it in that is in the log and that `delayd console` prints."),
     fixed(Name::ConsoleBind, &["console-bind"], Kind::Words, &["127.0.0.1"],
         "Addresses of this machine the console listens on."),
     fixed(Name::ConsoleHosts, &["console-hosts"], Kind::Words, &[""],
         "Names under which browsers reach the console, beside localhost and the addresses it listens on: any other in a request's Host header is refused, so that a foreign web page that points its own name here reads nothing."),
+    fixed(Name::ConsoleTrustedProxies, &["console-trusted-proxies"], Kind::Words, &[""],
+        "Proxies before the console, as addresses or networks such as 10.0.0.0/8, that are believed when they say in X-Forwarded-For or Forwarded who came to them, and in X-Forwarded-Proto or Forwarded whether by https."),
     fixed(Name::ConsoleTls, &["console-tls"], Kind::Word(&["auto", "yes", "no"]), &["auto"],
         "Whether the console speaks TLS, with the files of tls-cert-file and tls-key-file. auto: when tls-port is set."),
     fixed(Name::ConsoleInsecure, &["console-insecure"], Kind::YesNo, &["no"],
@@ -294,7 +297,7 @@ pub static OPTIONS: [Spec; 94] = [
     fixed(Name::ClusterAnnounceBusPort, &["cluster-announce-bus-port"], PORT, &["0"],
         "The port under which other nodes find it, where that is not cluster-port, as behind a container's network; 0 if it is."),
     fixed(Name::ClusterSecret, &["cluster-secret"], Kind::Secret, &[""],
-        "What all nodes know and nobody else, so that no stranger is let in. Needed unless all nodes are on this machine. What nodes say to each other is not encrypted."),
+        "What all nodes know and nobody else, so that no stranger is let in, at least 16 bytes. Needed unless all nodes are on this machine. What nodes say to each other is sealed with keys made from it, and not encrypted."),
     fixed(Name::ClusterElectionTimeout, &["cluster-election-timeout"], Kind::Span(limits::ELECTION_MS_MIN as i64, limits::ELECTION_MS_MAX as i64), &["300ms"],
         "After how long without a word of the leader another node offers itself, once to twice this. The same on all nodes."),
     fixed(Name::ClusterLeaseGrace, &["cluster-lease-grace"], Kind::Span(0, limits::LEASE_GRACE_MS_MAX as i64), &["2s"],

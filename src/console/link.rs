@@ -27,6 +27,10 @@ pub struct Ends {
     pub peer: SocketAddr,
     /// The address it connected to.
     pub local: SocketAddr,
+    /// A proxy that is believed has said that it came by https.
+    pub is_https: bool,
+    /// It has shown the token, so it need not say a password if the default user has none.
+    pub is_proven: bool,
 }
 
 /// Makes connections to the server: the other end of each is a client of it.
@@ -273,7 +277,9 @@ mod tests {
     use std::io::{Read, Write};
 
     fn ends() -> Ends {
-        Ends { peer: "127.0.0.1:5".parse().unwrap(), local: "127.0.0.1:6".parse().unwrap() }
+        let at = |text: &str| text.parse().unwrap();
+        let (peer, local) = (at("127.0.0.1:5"), at("127.0.0.1:6"));
+        Ends { peer, local, is_https: false, is_proven: false }
     }
 
     /// A link, and the end that a server would have.

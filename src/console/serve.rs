@@ -143,7 +143,7 @@ async fn visit(
 ) {
     let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
     let _ = stream.set_nodelay(true);
-    let ends = Ends { peer, local };
+    let ends = Ends { peer, local, is_https: false, is_proven: false };
     match tls {
         None => serve(stream, ends, site, busy).await,
         Some(tls) => {

@@ -3,10 +3,11 @@
 
 use super::frame::{May, Message};
 use super::link::{Connector, Ends, Link};
+use super::token::secret;
 use super::value::{Command, Value, command};
 use crate::limits::{CONSOLE_IDLE_TIME, CONSOLE_SESSION_TIME, CONSOLE_SESSIONS_MAX};
+use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -46,7 +47,7 @@ pub struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
 /// Why nobody is logged in.
 #[derive(Debug)]
 pub enum Denied {
-    /// The user or the password is wrong; or nobody gets in without one.
+    /// The user or the password is wrong; or one is needed.
     Wrong,
     /// What the server said instead of letting anybody in: too many clients, protected mode, loading.
     Refused(String),
@@ -111,17 +112,20 @@ impl Line {
 }
 
 impl Sessions {
-    /// Logs in; without a user as the default one, who may need no password.
+    /// Begins one of `link`, on which `named` has logged in.
     ///
     /// # Errors
-    /// See [`Denied`].
+    /// The server ended the connection.
     pub async fn begin(
         &self,
-        connector: &Connector,
+        mut link: Link,
         ends: Ends,
-        login: Option<(&[u8], &[u8])>,
-    ) -> Result<Arc<Session>, Denied> {
-        let (link, user, may) = log_in(connector, ends, login).await?;
+        named: &[u8],
+    ) -> io::Result<Arc<Session>> {
+        let who = link.ask(&[command!["ACL", "WHOAMI"]]).await?;
+        // A user who may not even ask that is called as the login said.
+        let user = who.first().and_then(Value::bytes).unwrap_or(named).to_vec();
+        let may = May::read(&link.ask(&May::ask(&user)).await?);
         let now = Instant::now();
         let session = Arc::new(Session {
             key: secret(),
@@ -138,10 +142,7 @@ impl Sessions {
         let mut sessions = lock(&self.0);
         sessions.retain(|_, session| !session.is_over(now));
         if sessions.len() >= CONSOLE_SESSIONS_MAX {
-            let idlest = sessions.values().min_by_key(|session| *lock(&session.used));
-            if let Some(key) = idlest.map(|session| session.key.clone()) {
-                sessions.remove(&key);
-            }
+            make_room(&mut sessions);
         }
         sessions.insert(session.key.clone(), Arc::clone(&session));
         Ok(session)
@@ -205,34 +206,16 @@ pub async fn connect(
     }
 }
 
-async fn log_in(
-    connector: &Connector,
-    ends: Ends,
-    login: Option<(&[u8], &[u8])>,
-) -> Result<(Link, Vec<u8>, May), Denied> {
-    let refused = |error: io::Error| Denied::Refused(error.to_string());
-    let mut link = connect(connector, ends, login).await?;
-    let who = link.ask(&[command!["ACL", "WHOAMI"]]).await.map_err(refused)?;
-    // A user who may not even ask that is called as the login said.
-    let named = login.map_or(&b"default"[..], |(user, _)| user);
-    let user = who.first().and_then(Value::bytes).unwrap_or(named).to_vec();
-    let may = link.ask(&May::ask(&user)).await.map_err(refused)?;
-    Ok((link, user, May::read(&may)))
-}
-
-/// 256 bits of the system's chance, in hex.
-fn secret() -> String {
-    let mut bytes = [0_u8; 32];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let got =
-            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty());
-        filled += got.expect("the system has chance once it has started");
+/// Ends the idlest session of the user with most of them: one user's logins log nobody else out.
+fn make_room(sessions: &mut HashMap<String, Arc<Session>>) {
+    let mut counts: HashMap<&[u8], usize> = HashMap::new();
+    sessions.values().for_each(|session| *counts.entry(&session.user).or_default() += 1);
+    let last = sessions
+        .values()
+        .min_by_key(|session| (Reverse(counts[&session.user[..]]), *lock(&session.used)));
+    if let Some(key) = last.map(|session| session.key.clone()) {
+        sessions.remove(&key);
     }
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

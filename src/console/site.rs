@@ -1,11 +1,14 @@
 //! The console as one value: what it was told to be, who is logged in, and what each request comes to.
 
 use super::frame::{Frame, State};
-use super::guard::{self, Wrong};
+use super::guard;
 use super::kept::{Kept, good_for};
 use super::link::{Connector, Ends};
 use super::params::Params;
+use super::proxy::Proxies;
 use super::session::{Session, Sessions};
+use super::token::Token;
+use super::tries::Tries;
 use super::value::{Command, Value, command};
 use super::{act, api, assets, export, live, login, pages, search};
 use crate::limits::{
@@ -31,6 +34,10 @@ pub struct Options {
     pub tls: bool,
     /// Passwords are taken without TLS from other machines.
     pub insecure: bool,
+    /// Proxies that are believed.
+    pub proxies: Proxies,
+    /// What lets the default user in while that has no password; none where it had one at the start.
+    pub token: Option<Token>,
     /// Nothing is changed by it.
     pub readonly: bool,
     /// Origins whose pages may call the API.
@@ -50,7 +57,7 @@ pub struct Site {
     pub options: Options,
     pub connector: Connector,
     pub sessions: Sessions,
-    pub wrong: Wrong,
+    pub tries: Tries,
     /// Streams that may be open.
     pub streams: Arc<Semaphore>,
     pub samples: live::Samples,
@@ -106,7 +113,7 @@ impl Site {
             options,
             connector,
             sessions: Sessions::default(),
-            wrong: Wrong::default(),
+            tries: Tries::new(),
             streams: Arc::new(Semaphore::new(CONSOLE_STREAMS_MAX)),
             samples,
             files: Arc::new(Semaphore::new(CONSOLE_FILES_MAX)),
@@ -132,7 +139,13 @@ impl Site {
 
     /// Whether a password may come this way.
     pub fn takes_passwords(&self, ends: Ends) -> bool {
-        self.options.tls || self.options.insecure || ends.peer.ip().to_canonical().is_loopback()
+        let is_local = ends.peer.ip().to_canonical().is_loopback();
+        self.options.tls || self.options.insecure || ends.is_https || is_local
+    }
+
+    /// Whether this is the token.
+    pub fn is_token(&self, said: &[u8]) -> bool {
+        self.options.token.as_ref().is_some_and(|token| token.is(said))
     }
 }
 
@@ -146,7 +159,10 @@ pub fn cookie_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 async fn answer(Given(site): Given<Arc<Site>>, request: Request) -> Response {
     let mut response = match request.extensions().get::<Ends>().copied() {
-        Some(ends) => route(site, request, ends).await,
+        Some(ends) => {
+            let ends = site.options.proxies.ends(ends, request.headers());
+            route(site, request, ends).await
+        }
         None => problem(StatusCode::INTERNAL_SERVER_ERROR, "the connection is not known"),
     };
     guard::protect(response.headers_mut());
@@ -155,12 +171,8 @@ async fn answer(Given(site): Given<Arc<Site>>, request: Request) -> Response {
 
 /// What a request comes to, before headers that all answers have.
 async fn route(site: Arc<Site>, request: Request, ends: Ends) -> Response {
-    if !guard::is_ours(request.headers(), &site.options.hosts) {
-        return problem(
-            StatusCode::MISDIRECTED_REQUEST,
-            "This console is reached by an address, by localhost, or by a name in console-hosts. \
-             The name in this request is none of them.",
-        );
+    if let Some((status, why)) = guard::refusal(&request, &site.options.hosts) {
+        return problem(status, why);
     }
     let path = request.uri().path().to_owned();
     if let Some(name) = path.strip_prefix("/assets/") {

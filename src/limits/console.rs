@@ -12,16 +12,21 @@ pub const CONSOLE_FORM_BYTES_MAX: usize = 1 << 20;
 pub const CONSOLE_REQUEST_TIME: Duration = Duration::from_secs(10);
 /// Viewers of live pages at a time: each holds a connection open.
 pub const CONSOLE_STREAMS_MAX: usize = 32;
-/// Sessions at a time; the one that was idle for longest makes room.
+/// Sessions at a time; of the user with most of them the one that was idle for longest makes room.
 pub const CONSOLE_SESSIONS_MAX: usize = 256;
 /// A session that asked nothing for so long is over.
 pub const CONSOLE_IDLE_TIME: Duration = Duration::from_secs(30 * 60);
 /// A session is over after so long whatever it does.
 pub const CONSOLE_SESSION_TIME: Duration = Duration::from_secs(12 * 3_600);
-/// Wrong passwords from one address in a minute; then 429.
+/// Wrong passwords of one user from one address in a minute; beyond it one at a time is looked at.
 pub const CONSOLE_WRONG_MAX: usize = 10;
-/// How long the answer to a wrong password takes.
+/// How long the answer to a wrong password takes, ...
 pub const CONSOLE_WRONG_TIME: Duration = Duration::from_secs(1);
+/// ... and beyond the limit: whoever guesses gets twelve a minute.
+pub const CONSOLE_SLOWED_TIME: Duration = Duration::from_secs(5);
+const _: () = assert!(CONSOLE_SLOWED_TIME.as_secs() < CONSOLE_REQUEST_TIME.as_secs());
+/// Pairs of an address and a user of which wrong passwords are remembered, 200 bytes each.
+pub const CONSOLE_TRIED_MAX: usize = 4_096;
 /// Commands one page, or one request to the API, sends at once.
 pub const CONSOLE_PIPELINE_MAX: usize = 200;
 /// Ids that can be selected for one action.

@@ -113,6 +113,11 @@ impl Session {
         Session::greet(id, Face::Data, &Acl::default())
     }
 
+    /// The same, which has to say a password whatever its user needs.
+    pub fn with_password(self, acl: &Acl) -> Session {
+        Session { identity: Identity::new(acl, true), ..self }
+    }
+
     /// A fresh connection with the commands of `face`: RESP2, database 0, no name; its user is `default`, who may have
     /// to say AUTH first.
     pub fn greet(id: ClientId, face: Face, acl: &Acl) -> Session {
@@ -134,7 +139,7 @@ impl Session {
             transaction: None,
             executing: false,
             measuring: false,
-            identity: Identity::new(acl),
+            identity: Identity::new(acl, false),
             watching: Watching::default(),
             subscriptions: [0; 2],
             monitors: false,

@@ -354,14 +354,18 @@ fn around(whole: &Element) -> String {
     format!("{}{}", &text[..begin], &text[end..])
 }
 
-fn logins() -> [(&'static str, String); 3] {
+fn logins() -> [(&'static str, String); 4] {
     let frame = Frame::default();
     [
-        ("empty", login::show(&frame, "/", "", None)),
-        ("usual, a wrong password", login::show(&frame, "/queues?db=1", "ada", Some("Wrong."))),
+        ("empty", login::show(&frame, "/", "", None, false)),
+        ("usual, without a password", login::show(&frame, "/", "default", None, true)),
+        (
+            "usual, a wrong password",
+            login::show(&frame, "/queues?db=1", "ada", Some("Wrong."), false),
+        ),
         (
             "hostile",
-            login::show(&frame, "/\"><b>", "\"><script>", Some("<script>alert(1)</script>")),
+            login::show(&frame, "/\"><b>", "\"><script>", Some("<script>alert(1)</script>"), false),
         ),
     ]
     .map(|(title, markup)| (title, markup.into_string()))

@@ -180,7 +180,9 @@ fn what_is_published_is_streamed() {
     let host = format!("127.0.0.1:{}", console.port);
     let mut stream = console.connect();
     let path = "/api/v1/events?pattern=news%3A*";
-    stream.write_all(&request("GET", path, &[("Host", &host)], b"")).unwrap();
+    let token = format!("Bearer {}", console.entry_token().unwrap());
+    let headers = [("Host", host.as_str()), ("Authorization", &token)];
+    stream.write_all(&request("GET", path, &headers, b"")).unwrap();
     wire.wait_for("pubsub_patterns", |count| count == "1");
     wire.ask("PUBLISH news:a one");
     wire.ask("PUBLISH other two");

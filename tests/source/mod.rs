@@ -18,7 +18,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("config", &["config"]),
     ("journal", &["journal", "engine"]),
     ("console", &["console", "command"]),
-    ("tools", &["tools", "journal", "engine", "cluster"]),
+    ("tools", &["tools", "journal", "engine", "cluster", "config"]),
 ];
 
 /// What touches files, and the places that may.

@@ -7,16 +7,14 @@
 mod events;
 mod json;
 
+use super::enter::{self, Refused};
 use super::guard;
 use super::link::{Ends, Link};
-use super::session::{Denied, connect};
 use super::site::{Site, holding};
 use super::value::{Command, Value, command};
 use crate::command::spec::Flag;
 use crate::command::table;
-use crate::limits::{
-    CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME, CONSOLE_WRONG_TIME,
-};
+use crate::limits::{CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::header::{self, HeaderMap, HeaderValue};
@@ -27,7 +25,6 @@ use base64::engine::general_purpose::STANDARD;
 use json::Texts;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Commands after which a connection no longer answers each request with one reply, or answers in another protocol; and
 /// those that are for a connection that goes on.
@@ -169,12 +166,6 @@ async fn commands(
     for command in &commands {
         check(site, command).map_err(read)?;
     }
-    if login.is_none() && !guard::is_direct(&head.headers) {
-        return Err(Failed(
-            StatusCode::UNAUTHORIZED,
-            "NOAUTH a user and a password are needed".to_owned(),
-        ));
-    }
     let mut link = enter(site, ends, login.as_ref()).await?;
     let replies = match path.ends_with("/multi-exec") {
         true => transaction(&mut link, commands).await?,
@@ -275,35 +266,28 @@ fn login_of(headers: &HeaderMap) -> Result<Option<Login>, Failed> {
 
 /// A fresh connection on which the request's user has logged in.
 async fn enter(site: &Site, ends: Ends, login: Option<&Login>) -> Result<Link, Failed> {
-    let address = ends.peer.ip().to_canonical();
-    if login.is_some() && !site.takes_passwords(ends) {
-        return Err(Failed(StatusCode::FORBIDDEN, "ERR a password would cross the network as plain text; use TLS, or console-insecure behind a proxy".to_owned()));
-    }
-    if site.wrong.is_full(address, Instant::now()) {
-        return Err(Failed(
+    let login = login.map(|(user, password)| (&user[..], &password[..]));
+    let refused = match enter::enter(site, ends, login).await {
+        Ok(link) => return Ok(link),
+        Err(refused) => refused,
+    };
+    let by_token = "NOAUTH a user and a password are needed, or as Bearer the token that `delayd console --token` prints";
+    let (status, text) = match refused {
+        Refused::Missing if site.options.token.is_some() => (StatusCode::UNAUTHORIZED, by_token),
+        Refused::Missing => (StatusCode::UNAUTHORIZED, "NOAUTH a user and a password are needed"),
+        Refused::Insecure => (
+            StatusCode::FORBIDDEN,
+            "ERR a password would cross the network as plain text; use TLS, or behind a proxy console-trusted-proxies \
+             or console-insecure",
+        ),
+        Refused::Wrong => (StatusCode::UNAUTHORIZED, "WRONGPASS the user or the password is wrong"),
+        Refused::TooMany => (
             StatusCode::TOO_MANY_REQUESTS,
-            "ERR too many wrong passwords came from this address; wait for a minute".to_owned(),
-        ));
-    }
-    let entered =
-        connect(&site.connector, ends, login.map(|(user, password)| (&user[..], &password[..])))
-            .await;
-    match entered {
-        Ok(link) => Ok(link),
-        Err(Denied::Wrong) if login.is_none() => Err(Failed(
-            StatusCode::UNAUTHORIZED,
-            "NOAUTH a user and a password are needed".to_owned(),
-        )),
-        Err(Denied::Wrong) => {
-            site.wrong.count(address, Instant::now());
-            tokio::time::sleep(CONSOLE_WRONG_TIME).await;
-            Err(Failed(
-                StatusCode::UNAUTHORIZED,
-                "WRONGPASS the user or the password is wrong".to_owned(),
-            ))
-        }
-        Err(Denied::Refused(text)) => Err(Failed(StatusCode::SERVICE_UNAVAILABLE, text)),
-    }
+            "ERR too many passwords of this user were wrong from this address; wait for a few seconds",
+        ),
+        Refused::Server(text) => return Err(Failed(StatusCode::SERVICE_UNAVAILABLE, text)),
+    };
+    Err(Failed(status, text.to_owned()))
 }
 
 fn answered(status: StatusCode, body: &Json) -> Response {
@@ -322,6 +306,9 @@ fn failed(Failed(status, text): &Failed) -> Response {
             header::WWW_AUTHENTICATE,
             HeaderValue::from_static("Basic realm=\"delayd\", charset=\"UTF-8\""),
         );
+    }
+    if *status == StatusCode::TOO_MANY_REQUESTS {
+        response.headers_mut().insert(header::RETRY_AFTER, enter::retry_after());
     }
     response
 }

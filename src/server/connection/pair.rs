@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Where other threads leave their pairs, and the loop takes them.
 #[derive(Debug)]
 pub struct Pairs {
-    made: Mutex<Vec<(UnixStream, Peer)>>,
+    made: Mutex<Vec<(UnixStream, Peer, bool)>>,
     notifier: Arc<Notifier>,
 }
 
@@ -22,16 +22,22 @@ impl Pairs {
     }
 
     /// Connects to the server as `peer`, who came in at `local`: with these CLIENT LIST and the rules for other
-    /// machines see it. `maxclients` counts it, and refuses it with a line.
+    /// machines see it. `maxclients` counts it, and refuses it with a line. Unless it `is_proven`, by a token of this
+    /// machine, it has to say a password also where the default user has none.
     ///
     /// # Errors
     /// There is no file descriptor left.
-    pub fn connect(&self, peer: SocketAddr, local: SocketAddr) -> io::Result<UnixStream> {
+    pub fn connect(
+        &self,
+        peer: SocketAddr,
+        local: SocketAddr,
+        is_proven: bool,
+    ) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.push((theirs, Peer::Tcp { peer, local }));
+        made.push((theirs, Peer::Tcp { peer, local }, is_proven));
         drop(made);
         self.notifier.notify();
         Ok(ours)
@@ -40,11 +46,12 @@ impl Pairs {
     /// What was made since the last time, as if it had been accepted.
     pub fn take(&self) -> Vec<Accepted> {
         let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
-        let ready = |(stream, peer)| {
-            io::Result::Ok(Accepted::Ready(
-                Stream::Unix(tokio::net::UnixStream::from_std(stream)?),
-                peer,
-            ))
+        let ready = |(stream, peer, is_proven)| {
+            let stream = Stream::Unix(tokio::net::UnixStream::from_std(stream)?);
+            io::Result::Ok(match is_proven {
+                true => Accepted::Ready(stream, peer),
+                false => Accepted::Guarded(stream, peer),
+            })
         };
         // Where the system has no room to watch it, it is closed, which the other end sees.
         made.into_iter().filter_map(|pair| ready(pair).ok()).collect()
@@ -60,9 +67,11 @@ mod tests {
         let pairs = Pairs::new(Arc::default());
         let (browser, console) =
             ("192.0.2.7:5000".parse().unwrap(), "192.0.2.1:9250".parse().unwrap());
-        let _ours = pairs.connect(browser, console).unwrap();
+        let _ours = pairs.connect(browser, console, true).unwrap();
+        let _other = pairs.connect(browser, console, false).unwrap();
         let taken = pairs.take();
-        let [Accepted::Ready(Stream::Unix(_), peer)] = taken.as_slice() else {
+        let [Accepted::Ready(Stream::Unix(_), peer), Accepted::Guarded(..)] = taken.as_slice()
+        else {
             panic!("{taken:?}");
         };
         assert_eq!((peer.to_string().as_str(), peer.is_local()), ("192.0.2.7:5000", false));

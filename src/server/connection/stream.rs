@@ -40,6 +40,8 @@ pub enum Peer {
 pub enum Accepted {
     /// It can speak at once.
     Ready(Stream, Peer),
+    /// The same; it has to say a password first, whatever its user needs.
+    Guarded(Stream, Peer),
     /// TLS comes first.
     Handshake(TcpStream),
 }

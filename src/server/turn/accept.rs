@@ -26,8 +26,9 @@ impl Turns {
         accepted.extend(self.handshakes.iter().flat_map(Handshakes::take));
         accepted.extend(self.pairs.iter().flat_map(|pairs| pairs.take()));
         for accepted in accepted {
-            let (stream, peer) = match accepted {
-                Accepted::Ready(stream, peer) => (stream, peer),
+            let (stream, peer, is_guarded) = match accepted {
+                Accepted::Ready(stream, peer) => (stream, peer, false),
+                Accepted::Guarded(stream, peer) => (stream, peer, true),
                 Accepted::Handshake(socket) => {
                     self.begin_handshake(socket);
                     continue;
@@ -37,7 +38,10 @@ impl Turns {
             let slot = self.clients.reserve();
             let id = ClientId(self.next_id);
             let face = if self.core.sentinel.is_at(&peer) { Face::Sentinel } else { Face::Data };
-            let session = Session::greet(id, face, &self.core.users.acl);
+            let mut session = Session::greet(id, face, &self.core.users.acl);
+            if is_guarded {
+                session = session.with_password(&self.core.users.acl);
+            }
             let waker = self.notifier.waker(slot);
             let mut client = Client::new(session, stream, peer, waker, self.core.clock.mono_us);
             if let Some(text) = self.refusal(&client) {

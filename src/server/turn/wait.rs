@@ -7,6 +7,7 @@ use crate::server::connection::listen::{Door, Listener};
 use crate::server::connection::wake::Notifier;
 use crate::server::turn::Turns;
 use crate::server::turn::succession::Succession;
+use crate::server::watch::console_link::ConsoleLink;
 use crate::server::watch::http::Http;
 use std::future::poll_fn;
 use std::io;
@@ -37,6 +38,7 @@ pub struct Loop {
 pub struct Beside {
     pub http: Option<Http>,
     pub console: Option<Serving>,
+    pub console_link: Option<ConsoleLink>,
 }
 
 impl Loop {

@@ -4,8 +4,10 @@ use crate::config::Config;
 use crate::config::options::Name;
 use crate::console::link::{Connector, Ends};
 use crate::console::live::{Sample, Samples};
+use crate::console::proxy::Proxies;
 use crate::console::serve::Serving;
 use crate::console::site::{Options, Site};
+use crate::console::token::Token;
 use crate::server::connection::pair::Pairs;
 use crate::server::watch::status::StatusBoard;
 use std::io;
@@ -13,7 +15,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 /// Starts it on `listeners`, by TLS if there is `tls`. Its users come to the loop through `pairs`; what it samples stands
-/// on `status`. A shell reaches the server by `redis_cli`.
+/// on `status`. A shell reaches the server by `redis_cli`. Who shows the `token` needs no password while the default
+/// user has none.
 ///
 /// # Errors
 /// The system has no room for another thread.
@@ -24,16 +27,27 @@ pub fn start(
     pairs: Arc<Pairs>,
     status: Arc<StatusBoard>,
     redis_cli: String,
+    token: Option<Token>,
 ) -> io::Result<Serving> {
     let port = listeners.first().and_then(|listener| listener.local_addr().ok());
     let options = Options {
         port: port.map_or(0, |address| address.port()),
         redis_cli,
+        token,
         ..options(config, tls.is_some())
     };
-    let connector = Connector::new(move |ends: Ends| pairs.connect(ends.peer, ends.local));
+    let connector =
+        Connector::new(move |ends: Ends| pairs.connect(ends.peer, ends.local, ends.is_proven));
     let samples = Samples::new(move || sample(status.gauges()));
     Serving::start(listeners, tls, Site::new(options, connector, samples))
+}
+
+/// The proxies that are believed.
+///
+/// # Errors
+/// What is no address and no network.
+pub fn proxies(config: &Config) -> Result<Proxies, String> {
+    Proxies::read(config.text(Name::ConsoleTrustedProxies))
 }
 
 /// Where it is, for the log and for a browser.
@@ -46,6 +60,8 @@ fn options(config: &Config, tls: bool) -> Options {
     Options {
         hosts: words(Name::ConsoleHosts),
         tls,
+        // They have been read when the server was bound.
+        proxies: proxies(config).unwrap_or_default(),
         insecure: config.flag(Name::ConsoleInsecure),
         readonly: config.flag(Name::ConsoleReadonly),
         cors: words(Name::ConsoleCors),
