@@ -10,7 +10,7 @@ use delayd::cluster::clocks::ClockNote;
 use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::driver::{Dial, Told};
 use delayd::cluster::frame::{Inbox, Lane};
-use delayd::cluster::hello::{Called, Handshake, Secret};
+use delayd::cluster::hello::{Called, Handshake, Secret, Way};
 use delayd::cluster::verify::{Missed, Tally, VerifyNote};
 use delayd::limits::{LEADERLESS_US, LEASE_GRACE_MS_DEFAULT, LEVEL, SHUTDOWN_MS_MAX};
 use delayd::server::in_memory::FarEnd;
@@ -705,15 +705,20 @@ impl World {
         let [mut caller_in, mut door_in] = [Inbox::new(), Inbox::new()];
         let mut caller =
             Handshake::call(own, Secret::new("x"), [1; 32], called, Lane::Data, &mut hello);
-        let mut door = Handshake::door(its, Secret::new("x"), [2; 32]);
+        let mut door = Handshake::door(its, Secret::new("x"), [2; 32], Way::default());
         door_in.receive(&hello);
         if door.advance(&mut door_in, &mut answer).is_err() {
             return false;
         }
         caller_in.receive(&answer);
-        let Ok(door_is) = caller.advance(&mut caller_in, &mut proof) else { return false };
+        if caller.advance(&mut caller_in, &mut proof).is_err() {
+            return false;
+        }
         door_in.receive(&proof);
-        let Ok(caller_is) = door.advance(&mut door_in, &mut Vec::new()) else { return false };
+        let mut welcome = Vec::new();
+        let Ok(caller_is) = door.advance(&mut door_in, &mut welcome) else { return false };
+        caller_in.receive(&welcome);
+        let Ok(door_is) = caller.advance(&mut caller_in, &mut Vec::new()) else { return false };
         [(at, door_is), (to, caller_is)].into_iter().all(|(at, peer)| {
             let live = self.nodes[at].live();
             let clock = Micros(live.clock(now));

@@ -125,6 +125,7 @@ impl Transport {
     /// Lets callers in, dials, and takes what has come.
     pub fn work(&mut self, meet: Meet<'_>) -> Vec<Incoming> {
         self.dialer.work(&mut self.cx, meet);
+        self.cx.has_old = self.dialer.has_old();
         self.door.work(&mut self.cx, &mut self.dialer, self.is_full, meet);
         std::mem::take(&mut self.cx.incoming)
     }
