@@ -17,6 +17,7 @@ pub const TINY: FrameLimits = FrameLimits {
     authenticated: true,
     bulk_bytes_max: 64,
     argument_bytes_max: 8,
+    argument_limit: "max-body-size",
     command_bytes_max: 96,
 };
 

@@ -177,8 +177,13 @@ with check("a body above the limit is drained and refused; the connection lives"
         grown = memory() - before
         if grown > 64 * MIB:
             raise AssertionError(f"draining cost {grown // MIB} MiB")
-        # One that just fits.
-        equal(client.call("DELAY.ADD", q, "1h", b"x" * (16 * MIB), "ID", "a"), b"a")
+        # One that just fits: what clients may hold has room for two requests.
+        held = int(client.call("CONFIG", "GET", "max-clients-memory")[1])
+        fits = min(16 * MIB, held // 2 - 16 * 1024)
+        if fits < 16 * MIB:
+            error = client.error("DELAY.ADD", q, "1h", b"x" * (fits + 1), "ID", "a")
+            assert "max-clients-memory" in error, error
+        equal(client.call("DELAY.ADD", q, "1h", b"x" * fits, "ID", "a"), b"a")
         equal(client.call("DELAY.DEL", q, "a"), 1)
 
 with check("an announced size costs nothing until the bytes come"):

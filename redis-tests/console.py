@@ -70,6 +70,11 @@ class Console(Server):
     def raw(self):
         return Raw("127.0.0.1", self.port)
 
+    def entrance(self):
+        """Where the link leads that a server without a password puts into its folder."""
+        with open(os.path.join(self.home.name, "console-link")) as file:
+            return file.read().strip().removeprefix(self.url)
+
     def fetch(self, path, cookie=""):
         """The answer's length as a browser has it that takes gzip, and when it is compressed."""
         connection = http.client.HTTPConnection("127.0.0.1", self.console, timeout=10)
@@ -160,7 +165,7 @@ def pages(server, browser):
     for name in PAGES:
         with check(f"{name}: nothing that axe finds, no wider than the screen, no error, seen soon"):
             if name == "overview":
-                browser.go("/login")
+                browser.go(server.entrance())
                 browser.wait(lambda: browser.path() == "/")
             paints[name] = look_at(browser, name, axe)
     seen = {name: round(paint) for name, paint in paints.items() if paint}
@@ -303,7 +308,7 @@ def colours(browser):
 def without_script(server, raw):
     with Browser(server.url, script=False) as browser:
         with check("without a script every page can be read"):
-            browser.driver.get(server.url + "/login")
+            browser.driver.get(server.url + server.entrance())
             browser.wait(lambda: browser.path() == "/")
             for name in PAGES.keys() - {"login"}:
                 browser.driver.get(server.url + PAGES[name])
@@ -366,7 +371,7 @@ def for_readme(server, raw, browser):
         for n in range(900):
             raw.call("DELAY.ADD", "thumbnails", f"{200 + n * 37 % 2000}ms", "x")
             time.sleep(0.02 + 0.02 * (n // 150 % 2))
-        browser.go("/login")
+        browser.go(server.entrance())
         browser.wait(lambda: browser.path() == "/")
         for name, path in (("overview", "/"), ("timeline", "/queue?db=0&name=emails&tab=delayed&zoom=hour")):
             browser.go(path)

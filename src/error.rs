@@ -77,6 +77,11 @@ pub enum Error {
          and jobs in hand; max-clients-memory and client-output-buffer-limit leave it {max}"
     )]
     TransactionHeld { held_bytes: u64, max: u64 },
+    /// What a command would answer through the console.
+    #[error(
+        "TOOLARGE the answer may have {bytes} bytes, and {max} are left for it; nothing was done, ask for less at once"
+    )]
+    AnswerTooLarge { bytes: u64, max: u64 },
     /// A range in a transaction that would be refused at its turn.
     #[error(
         "EXECABORT Transaction discarded because of: the reply of a range may have more than {max} bytes; \

@@ -203,16 +203,21 @@ def info(connection, *sections):
     return {name: value for name, value in lines}
 
 
-def resident_bytes(pid):
+def resident_bytes(pid, field="VmRSS:"):
     """The memory a process on this machine holds, or None when it runs somewhere else."""
     try:
         with open(f"/proc/{pid}/status") as status:
             for line in status:
-                if line.startswith("VmRSS:"):
+                if line.startswith(field):
                     return int(line.split()[1]) * 1024
     except OSError:
         pass
     return None
+
+
+def peak_bytes(pid):
+    """The most that it has held."""
+    return resident_bytes(pid, "VmHWM:") or 0
 
 
 # One for each port that this process was given: its name is taken for as long as the process lives.
@@ -271,6 +276,9 @@ class Server:
                 with Raw("127.0.0.1", self.port, timeout=5) as connection:
                     connection.send(encode("PING"))
                     reply = str(connection.read())
+                if reply.startswith("LOADING") and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                    continue
                 # One that wants a password first is up, too.
                 if reply != "PONG" and not reply.startswith("NOAUTH"):
                     raise AssertionError(f"PING answered {reply}")

@@ -8,6 +8,9 @@ use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, LazyLock, OnceLock};
 
+/// The longest abbreviation of the database, such as `CHADT`.
+const ABBREVIATION_BYTES_MAX: usize = 5;
+
 /// Tables of the zones of the IANA database, of one version. They are handed in, never read here: whoever
 /// computes with the same tables gets the same instants.
 pub struct Zones {
@@ -50,6 +53,14 @@ pub enum ZoneError {
         /// What the database says for it.
         etc: String,
     },
+    /// An offset in another notation, such as `Z` or `UTC+05:30`.
+    #[error("is unknown; write {0}")]
+    Notation(String),
+    /// Short letters: the clocks of several places have the same ones (BST: London's in summer, and Dhaka's).
+    #[error(
+        "is unknown; abbreviations are ambiguous: write a name such as Europe/London, or an offset such as +01:00"
+    )]
+    Abbreviation,
     /// An offset that no clock has.
     #[error("is no offset; they are +HH:MM or -HH:MM, at most 23:59")]
     Offset,
@@ -144,19 +155,45 @@ impl Zones {
     }
 
     fn unknown(&self, name: &str) -> ZoneError {
-        let hours = ["GMT", "UTC"].iter().find_map(|word| {
-            let rest = name.get(word.len()..)?;
-            let named = name[..word.len()].eq_ignore_ascii_case(word);
-            let hours = rest.strip_prefix(['+', '-'])?.parse::<u8>().ok()?;
-            (named && hours <= 14).then_some((rest.starts_with('+'), hours))
-        });
-        if let Some((ahead, hours)) = hours {
-            let (sign, other) = if ahead { ('+', '-') } else { ('-', '+') };
-            let offset = format!("{sign}{hours:02}:00");
-            return ZoneError::Sign { offset, etc: format!("{other}{hours}") };
+        if name.eq_ignore_ascii_case("Z") {
+            return ZoneError::Notation("UTC".to_owned());
+        }
+        if let Some((sign, hours, minutes)) = offset_of(name) {
+            let offset = format!("{sign}{hours:02}:{minutes:02}");
+            let other = if sign == '+' { '-' } else { '+' };
+            return match minutes {
+                0 => ZoneError::Sign { offset, etc: format!("{other}{hours}") },
+                _ => ZoneError::Notation(offset),
+            };
+        }
+        let is_all = |is: fn(&u8) -> bool| name.bytes().all(|byte| is(&byte));
+        let is_letters = is_all(u8::is_ascii_uppercase) || is_all(u8::is_ascii_lowercase);
+        if (1..=ABBREVIATION_BYTES_MAX).contains(&name.len()) && is_letters {
+            return ZoneError::Abbreviation;
         }
         ZoneError::Unknown { nearest: nearest(name, self.names()).map(str::to_owned) }
     }
+}
+
+/// Sign, hours and minutes of `GMT+2`, `UTC-02:00` or `utc+0530`.
+fn offset_of(name: &str) -> Option<(char, u8, u8)> {
+    let (word, rest) = name.split_at_checked(3)?;
+    if !["GMT", "UTC"].iter().any(|of| of.eq_ignore_ascii_case(word)) {
+        return None;
+    }
+    let sign = rest.chars().next().filter(|sign| ['+', '-'].contains(sign))?;
+    let digits = &rest[1..];
+    let (hours, minutes) = match digits.len() {
+        1 | 2 => (digits, "0"),
+        4 => digits.split_at_checked(2)?,
+        _ => digits.split_once(':')?,
+    };
+    let number = |text: &str| {
+        let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u8>().ok().filter(|_| plain)
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    (hours <= 14 && minutes < 60).then_some((sign, hours, minutes))
 }
 
 impl Table {

@@ -6,7 +6,7 @@
 //!  0 u32 CRC-32C of bytes 4 to 15 and of the head
 //!  4 u32 bytes of the head     8 u32 bytes of the piece
 //! 12 u8 kind   13 u8 1: more pieces follow   14 u16 zero
-//! 16 the head, then the piece
+//! 16 the head, then the piece, then 16 bytes of seal where frames are sealed: see [`Sealer`]
 //! ```
 //!
 //! The bodies of a message follow its head raw, in *pieces*: the first in its own frame, the others in frames of
@@ -17,6 +17,7 @@
 //! An announced length is compared with its limit and allocates nothing. Room for what arrives is taken in steps of a
 //! size of its own.
 
+use super::seal::{SEAL_BYTES, Sealer};
 use crate::error::Shown;
 use crate::limits::{
     HANDSHAKE_FRAME_BYTES_MAX, PEER_BODY_BYTES_MAX, PEER_HEAD_BYTES_MAX, PEER_PIECE_BYTES,
@@ -52,6 +53,8 @@ pub enum Kind {
     Clock = 7,
     /// Whether all nodes hold the same: [`VerifyNote`](super::verify::VerifyNote). From protocol 3 on.
     Verify = 8,
+    /// What whoever calls is to prove that it knows the secret by. From protocol 4 on.
+    Challenge = 9,
 }
 
 /// The connections between two nodes: what goes over one of them arrives in order, or not at all.
@@ -94,6 +97,8 @@ pub enum FrameError {
     Pieces,
     #[error("a frame whose checksum is not that of its head")]
     Checksum,
+    #[error("a frame that the peer has not sealed: it was put in or changed on the way")]
+    Seal,
     #[error("bodies of {0} bytes are asked for where there are {1}")]
     Short(usize, usize),
 }
@@ -161,6 +166,16 @@ impl Body {
 /// # Panics
 /// If head or bodies are larger than a peer takes: our own mistake.
 pub fn encode(kind: Kind, head: &[u8], bodies: &[Bytes]) -> Vec<Bytes> {
+    encode_sealed(kind, head, bodies, &mut None)
+}
+
+/// The same, each of its frames with its seal if there is a sealer.
+pub fn encode_sealed(
+    kind: Kind,
+    head: &[u8],
+    bodies: &[Bytes],
+    sealer: &mut Option<Sealer>,
+) -> Vec<Bytes> {
     let total: usize = bodies.iter().map(Bytes::len).sum();
     assert!(head.len() <= PEER_HEAD_BYTES_MAX, "a head of {} bytes", head.len());
     assert!(total <= PEER_BODY_BYTES_MAX, "bodies of {total} bytes");
@@ -169,8 +184,13 @@ pub fn encode(kind: Kind, head: &[u8], bodies: &[Bytes]) -> Vec<Bytes> {
     for (at, piece) in pieces.iter().enumerate() {
         let (kind, head) = if at == 0 { (kind, head) } else { (Kind::Piece, &[][..]) };
         let length = piece.iter().map(Bytes::len).sum();
+        let begins = parts.len();
         parts.push(header(kind, head, length, at + 1 < pieces.len()));
         parts.extend(piece.iter().cloned());
+        if let Some(sealer) = sealer {
+            let seal = sealer.seal(&parts[begins..]);
+            parts.push(seal);
+        }
     }
     parts
 }
@@ -214,6 +234,8 @@ pub struct Inbox {
     stage: Stage,
     /// A message whose pieces have not all arrived, and how many have.
     partial: Option<(Frame, usize)>,
+    /// Looks at the seals, if there are any.
+    sealer: Option<Sealer>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -234,12 +256,17 @@ struct Header {
 impl Inbox {
     /// Of a connection over which nothing has come.
     pub fn new() -> Inbox {
-        Inbox { buffer: BytesMut::new(), stage: Stage::Preface, partial: None }
+        Inbox { buffer: BytesMut::new(), stage: Stage::Preface, partial: None, sealer: None }
     }
 
     /// The handshake is over: from here on messages come, as the lane has them.
     pub fn open(&mut self, lane: Lane) {
         self.stage = Stage::Open(lane);
+    }
+
+    /// From the next frame on each has to have its seal.
+    pub fn expect_seals(&mut self, sealer: Option<Sealer>) {
+        self.sealer = sealer;
     }
 
     /// Takes in what was read from the connection. All frames are to be taken before more is read: then no more is
@@ -273,7 +300,8 @@ impl Inbox {
                 return Ok(None);
             };
             let header = self.check(bytes)?;
-            let whole = HEADER_BYTES + header.head_bytes + header.piece_bytes;
+            let sealed = HEADER_BYTES + header.head_bytes + header.piece_bytes;
+            let whole = sealed + if self.sealer.is_some() { SEAL_BYTES } else { 0 };
             let Some(frame) = self.buffer.get(..HEADER_BYTES + header.head_bytes) else {
                 return Ok(None);
             };
@@ -284,6 +312,10 @@ impl Inbox {
                 return Ok(None);
             }
             let mut bytes = self.buffer.split_to(whole).freeze();
+            let seal = bytes.split_off(sealed);
+            if self.sealer.as_mut().is_some_and(|sealer| !sealer.is_sealed(&bytes, &seal)) {
+                return Err(FrameError::Seal);
+            }
             let head = bytes.split_to(HEADER_BYTES + header.head_bytes).slice(HEADER_BYTES..);
             let (mut frame, count) = self
                 .partial
@@ -330,19 +362,25 @@ impl Inbox {
             6 => Kind::Piece,
             7 => Kind::Clock,
             8 => Kind::Verify,
+            9 => Kind::Challenge,
             other => return Err(FrameError::Kind(other)),
         };
         let more = bytes[13] == MORE;
         if bytes[13] > MORE || bytes[14..] != [0, 0] {
             return Err(FrameError::Reserved);
         }
-        let is_greeting = matches!(kind, Kind::Hello | Kind::Welcome | Kind::Proof | Kind::Refused);
+        let is_greeting = matches!(
+            kind,
+            Kind::Hello | Kind::Challenge | Kind::Welcome | Kind::Proof | Kind::Refused
+        );
         let (fits, head_max, piece_max) = match self.stage {
             Stage::Preface | Stage::Handshake => {
                 (is_greeting && !more, HANDSHAKE_FRAME_BYTES_MAX - HEADER_BYTES, 0)
             }
             Stage::Open(Lane::Control) => {
-                let fits = matches!(kind, Kind::Message | Kind::Clock | Kind::Verify) && !more;
+                let fits =
+                    matches!(kind, Kind::Message | Kind::Clock | Kind::Verify | Kind::Refused)
+                        && !more;
                 (fits, PEER_HEAD_BYTES_MAX, 0)
             }
             // Both sides speak, and say why they end it.
@@ -352,7 +390,9 @@ impl Inbox {
             }
             Stage::Open(Lane::Data) => {
                 let expected = if self.partial.is_some() { Kind::Piece } else { Kind::Message };
-                (kind == expected, PEER_HEAD_BYTES_MAX, PEER_PIECE_BYTES)
+                // The caller may find out last that it called another one than it meant.
+                let is_refused = kind == Kind::Refused && self.partial.is_none() && !more;
+                (kind == expected || is_refused, PEER_HEAD_BYTES_MAX, PEER_PIECE_BYTES)
             }
         };
         let head_max = if kind == Kind::Piece { 0 } else { head_max };

@@ -41,6 +41,7 @@ pub mod names;
 pub mod node;
 pub mod options;
 pub mod output;
+pub mod seal;
 pub mod start;
 mod storage;
 pub mod verify;

@@ -7,8 +7,8 @@ use super::hello::Secret;
 use super::names::{Address, Listed, Misnamed, Name};
 use crate::error::Shown;
 use crate::limits::{
-    ELECTION_MS_MAX, ELECTION_MS_MIN, LEASE_GRACE_MS_MAX, MAX_BODY_BYTES_CLUSTERED, NODES_MAX,
-    PEER_PORT_OFFSET,
+    CLUSTER_SECRET_BYTES_MIN, ELECTION_MS_MAX, ELECTION_MS_MIN, LEASE_GRACE_MS_MAX,
+    MAX_BODY_BYTES_CLUSTERED, NODES_MAX, PEER_PORT_OFFSET,
 };
 use crate::time::Written;
 use std::collections::BTreeMap;
@@ -124,6 +124,11 @@ pub enum WrongOption {
          where all are on this machine"
     )]
     OpenPort(String),
+    #[error(
+        "cluster-secret has {0} bytes; it needs at least {CLUSTER_SECRET_BYTES_MIN}, as what is shorter can be guessed from what \
+         nodes send each other; `openssl rand -hex 16` makes one, to be the same on all nodes"
+    )]
+    ShortSecret(usize),
     #[error("cluster-election-timeout is {given}; it must be between {min} and {max}")]
     Election { given: Written, min: Written, max: Written },
     #[error("cluster-lease-grace is {given}; it must be at most {max}")]
@@ -195,6 +200,9 @@ impl Given<'_> {
         if self.lease_grace_ms > LEASE_GRACE_MS_MAX {
             let (given, max) = (Written(self.lease_grace_ms), Written(LEASE_GRACE_MS_MAX));
             return Err(WrongOption::LeaseGrace { given, max });
+        }
+        if (1..CLUSTER_SECRET_BYTES_MIN).contains(&self.secret.len()) {
+            return Err(WrongOption::ShortSecret(self.secret.len()));
         }
         let nodes = node_list(self.nodes)?;
         let own = self.own(&nodes)?;
@@ -304,6 +312,7 @@ mod tests {
     use super::*;
 
     const THREE: &str = "n1=127.0.0.1:19248,n2=127.0.0.1:19249 n3=127.0.0.1:19250";
+    const SECRET: &str = "sixteen bytes, 1";
     const FAR: &str = "n1=10.0.0.1:19248,n2=10.0.0.2:19248,n3=10.0.0.3:19248";
 
     fn given(nodes: &str) -> Given<'_> {
@@ -382,7 +391,10 @@ mod tests {
             "cluster-secret is empty, and n1=10.0.0.1:19248 is reached over a network; set the same secret on \
              all nodes"
         );
-        Given { secret: "x", ..given(FAR) }.check().unwrap();
+        Given { secret: SECRET, ..given(FAR) }.check().unwrap();
+        let short = Given { secret: &SECRET[1..], ..given(THREE) }.check().unwrap_err().to_string();
+        assert!(short.starts_with("cluster-secret has 15 bytes; it needs at least 16"), "{short}");
+        assert!(!short.contains(&SECRET[1..]), "{short}");
         Given { tls_cluster: true, ..given(FAR) }.check().unwrap();
         let one_far = "n1=127.0.0.1:19248,n2=[::1]:2,n3=n3:1";
         assert!(refused(given(one_far)).contains("n3=n3:1 is reached"));
@@ -395,7 +407,7 @@ mod tests {
             let text = refused(Given { binds: open, ..ok() });
             let word = open.split(' ').next_back().unwrap();
             assert!(text.contains(&format!("peers come in at {word};")), "{text}");
-            Given { binds: open, secret: "hush", ..ok() }.check().unwrap();
+            Given { binds: open, secret: SECRET, ..ok() }.check().unwrap();
         }
         for closed in ["127.0.0.1", "-::1 127.9.9.9", "localhost"] {
             Given { binds: closed, ..ok() }.check().unwrap();

@@ -6,7 +6,7 @@ use crate::nearest::nearest;
 use std::path::{Path, PathBuf};
 
 /// The commands of the program; the server runs without one.
-const COMMANDS: [&str; 2] = ["check", "dump"];
+const COMMANDS: [&str; 4] = ["check", "cluster", "console", "dump"];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -72,9 +72,10 @@ fn no_command(first: &str) -> String {
     match first.starts_with('-') {
         true => format!("unknown option '{first}'{meant}"),
         false => format!(
-            "'{first}' is neither a file nor one of the commands {}{} The server starts without a \
+            "'{first}' is neither a file nor one of the commands {} and {}{} The server starts without a \
              command: delayd [FILE] [--option value ...]",
-            COMMANDS.join(" and "),
+            COMMANDS[..3].join(", "),
+            COMMANDS[3],
             if meant.is_empty() { "." } else { &meant }
         ),
     }
@@ -114,11 +115,15 @@ mod tests {
         assert_eq!(text("-p 7"), "unknown option '-p'; was --port meant?");
         assert_eq!(text("-x"), "unknown option '-x'");
         let usage = "The server starts without a command: delayd [FILE] [--option value ...]";
-        let none = "is neither a file nor one of the commands check and dump";
+        let none = "is neither a file nor one of the commands check, cluster, console and dump";
         assert_eq!(text("serve"), format!("'serve' {none}. {usage}"));
         assert_eq!(
             text("chekc /var"),
             format!("'chekc' {none}; was 'delayd check' meant? {usage}")
+        );
+        assert_eq!(
+            text("clustr found"),
+            format!("'clustr' {none}; was 'delayd cluster' meant? {usage}")
         );
         assert_eq!(text("port 7"), format!("'port' {none}; was --port meant? {usage}"));
         assert_eq!(text("help"), format!("'help' {none}; was --help meant? {usage}"));

@@ -38,7 +38,7 @@ pub static LIMITS: &[Limit] = table![
     COUNT_MAX Count "Every COUNT, number of queues or ids, and the spans of DELAY.FORECAST; not the COUNT of \
         DELAY.QUEUES and DELAY.FIND.",
     ROWS_MAX Count "COUNT of DELAY.QUEUES and DELAY.FIND.",
-    SEARCH_BYTES_MAX Bytes "The text of DELAY.SCAN's CONTAINS, at least 1 byte.",
+    SEARCH_BYTES_MAX Bytes "The text of DELAY.SCAN's CONTAINS, at least 1 byte, and of its ERROR.",
     REPLY_BYTES_MAX Bytes "Ids and bodies in one reply of RESERVE, PEEK, LPOP, LMPOP and their kin: the job that \
         crosses it is the last. LRANGE and KEYS are refused beyond four times that.",
     INSTANT_MS_MIN Count "The least that `@` takes beside 0, unix ms: in 1973. What is less can only be seconds.",

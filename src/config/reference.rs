@@ -9,8 +9,9 @@ pub fn help() -> String {
         "Usage: delayd [FILE] [--OPTION VALUE ...]\n\
          \x20      delayd check DIR [--repair [--yes]]\n\
          \x20      delayd dump DIR [--from INDEX] [--to INDEX] [--base]\n\
+         \x20      delayd console [FILE] [--dir DIR] [--token] [--no-open]\n\
          A delay queue server that speaks the Redis protocol. check looks its journal through, and\n\
-         repairs it; dump writes it as JSON; both have a --help of their own.\n\n\
+         repairs it; dump writes it as JSON; console leads into its console. Each has a --help of its own.\n\n\
          FILE holds one option per line, as redis.conf does. Options:\n\n",
     );
     for spec in &OPTIONS {

@@ -1,8 +1,10 @@
 //! Jobs of a filter as NDJSON, one a line, written as they are found: the whole is never in memory.
 
+use super::link::is_too_large;
 use super::pages::filter;
 use super::site::{Asked, attachment, problem};
 use super::value::{Command, Value, command};
+use crate::limits::CONSOLE_BODIES_AT_ONCE;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -10,8 +12,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::body::{Body as Streamed, Frame};
 use serde_json::{Map, Value as Json};
-use std::convert::Infallible;
+use std::collections::VecDeque;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -35,61 +38,104 @@ pub async fn answer(asked: Asked) -> Response {
         Ok(Some(error)) => return problem(StatusCode::FORBIDDEN, &error),
         Err(_) => return asked.over(),
     }
-    let state = Some((asked, Bytes::from_static(b"0")));
-    let lines = Lines { next: None, state, _permit: permit };
+    let left = Left { asked, cursor: Some(Bytes::from_static(b"0")), ids: VecDeque::new() };
+    let lines = Lines { next: None, left: Some(left), _permit: permit };
     attachment("jobs.ndjson", "application/x-ndjson", Body::new(lines))
 }
 
-type Part = Pin<Box<dyn Future<Output = Option<(Asked, Bytes, Bytes)>> + Send>>;
+/// What is still to be written.
+struct Left {
+    asked: Asked,
+    /// Where the scan goes on; none at its end.
+    cursor: Option<Bytes>,
+    /// Found, and not written yet.
+    ids: VecDeque<Bytes>,
+}
 
-/// Lines of one page of SCAN after the other; the next is asked for when the browser has taken the last.
+type Part = Pin<Box<dyn Future<Output = io::Result<(Left, Bytes)>> + Send>>;
+
+/// Lines of a few jobs after the other; the next are asked for when the browser has taken the last.
 struct Lines {
     next: Option<Part>,
-    state: Option<(Asked, Bytes)>,
+    left: Option<Left>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Streamed for Lines {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some((asked, cursor)) = self.state.take() {
-            self.next = Some(Box::pin(part(asked, cursor)));
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(left) = self.left.take().filter(|left| !left.is_empty()) {
+            self.next = Some(Box::pin(part(left)));
         }
         let Some(next) = &mut self.next else { return Poll::Ready(None) };
         let part = ready!(next.as_mut().poll(cx));
         self.next = None;
-        let Some((asked, cursor, lines)) = part else { return Poll::Ready(None) };
-        if &cursor[..] != b"0" {
-            self.state = Some((asked, cursor));
-        }
-        Poll::Ready(Some(Ok(Frame::data(lines))))
+        // After an error the connection breaks off, so that a part is not taken for the whole.
+        Poll::Ready(Some(part.map(|(left, lines)| {
+            self.left = Some(left);
+            Frame::data(lines)
+        })))
     }
 }
 
-/// The lines from `cursor` on; none when the session is over or the server refuses.
-async fn part(asked: Asked, cursor: Bytes) -> Option<(Asked, Bytes, Bytes)> {
-    let (db, queue) = (asked.params.db(), asked.params.bytes("queue")?.to_vec());
-    let scan = filter::scan(&asked.params, &queue, &cursor);
-    let reply = asked.session.ask(db, vec![scan]).await.ok()?.into_iter().next()?;
-    let [next, found] = reply.items() else { return None };
-    let next = Bytes::copy_from_slice(next.bytes()?);
-    let ids: Vec<&[u8]> =
-        found.items().iter().filter_map(|job| job.items().first()?.bytes()).collect();
+impl Left {
+    fn is_empty(&self) -> bool {
+        self.cursor.is_none() && self.ids.is_empty()
+    }
+}
+
+/// The next lines. Of few jobs at a time: a body may have 16 MiB.
+///
+/// # Errors
+/// The session is over, or the server refuses.
+async fn part(mut left: Left) -> io::Result<(Left, Bytes)> {
+    let Left { asked, cursor, ids } = &mut left;
+    let (db, queue) = (asked.params.db(), asked.params.bytes("queue").unwrap_or_default());
+    if let Some(from) = cursor.take_if(|_| ids.is_empty()) {
+        let scan = filter::scan(&asked.params, queue, &from);
+        let replies = accepted(asked.session.ask(db, vec![scan]).await?)?;
+        let [next, found] = replies[0].items() else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let next = next.bytes().unwrap_or(b"0");
+        *cursor = (next != b"0").then(|| Bytes::copy_from_slice(next));
+        let found = found.items().iter().filter_map(|job| job.items().first()?.bytes());
+        ids.extend(found.map(Bytes::copy_from_slice));
+    }
+    let some: Vec<Bytes> = ids.iter().take(CONSOLE_BODIES_AT_ONCE).cloned().collect();
+    let commands: Vec<Command> = some.iter().map(|id| command!["DELAY.GET", queue, id]).collect();
+    let jobs = asked.session.ask(db, commands).await?;
+    // Those for which there was no room are asked for again; one alone has no more.
+    let fit = jobs.iter().take_while(|job| !is_too_large(job)).count().max(1);
     let mut lines = Vec::new();
-    // Few at a time: a body may have 16 MiB.
-    for some in ids.chunks(20) {
-        let commands: Vec<Command> =
-            some.iter().map(|id| command!["DELAY.GET", queue, id]).collect();
-        for job in asked.session.ask(db, commands).await.ok()? {
-            line(&job, &mut lines);
+    for (job, id) in jobs.iter().zip(&some).take(fit) {
+        match job.error() {
+            Some(error) if is_too_large(job) => line(&unread(id, error), &mut lines),
+            Some(error) => return Err(io::Error::other(error)),
+            None => line(job, &mut lines),
         }
     }
-    Some((asked, next, lines.into()))
+    ids.drain(..fit.min(some.len()));
+    Ok((left, lines.into()))
+}
+
+/// The replies, none of which is a refusal.
+fn accepted(replies: Vec<Value>) -> io::Result<Vec<Value>> {
+    match replies.iter().find_map(Value::error) {
+        Some(error) => Err(io::Error::other(error)),
+        None => Ok(replies),
+    }
+}
+
+/// What is told of a job that cannot be shown.
+fn unread(id: &[u8], error: String) -> Value {
+    let text = |text: &[u8]| Value::Text(Bytes::copy_from_slice(text));
+    Value::Map(vec![(text(b"id"), text(id)), (text(b"error"), text(error.as_bytes()))])
 }
 
 /// One job; nothing of one that is gone by now.

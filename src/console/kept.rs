@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Replies kept at a time.
 const KEPT_MAX: usize = 256;
+/// Their bytes. Those that are larger than an eighth of it are not kept: a page of queues has 0.1 MB.
+const KEPT_BYTES_MAX: usize = 4 << 20;
 /// A reply that took so long to be made is good for twenty times as long, so that looking costs at most a twentieth
 /// of the server's time, however many look.
 const GOOD_TIMES: u32 = 20;
@@ -24,6 +26,7 @@ struct Reply {
     value: Value,
     made: Instant,
     good: Duration,
+    bytes: usize,
 }
 
 /// For how long a reply to a command is good at least; none: it is asked anew each time.
@@ -61,16 +64,14 @@ impl Kept {
             b"DELAY.FORECAST" => forecast::kept(value, now_ms, took.as_millis() as u64),
             _ => value,
         };
-        let good = least.max(took * GOOD_TIMES);
+        let (good, bytes) = (least.max(took * GOOD_TIMES), value.memory_bytes());
         let mut kept = self.lock();
-        if kept.len() >= KEPT_MAX {
-            kept.retain(|_, reply| reply.made.elapsed() < reply.good);
-        }
-        if kept.len() < KEPT_MAX {
-            kept.insert(
-                (user.to_vec(), db, command),
-                Reply { value: value.clone(), made: Instant::now(), good },
-            );
+        kept.retain(|_, reply| reply.made.elapsed() < reply.good);
+        let held: usize = kept.values().map(|reply| reply.bytes).sum();
+        let fits = bytes <= KEPT_BYTES_MAX / 8 && held + bytes <= KEPT_BYTES_MAX;
+        if fits && kept.len() < KEPT_MAX {
+            let reply = Reply { value: value.clone(), made: Instant::now(), good, bytes };
+            kept.insert((user.to_vec(), db, command), reply);
         }
         value
     }
@@ -114,5 +115,22 @@ mod tests {
             kept.keep(b"a", 0, asked, Value::Null, 0, Duration::ZERO);
         }
         assert_eq!(kept.lock().len(), KEPT_MAX);
+    }
+
+    /// They stayed until 256 others had come, whatever they held: a page of queues with long names is a MB.
+    #[test]
+    fn what_is_kept_has_a_bound_and_goes_once_it_is_no_longer_good() {
+        let kept = Kept::default();
+        let page = |bytes: usize| Value::Text(vec![b'x'; bytes].into());
+        let keep = |queue: usize, bytes: usize| {
+            let asked = command!["DELAY.QUEUES", queue.to_string()];
+            kept.keep(b"a", 0, asked, page(bytes), 0, Duration::ZERO);
+        };
+        (0..KEPT_MAX).for_each(|queue| keep(queue, 100_000));
+        let held = |kept: &Kept| kept.lock().values().map(|reply| reply.bytes).sum::<usize>();
+        assert!(held(&kept) <= KEPT_BYTES_MAX && held(&kept) > KEPT_BYTES_MAX / 2);
+        kept.lock().values_mut().for_each(|reply| reply.good = Duration::ZERO);
+        keep(999, KEPT_BYTES_MAX / 2);
+        assert!(kept.lock().is_empty(), "one that is too large, and none that is old");
     }
 }

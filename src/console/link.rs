@@ -1,10 +1,13 @@
 //! A connection to the server from within its process: commands go, replies come, RESP3.
 
+use super::relay::Relay;
+use super::reply::Scan;
 use super::value::{Command, Value};
-use crate::limits::{CONSOLE_LARGE_BYTES, CONSOLE_LARGE_MAX, CONSOLE_REPLIES_BYTES_MAX};
+use crate::limits::{
+    CONSOLE_LARGE_BYTES, CONSOLE_LARGE_MACHINE_BYTES, CONSOLE_LARGE_MAX, CONSOLE_REPLIES_BYTES_MAX,
+    CONSOLE_REPLIES_BYTES_MIN, CONSOLE_REPLIES_SHARE, CONSOLE_SESSIONS_MAX,
+};
 use bytes::{BufMut, BytesMut};
-use redis_protocol::resp3::decode::complete::decode_bytes_mut;
-use redis_protocol::resp3::types::BytesFrame;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -13,9 +16,11 @@ use std::os::unix;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout_at;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -27,31 +32,67 @@ pub struct Ends {
     pub peer: SocketAddr,
     /// The address it connected to.
     pub local: SocketAddr,
+    /// A proxy that is believed has said that it came by https.
+    pub is_https: bool,
+    /// It has shown the token, so it need not say a password if the default user has none.
+    pub is_proven: bool,
 }
 
 /// Makes connections to the server: the other end of each is a client of it.
 #[derive(Clone)]
 pub struct Connector {
-    connect: Arc<dyn Fn(Ends) -> io::Result<unix::net::UnixStream> + Send + Sync>,
+    connect: Arc<Connect>,
     large: Arc<Semaphore>,
+    replies_bytes_max: usize,
+    /// Sessions at a time, each of which keeps a connection.
+    pub sessions_max: usize,
 }
+
+type Connect = dyn Fn(Ends, Arc<Relay>) -> io::Result<unix::net::UnixStream> + Send + Sync;
 
 impl Connector {
     /// By `connect`, whose streams do not block.
     pub fn new(
-        connect: impl Fn(Ends) -> io::Result<unix::net::UnixStream> + Send + Sync + 'static,
+        connect: impl Fn(Ends, Arc<Relay>) -> io::Result<unix::net::UnixStream> + Send + Sync + 'static,
     ) -> Connector {
-        Connector { connect: Arc::new(connect), large: Arc::new(Semaphore::new(CONSOLE_LARGE_MAX)) }
+        Connector {
+            connect: Arc::new(connect),
+            large: Arc::new(Semaphore::new(CONSOLE_LARGE_MAX)),
+            replies_bytes_max: CONSOLE_REPLIES_BYTES_MAX,
+            sessions_max: CONSOLE_SESSIONS_MAX,
+        }
     }
 
-    /// A fresh connection, of which nobody knows yet whose it is.
+    /// The same where the machine, or the control group, has so many bytes of memory: of little it takes little.
+    /// There are files for so many sessions.
+    pub fn within(self, machine_bytes: u64, sessions_max: usize) -> Connector {
+        let share = |part: u64| usize::try_from(machine_bytes / part).unwrap_or(usize::MAX);
+        let large = share(CONSOLE_LARGE_MACHINE_BYTES).clamp(1, CONSOLE_LARGE_MAX);
+        let replies_bytes_max = share(CONSOLE_REPLIES_SHARE)
+            .clamp(CONSOLE_REPLIES_BYTES_MIN, CONSOLE_REPLIES_BYTES_MAX);
+        let large = Arc::new(Semaphore::new(large));
+        Connector { large, replies_bytes_max, sessions_max, ..self }
+    }
+
+    /// A fresh connection whose user is not known yet, on the terms of `relay`.
     ///
     /// # Errors
     /// No file descriptor is left.
-    pub fn open(&self, ends: Ends) -> io::Result<Link> {
-        let stream = UnixStream::from_std((self.connect)(ends)?)?;
-        let large = Arc::clone(&self.large);
-        Ok(Link { stream, large, permit: None, came: 0, input: BytesMut::new() })
+    pub fn open(&self, ends: Ends, relay: Relay) -> io::Result<Link> {
+        let relay = Arc::new(relay);
+        let stream = UnixStream::from_std((self.connect)(ends, Arc::clone(&relay))?)?;
+        Ok(Link {
+            stream,
+            relay,
+            large: Arc::clone(&self.large),
+            permit: None,
+            is_queued: false,
+            came: 0,
+            replies_bytes_max: self.replies_bytes_max,
+            read: 0,
+            scan: Scan::default(),
+            input: BytesMut::new(),
+        })
     }
 }
 
@@ -65,17 +106,81 @@ impl fmt::Debug for Connector {
 #[derive(Debug)]
 pub struct Link {
     stream: UnixStream,
-    /// Who may have large replies.
+    relay: Arc<Relay>,
+    /// Places for large answers.
     large: Arc<Semaphore>,
     /// Held from the first MiB of replies on.
     permit: Option<OwnedSemaphorePermit>,
+    /// It waits for one, and nothing that needs it has run.
+    is_queued: bool,
     /// Bytes of replies to the request that is being answered.
     came: usize,
+    /// How many there may be.
+    replies_bytes_max: usize,
+    /// Bytes of whole replies since the connection began.
+    read: u64,
+    /// How far the reply is known that has not wholly come.
+    scan: Scan,
     /// Came, and is no whole reply yet.
     input: BytesMut,
 }
 
+/// When a request is to be answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Until {
+    /// No command waits longer for a job.
+    pub wait: Option<Instant>,
+    /// What has not been answered by then is not waited for.
+    pub answer: Option<Instant>,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub struct Replies {
+    /// To its commands, in order; fewer if it was cut.
+    pub values: Vec<Value>,
+    /// Why there are fewer.
+    pub cut: Option<Cut>,
+    /// They end here; for [`Relay::hand_on`].
+    pub end: u64,
+}
+
+/// Why not all replies came.
+#[derive(Debug)]
+pub enum Cut {
+    /// The server has ended the connection.
+    Closed(io::Error),
+    /// The next reply is larger than what is handed on.
+    TooLarge,
+    /// Others have all places for large answers; nothing more was run.
+    Busy,
+    /// The next reply did not come in time.
+    Late,
+}
+
+impl From<io::Error> for Cut {
+    fn from(error: io::Error) -> Cut {
+        Cut::Closed(error)
+    }
+}
+
+impl From<Cut> for io::Error {
+    fn from(cut: Cut) -> io::Error {
+        match cut {
+            Cut::Closed(error) => error,
+            Cut::TooLarge => io::ErrorKind::FileTooLarge.into(),
+            Cut::Busy => io::ErrorKind::ResourceBusy.into(),
+            Cut::Late => io::ErrorKind::TimedOut.into(),
+        }
+    }
+}
+
 impl Link {
+    /// What was agreed with the server.
+    pub fn relay(&self) -> &Relay {
+        &self.relay
+    }
+
     /// Whether the server has its end open still. What came unasked is kept for the next request.
     pub fn is_open(&mut self) -> bool {
         let mut bytes = [0; 512];
@@ -94,38 +199,87 @@ impl Link {
     /// # Errors
     /// The server has ended the connection.
     pub async fn ask(&mut self, commands: &[Command]) -> io::Result<Vec<Value>> {
-        let output = encode(commands);
+        let Replies { values, cut, .. } = self.ask_until(commands, Until::default(), false).await;
+        cut.map_or(Ok(values), |cut| Err(cut.into()))
+    }
+
+    /// As [`ask`](Link::ask), with what came in time. The server runs no command whose answer is too large for what is
+    /// left of the request's room, and none after it; they are sent again when there is a place for a large answer,
+    /// all of them if they run as a `whole`. Drop a link whose replies were cut.
+    pub async fn ask_until(&mut self, commands: &[Command], until: Until, whole: bool) -> Replies {
+        (self.came, self.permit, self.is_queued) = (0, None, false);
+        let mut values = Vec::with_capacity(commands.len());
+        let cut = {
+            let asking = self.ask_all(commands, until.wait, whole, &mut values);
+            match until.answer {
+                Some(at) => timeout_at(at.into(), asking).await.unwrap_or(Err(Cut::Late)),
+                None => asking.await,
+            }
+        };
+        let cut = match cut.err() {
+            Some(Cut::Late) if self.is_queued => Some(Cut::Busy),
+            cut => cut,
+        };
+        Replies { values, cut, end: self.read }
+    }
+
+    async fn ask_all(
+        &mut self,
+        commands: &[Command],
+        wait: Option<Instant>,
+        whole: bool,
+        values: &mut Vec<Value>,
+    ) -> Result<(), Cut> {
+        loop {
+            let is_large = self.permit.is_some();
+            let most = if is_large { self.replies_bytes_max } else { CONSOLE_LARGE_BYTES };
+            self.relay.begin(self.read, most.saturating_sub(self.came), wait);
+            self.exchange(commands, values).await?;
+            let refused = values.iter().position(is_too_large);
+            let Some(refused) = refused.filter(|_| !is_large) else { return Ok(()) };
+            values.truncate(if whole { 0 } else { refused });
+            self.is_queued = true;
+            self.take_place().await?;
+            self.is_queued = false;
+        }
+    }
+
+    /// Sends those that have no reply yet, and reads the replies.
+    async fn exchange(&mut self, commands: &[Command], values: &mut Vec<Value>) -> Result<(), Cut> {
+        let output = encode(&commands[values.len()..]);
         let mut written = 0;
-        (self.came, self.permit) = (0, None);
-        let mut replies = Vec::with_capacity(commands.len());
-        while replies.len() < commands.len() {
-            // Both at once: the server reads no more of somebody who does not read.
+        while values.len() < commands.len() {
+            // Both at once: the server reads no more of a client that does not read.
             poll_fn(|cx| self.poll_either(cx, &output, &mut written)).await?;
             self.bound().await?;
-            while replies.len() < commands.len() {
+            while values.len() < commands.len() {
                 match self.decode()? {
-                    // Nothing was subscribed to by this connection; what is told unasked is no reply.
+                    // Nothing was subscribed to by this connection; a message is no reply.
                     Some((_, true)) => {}
-                    Some((value, false)) => replies.push(value),
+                    Some((value, false)) => values.push(value),
                     None => break,
                 }
             }
         }
-        // Whoever answers before he has heard all of it is to hear the rest.
+        // A server that answers before it has heard all of it is to hear the rest.
         poll_fn(|cx| self.poll_write(cx, &output, &mut written)).await?;
-        Ok(replies)
+        Ok(())
     }
 
     /// Waits for a place among those with large replies.
-    async fn bound(&mut self) -> io::Result<()> {
-        if self.came > CONSOLE_REPLIES_BYTES_MAX {
-            let text = format!(
-                "the replies have more than {} MiB; ask for less at once",
-                CONSOLE_REPLIES_BYTES_MAX >> 20
-            );
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    async fn bound(&mut self) -> Result<(), Cut> {
+        // Refusals are short, and come on top.
+        if self.came > self.replies_bytes_max + CONSOLE_LARGE_BYTES {
+            return Err(Cut::TooLarge);
         }
-        if self.came > CONSOLE_LARGE_BYTES && self.permit.is_none() {
+        if self.came > CONSOLE_LARGE_BYTES {
+            self.take_place().await?;
+        }
+        Ok(())
+    }
+
+    async fn take_place(&mut self) -> io::Result<()> {
+        if self.permit.is_none() {
             let permit = Arc::clone(&self.large).acquire_owned().await;
             self.permit = Some(permit.map_err(io::Error::other)?);
         }
@@ -152,15 +306,17 @@ impl Link {
         }
     }
 
-    /// The next message of what the connection has subscribed to.
+    /// The next message of what the connection has subscribed to. A large one has its place like a large answer.
     ///
     /// # Errors
-    /// The server has ended the connection.
+    /// The server has ended the connection, or the message is larger than what is handed on.
     pub async fn message(&mut self) -> io::Result<Value> {
         loop {
             if let Some((value, _)) = self.decode()? {
                 return Ok(value);
             }
+            self.came = self.input.len();
+            self.bound().await?;
             poll_fn(|cx| self.poll_read(cx)).await?;
         }
     }
@@ -210,22 +366,23 @@ impl Link {
     }
 
     fn decode(&mut self) -> io::Result<Option<(Value, bool)>> {
-        decode(&mut self.input)
+        let before = self.input.len();
+        let next = self.scan.next(&mut self.input)?;
+        self.read += (before - self.input.len()) as u64;
+        Ok(next)
     }
 }
 
-/// Takes the next whole reply, and whether it came unasked; none before all of it is there.
-///
-/// # Errors
-/// It is no RESP3.
-pub fn decode(input: &mut BytesMut) -> io::Result<Option<(Value, bool)>> {
-    let decoded = decode_bytes_mut(input);
-    let frame =
-        decoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-    Ok(frame.map(|(frame, ..)| {
-        let unasked = matches!(frame, BytesFrame::Push { .. });
-        (value(frame), unasked)
-    }))
+/// Whether a command was not run, as its answer might be larger than there is room for.
+pub fn is_too_large(reply: &Value) -> bool {
+    match reply {
+        Value::Error(text) => {
+            text.starts_with(b"TOOLARGE ")
+                || text.starts_with(b"EXECABORT ")
+                    && text.windows(11).any(|at| at == b": TOOLARGE ")
+        }
+        _ => false,
+    }
 }
 
 /// As clients send it: arrays of bulk strings.
@@ -243,29 +400,6 @@ pub fn encode(commands: &[Command]) -> BytesMut {
     output
 }
 
-fn value(frame: BytesFrame) -> Value {
-    match frame {
-        BytesFrame::BlobString { data, .. }
-        | BytesFrame::SimpleString { data, .. }
-        | BytesFrame::BigNumber { data, .. }
-        | BytesFrame::VerbatimString { data, .. } => Value::Text(data),
-        BytesFrame::ChunkedString(data) => Value::Text(data),
-        BytesFrame::BlobError { data, .. } => Value::Error(data),
-        BytesFrame::SimpleError { data, .. } => Value::Error(data.into_inner()),
-        BytesFrame::Boolean { data, .. } => Value::Bool(data),
-        BytesFrame::Number { data, .. } => Value::Int(data),
-        BytesFrame::Double { data, .. } => Value::Double(data),
-        BytesFrame::Null | BytesFrame::Hello { .. } => Value::Null,
-        BytesFrame::Array { data, .. } | BytesFrame::Push { data, .. } => {
-            Value::Array(data.into_iter().map(value).collect())
-        }
-        BytesFrame::Set { data, .. } => Value::Array(data.into_iter().map(value).collect()),
-        BytesFrame::Map { data, .. } => {
-            Value::Map(data.into_iter().map(|(key, field)| (value(key), value(field))).collect())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::value::command;
@@ -273,7 +407,9 @@ mod tests {
     use std::io::{Read, Write};
 
     fn ends() -> Ends {
-        Ends { peer: "127.0.0.1:5".parse().unwrap(), local: "127.0.0.1:6".parse().unwrap() }
+        let at = |text: &str| text.parse().unwrap();
+        let (peer, local) = (at("127.0.0.1:5"), at("127.0.0.1:6"));
+        Ends { peer, local, is_https: false, is_proven: false }
     }
 
     /// A link, and the end that a server would have.
@@ -281,8 +417,8 @@ mod tests {
         let (ours, theirs) = unix::net::UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let ours = std::sync::Mutex::new(Some(ours));
-        let connector = Connector::new(move |_| Ok(ours.lock().unwrap().take().expect("once")));
-        (connector.open(ends()).unwrap(), theirs)
+        let connector = Connector::new(move |_, _| Ok(ours.lock().unwrap().take().expect("once")));
+        (connector.open(ends(), Relay::for_request()).unwrap(), theirs)
     }
 
     #[tokio::test]

@@ -1,18 +1,18 @@
 //! Logging in and out.
 
+use super::enter::{self, Refused};
 use super::frame::Frame;
-use super::link::Ends;
+use super::link::{Ends, Link};
 use super::params::Params;
-use super::session::{Denied, Session};
+use super::relay::Relay;
+use super::session::Session;
 use super::site::{Site, cookie_of, problem};
-use super::{guard, layout, pages};
-use crate::limits::CONSOLE_WRONG_TIME;
+use super::{layout, pages};
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// To whoever is not logged in: the way there, and back afterwards.
 pub fn ask_for(method: &Method, headers: &HeaderMap, uri: &Uri) -> Response {
@@ -28,91 +28,133 @@ pub fn ask_for(method: &Method, headers: &HeaderMap, uri: &Uri) -> Response {
         .into_response()
 }
 
-/// The form; who needs no password is let in without one.
+/// The form; or the way in, for one whose link has the token.
 pub async fn form(site: &Site, ends: Ends, headers: &HeaderMap, params: &Params) -> Response {
     let back = way_back(params);
     if site.session_of(headers).is_some() {
         return Redirect::to(back).into_response();
     }
+    if let Some(token) = params.bytes("token") {
+        return by_link(site, ends, headers, params, token).await;
+    }
+    if params.has("entered") {
+        // Not redirected: of a link on another site that would be the same visit still, on which the browser does
+        // not send the cookie.
+        return Html(layout::onward(back).into_string()).into_response();
+    }
     let over = params
         .has("over")
         .then_some("The session is over: it was ended by the server, or idle for too long.");
-    // A picture or a frame on another site is no visit: thousands would push out those who work.
-    let is_visit = !guard::is_of_another_site(headers)
-        || headers.get("sec-fetch-dest").is_some_and(|dest| dest == "document");
-    if over.is_some() || params.has("other") || !is_visit || !guard::is_direct(headers) {
-        return shown(site, ends, headers, params, StatusCode::OK, over);
+    shown(site, ends, headers, params, StatusCode::OK, over)
+}
+
+/// The link of `delayd console` was opened: a session begins, and the token leaves the address.
+async fn by_link(
+    site: &Site,
+    ends: Ends,
+    headers: &HeaderMap,
+    params: &Params,
+    token: &[u8],
+) -> Response {
+    if !site.takes_passwords(ends) {
+        return shown(site, ends, headers, params, StatusCode::FORBIDDEN, Some(INSECURE));
     }
-    match site.sessions.begin(&site.connector, ends, None).await {
-        // Not redirected: of a link on another site that would be the same visit still, on which the browser does
-        // not send the cookie.
-        Ok(session) => {
-            let mut response = Html(layout::onward(back).into_string()).into_response();
-            set_cookie(site, &session, &mut response);
-            response
+    if !site.is_token(token) {
+        // Nothing is counted: any page can lead a browser here, and nobody guesses 256 bits.
+        return shown(site, ends, headers, params, StatusCode::UNAUTHORIZED, Some(STALE));
+    }
+    match enter::by_token(site, ends, Relay::for_session()).await {
+        Ok(link) => {
+            let back = utf8_percent_encode(way_back(params), NON_ALPHANUMERIC);
+            let onward = format!("/login?entered=1&back={back}");
+            begin(site, link, ends, headers, params, enter::DEFAULT, &onward).await
         }
-        Err(Denied::Wrong) => shown(site, ends, headers, params, StatusCode::OK, None),
-        Err(Denied::Refused(why)) => {
-            shown(site, ends, headers, params, StatusCode::SERVICE_UNAVAILABLE, Some(&why))
-        }
+        Err(refused) => denied(site, ends, headers, params, &refused),
     }
 }
 
 /// The form was sent.
 pub async fn log_in(site: &Site, ends: Ends, headers: &HeaderMap, params: &Params) -> Response {
-    if !site.takes_passwords(ends) {
-        return shown(site, ends, headers, params, StatusCode::FORBIDDEN, Some(INSECURE));
-    }
-    let address = ends.peer.ip().to_canonical();
-    if site.wrong.is_full(address, Instant::now()) {
-        return shown(site, ends, headers, params, StatusCode::TOO_MANY_REQUESTS, Some(SLOWED));
-    }
-    site.wrong.count(address, Instant::now());
-    let user = params.bytes("user").unwrap_or(b"default");
+    let user = params.bytes("user").unwrap_or(enter::DEFAULT);
     let password = params.bytes("password").unwrap_or_default();
-    match site.sessions.begin(&site.connector, ends, Some((user, password))).await {
-        Ok(session) => {
-            site.wrong.forgive(address);
-            tracing::info!(user = %user.escape_ascii(), address = %ends.peer, "console: logged in");
-            if let Some(old) = cookie_of(headers, &site.cookie()) {
-                site.sessions.end(old);
-            }
-            let mut response = Redirect::to(way_back(params)).into_response();
-            set_cookie(site, &session, &mut response);
-            response
-        }
-        Err(Denied::Wrong) => {
-            tokio::time::sleep(CONSOLE_WRONG_TIME).await;
-            let text = "The user or the password is wrong.";
-            shown(site, ends, headers, params, StatusCode::UNAUTHORIZED, Some(text))
-        }
-        Err(Denied::Refused(why)) => {
-            site.wrong.forgive(address);
-            shown(site, ends, headers, params, StatusCode::SERVICE_UNAVAILABLE, Some(&why))
-        }
+    match enter::enter(site, ends, Some((user, password)), Relay::for_session()).await {
+        Ok(link) => begin(site, link, ends, headers, params, user, way_back(params)).await,
+        Err(refused) => denied(site, ends, headers, params, &refused),
     }
 }
 
+/// A session instead of the one before, and on to `onward`.
+async fn begin(
+    site: &Site,
+    link: Link,
+    ends: Ends,
+    headers: &HeaderMap,
+    params: &Params,
+    user: &[u8],
+    onward: &str,
+) -> Response {
+    let session = match site.sessions.begin(link, ends, user, site.connector.sessions_max).await {
+        Ok(session) => session,
+        Err(error) => {
+            return denied(site, ends, headers, params, &Refused::Server(error.to_string()));
+        }
+    };
+    tracing::info!(user = %user.escape_ascii(), address = %ends.peer, "console: logged in");
+    if let Some(old) = cookie_of(headers, &site.cookie()) {
+        site.sessions.end(old);
+    }
+    let mut response = Redirect::to(onward).into_response();
+    let cookie = format!("{}={}{}", site.cookie(), session.key, attributes(site, ends));
+    set(&mut response, &cookie);
+    response
+}
+
+fn denied(
+    site: &Site,
+    ends: Ends,
+    headers: &HeaderMap,
+    params: &Params,
+    refused: &Refused,
+) -> Response {
+    let (status, text) = match refused {
+        Refused::Insecure => (StatusCode::FORBIDDEN, INSECURE),
+        Refused::TooMany => (StatusCode::TOO_MANY_REQUESTS, SLOWED),
+        Refused::Server(why) => (StatusCode::SERVICE_UNAVAILABLE, why.as_str()),
+        Refused::Wrong | Refused::Missing => {
+            (StatusCode::UNAUTHORIZED, "The user or the password is wrong.")
+        }
+    };
+    let mut response = shown(site, ends, headers, params, status, Some(text));
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        response.headers_mut().insert(header::RETRY_AFTER, enter::retry_after());
+    }
+    response
+}
+
 const INSECURE: &str = "A password would cross the network as plain text. Set up TLS (tls-port and its files), come through \
-    a tunnel to this machine, or, behind a proxy that speaks TLS, start with --console-insecure yes.";
-const SLOWED: &str = "Too many wrong passwords came from this address. Wait for a minute.";
+    a tunnel to this machine, or, behind a proxy that speaks TLS, name it in console-trusted-proxies or start with \
+    --console-insecure yes.";
+const SLOWED: &str =
+    "Too many passwords of this user were wrong from this address. Wait for a few seconds.";
+const STALE: &str = "This link is not that of the running server: each start has a new one, and there is none once the \
+    default user has a password.";
 
 /// Ends the session, and shows the form.
 pub fn log_out(site: &Site, session: &Arc<Session>) -> Response {
     site.sessions.end(&session.key);
     let mut response = Redirect::to("/login?other=1").into_response();
-    set(&mut response, &format!("{}=; Max-Age=0{}", site.cookie(), attributes(site)));
+    set(&mut response, &format!("{}=; Max-Age=0{}", site.cookie(), attributes(site, session.ends)));
     response
 }
 
 /// A cookie with the look of pages.
-pub fn set_theme(site: &Site, params: &Params) -> Response {
+pub fn set_theme(site: &Site, ends: Ends, params: &Params) -> Response {
     let theme = params.text("theme").filter(|theme| ["light", "dark"].contains(theme));
     let mut response = Redirect::to(way_back(params)).into_response();
     let age = if theme.is_some() { 31_536_000 } else { 0 };
     set(
         &mut response,
-        &format!("delayd_theme={}; Max-Age={age}{}", theme.unwrap_or(""), attributes(site)),
+        &format!("delayd_theme={}; Max-Age={age}{}", theme.unwrap_or(""), attributes(site, ends)),
     );
     response
 }
@@ -143,20 +185,17 @@ fn shown(
     };
     let takes = site.takes_passwords(ends);
     let user = params.text("user").unwrap_or("default");
-    let markup =
-        pages::login::show(&frame, way_back(params), user, text.or((!takes).then_some(INSECURE)));
+    let text = text.or((!takes).then_some(INSECURE));
+    let by_link = site.options.token.is_some();
+    let markup = pages::login::show(&frame, way_back(params), user, text, by_link);
     (status, Html(markup.into_string())).into_response()
 }
 
-fn attributes(site: &Site) -> &'static str {
-    match site.options.tls {
+fn attributes(site: &Site, ends: Ends) -> &'static str {
+    match site.options.tls || ends.is_https {
         true => "; Path=/; HttpOnly; SameSite=Strict; Secure",
         false => "; Path=/; HttpOnly; SameSite=Strict",
     }
-}
-
-fn set_cookie(site: &Site, session: &Session, response: &mut Response) {
-    set(response, &format!("{}={}{}", site.cookie(), session.key, attributes(site)));
 }
 
 fn set(response: &mut Response, cookie: &str) {

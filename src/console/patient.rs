@@ -1,13 +1,64 @@
 //! A connection whose other end has to take what it is sent: one that takes nothing for too long is ended, since what
-//! waits for it is memory.
+//! waits for it is memory. An answer with jobs is handed on with its first byte, to a client that is still there.
 
+use super::link::Link;
 use crate::limits::CONSOLE_STALL_TIME;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::future::Future;
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
+use tokio_rustls::server::TlsStream;
+
+/// An answer that may hold jobs: it reaches its client, or they go back.
+#[derive(Clone, Debug)]
+pub struct HandOn {
+    /// The connection to the server that it came by, which ends when the answer has begun to leave or is given up.
+    pub link: Arc<Link>,
+    /// Where it ends there.
+    pub position: u64,
+}
+
+/// Answers of a connection of which no byte has left: one, but of a client that sends requests before it has its answers.
+#[derive(Clone, Debug, Default)]
+pub struct Leaving(Arc<Mutex<Vec<HandOn>>>);
+
+impl Leaving {
+    /// It leaves next.
+    pub fn add(&self, answer: HandOn) {
+        self.lock().push(answer);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<HandOn>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream that can tell whether its other end is still open.
+pub trait Peered {
+    /// Whether the peer still has its end open. Bytes it may have sent before do not matter.
+    fn is_peer_there(&self) -> bool;
+}
+
+impl Peered for TcpStream {
+    fn is_peer_there(&self) -> bool {
+        let fd = self.as_fd();
+        let mut fds = [PollFd::new(&fd, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&at_once)).is_ok() && fds[0].revents().is_empty()
+    }
+}
+
+impl Peered for TlsStream<TcpStream> {
+    fn is_peer_there(&self) -> bool {
+        self.get_ref().0.is_peer_there()
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -16,12 +67,39 @@ pub struct Patient<S> {
     /// Runs while nothing is taken.
     patience: Pin<Box<Sleep>>,
     waits: bool,
+    leaving: Leaving,
 }
 
-impl<S: AsyncWrite + Unpin> Patient<S> {
-    /// Around a stream that was just opened.
-    pub fn new(stream: S) -> Patient<S> {
-        Patient { stream, patience: Box::pin(sleep(CONSOLE_STALL_TIME)), waits: false }
+impl<S: AsyncWrite + Unpin + Peered> Patient<S> {
+    /// Around a stream that was just opened, whose answers with jobs `leaving` has.
+    pub fn new(stream: S, leaving: Leaving) -> Patient<S> {
+        let patience = Box::pin(sleep(CONSOLE_STALL_TIME));
+        Patient { stream, patience, waits: false, leaving }
+    }
+
+    /// Writes by `write`: the jobs of an answer are handed over, or the connection breaks and they go back.
+    fn hand_on(
+        &mut self,
+        write: impl FnOnce(Pin<&mut S>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let leaving = self.leaving.clone();
+        let mut answers = leaving.lock();
+        let Some((next, later)) = answers.split_first() else {
+            return write(Pin::new(&mut self.stream));
+        };
+        if !self.stream.is_peer_there() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        // One write may take the first bytes of all of them.
+        for answer in later {
+            ready!(answer.link.relay().hand_on(answer.position, || Poll::Ready(Ok(1))))?;
+        }
+        let stream = Pin::new(&mut self.stream);
+        let written = next.link.relay().hand_on(next.position, || write(stream));
+        if matches!(written, Poll::Ready(Ok(count)) if count > 0) {
+            answers.clear();
+        }
+        written
     }
 
     /// What a write came to, or that it waited for too long.
@@ -53,13 +131,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin + Peered> AsyncWrite for Patient<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let written = self.hand_on(|stream| stream.poll_write(cx, bytes));
         self.watched(cx, written)
     }
 
@@ -68,7 +146,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        let written = self.hand_on(|stream| stream.poll_write_vectored(cx, pieces));
         self.watched(cx, written)
     }
 
@@ -92,10 +170,16 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+    impl Peered for tokio::io::DuplexStream {
+        fn is_peer_there(&self) -> bool {
+            true
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_for_too_long_is_given_up() {
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut patient = Patient::new(ours);
+        let mut patient = Patient::new(ours, Leaving::default());
         patient.write_all(&[0; 16]).await.unwrap();
         let begun = Instant::now();
         // One that takes a little now and then is slow, not gone.

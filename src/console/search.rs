@@ -4,7 +4,7 @@ use super::pages::filter;
 use super::pages::search::{self, Found, Hit, Meant};
 use super::site::{Asked, problem};
 use super::value::{Value, command};
-use crate::limits::CONSOLE_HITS_MAX;
+use crate::limits::{CONSOLE_BODIES_AT_ONCE, CONSOLE_HITS_MAX};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use bytes::Bytes;
@@ -85,11 +85,24 @@ async fn scanned(asked: &Asked, queue: &[u8], params: &super::params::Params) ->
         found.looked_at += STEP;
         cursor = Bytes::copy_from_slice(next.bytes()?);
         if &cursor[..] == b"0" {
-            return Some(found);
+            break;
         }
         if found.hits.len() >= CONSOLE_HITS_MAX || began.elapsed() >= TIME {
             found.cursor = Some(cursor.to_vec());
-            return Some(found);
+            break;
         }
     }
+    learn(asked, queue, &mut found.hits).await?;
+    Some(found)
+}
+
+/// Errors and bodies of the first hits.
+async fn learn(asked: &Asked, queue: &[u8], hits: &mut [Hit]) -> Option<()> {
+    let shown = hits.len().min(CONSOLE_HITS_MAX);
+    for some in hits[..shown].chunks_mut(CONSOLE_BODIES_AT_ONCE) {
+        let commands = some.iter().map(|hit| command!["DELAY.GET", queue, hit.id]).collect();
+        let jobs = asked.session.ask(asked.params.db(), commands).await.ok()?;
+        some.iter_mut().zip(&jobs).for_each(|(hit, job)| hit.learn(job));
+    }
+    Some(())
 }

@@ -3,10 +3,12 @@
 
 use super::frame::{May, Message};
 use super::link::{Connector, Ends, Link};
+use super::relay::Relay;
+use super::token::secret;
 use super::value::{Command, Value, command};
-use crate::limits::{CONSOLE_IDLE_TIME, CONSOLE_SESSION_TIME, CONSOLE_SESSIONS_MAX};
+use crate::limits::{CONSOLE_IDLE_TIME, CONSOLE_SESSION_TIME};
+use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -46,7 +48,7 @@ pub struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
 /// Why nobody is logged in.
 #[derive(Debug)]
 pub enum Denied {
-    /// The user or the password is wrong; or nobody gets in without one.
+    /// The user or the password is wrong; or one is needed.
     Wrong,
     /// What the server said instead of letting anybody in: too many clients, protected mode, loading.
     Refused(String),
@@ -111,17 +113,21 @@ impl Line {
 }
 
 impl Sessions {
-    /// Logs in; without a user as the default one, who may need no password.
+    /// Begins one of `link`, on which `named` has logged in; beyond `sessions_max` another one ends.
     ///
     /// # Errors
-    /// See [`Denied`].
+    /// The server ended the connection.
     pub async fn begin(
         &self,
-        connector: &Connector,
+        mut link: Link,
         ends: Ends,
-        login: Option<(&[u8], &[u8])>,
-    ) -> Result<Arc<Session>, Denied> {
-        let (link, user, may) = log_in(connector, ends, login).await?;
+        named: &[u8],
+        sessions_max: usize,
+    ) -> io::Result<Arc<Session>> {
+        let who = link.ask(&[command!["ACL", "WHOAMI"]]).await?;
+        // A user who may not even ask that is called as the login said.
+        let user = who.first().and_then(Value::bytes).unwrap_or(named).to_vec();
+        let may = May::read(&link.ask(&May::ask(&user)).await?);
         let now = Instant::now();
         let session = Arc::new(Session {
             key: secret(),
@@ -137,11 +143,8 @@ impl Sessions {
         });
         let mut sessions = lock(&self.0);
         sessions.retain(|_, session| !session.is_over(now));
-        if sessions.len() >= CONSOLE_SESSIONS_MAX {
-            let idlest = sessions.values().min_by_key(|session| *lock(&session.used));
-            if let Some(key) = idlest.map(|session| session.key.clone()) {
-                sessions.remove(&key);
-            }
+        if sessions.len() >= sessions_max {
+            make_room(&mut sessions);
         }
         sessions.insert(session.key.clone(), Arc::clone(&session));
         Ok(session)
@@ -185,9 +188,10 @@ pub async fn connect(
     connector: &Connector,
     ends: Ends,
     login: Option<(&[u8], &[u8])>,
+    relay: Relay,
 ) -> Result<Link, Denied> {
     let refused = |error: io::Error| Denied::Refused(error.to_string());
-    let mut link = connector.open(ends).map_err(refused)?;
+    let mut link = connector.open(ends, relay).map_err(refused)?;
     let mut hello = command!["HELLO", "3"];
     if let Some((user, password)) = login {
         hello.extend(command!["AUTH", user, password]);
@@ -205,34 +209,16 @@ pub async fn connect(
     }
 }
 
-async fn log_in(
-    connector: &Connector,
-    ends: Ends,
-    login: Option<(&[u8], &[u8])>,
-) -> Result<(Link, Vec<u8>, May), Denied> {
-    let refused = |error: io::Error| Denied::Refused(error.to_string());
-    let mut link = connect(connector, ends, login).await?;
-    let who = link.ask(&[command!["ACL", "WHOAMI"]]).await.map_err(refused)?;
-    // A user who may not even ask that is called as the login said.
-    let named = login.map_or(&b"default"[..], |(user, _)| user);
-    let user = who.first().and_then(Value::bytes).unwrap_or(named).to_vec();
-    let may = link.ask(&May::ask(&user)).await.map_err(refused)?;
-    Ok((link, user, May::read(&may)))
-}
-
-/// 256 bits of the system's chance, in hex.
-fn secret() -> String {
-    let mut bytes = [0_u8; 32];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let got =
-            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty());
-        filled += got.expect("the system has chance once it has started");
+/// Ends the idlest session of the user with most of them: one user's logins log nobody else out.
+fn make_room(sessions: &mut HashMap<String, Arc<Session>>) {
+    let mut counts: HashMap<&[u8], usize> = HashMap::new();
+    sessions.values().for_each(|session| *counts.entry(&session.user).or_default() += 1);
+    let last = sessions
+        .values()
+        .min_by_key(|session| (Reverse(counts[&session.user[..]]), *lock(&session.used)));
+    if let Some(key) = last.map(|session| session.key.clone()) {
+        sessions.remove(&key);
     }
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

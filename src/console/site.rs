@@ -1,16 +1,19 @@
 //! The console as one value: what it was told to be, who is logged in, and what each request comes to.
 
 use super::frame::{Frame, State};
-use super::guard::{self, Wrong};
+use super::guard;
 use super::kept::{Kept, good_for};
 use super::link::{Connector, Ends};
 use super::params::Params;
+use super::proxy::Proxies;
 use super::session::{Session, Sessions};
+use super::token::Token;
+use super::tries::Tries;
 use super::value::{Command, Value, command};
 use super::{act, api, assets, export, live, login, pages, search};
 use crate::limits::{
     CONSOLE_EXCERPT_BYTES, CONSOLE_FILES_MAX, CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX,
-    CONSOLE_REQUEST_TIME, CONSOLE_STREAMS_MAX,
+    CONSOLE_REQUEST_TIME, CONSOLE_RETRY_S, CONSOLE_STREAMS_MAX,
 };
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -19,7 +22,7 @@ use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 
 /// How the console is to be.
@@ -31,16 +34,24 @@ pub struct Options {
     pub tls: bool,
     /// Passwords are taken without TLS from other machines.
     pub insecure: bool,
+    /// Proxies that are believed.
+    pub proxies: Proxies,
+    /// What lets the default user in while that has no password; none where it had one at the start.
+    pub token: Option<Token>,
     /// Nothing is changed by it.
     pub readonly: bool,
     /// Origins whose pages may call the API.
     pub cors: Vec<String>,
+    /// How long a command over HTTP may wait for a job.
+    pub wait: Duration,
     /// A dashboard elsewhere; empty without one.
     pub grafana: String,
     /// How a shell reaches the server.
     pub redis_cli: String,
     /// The port it listens on, which tells its cookie from that of another console on the same machine.
     pub port: u16,
+    /// Connections at a time.
+    pub connections_max: usize,
 }
 
 /// See the module.
@@ -50,7 +61,7 @@ pub struct Site {
     pub options: Options,
     pub connector: Connector,
     pub sessions: Sessions,
-    pub wrong: Wrong,
+    pub tries: Tries,
     /// Streams that may be open.
     pub streams: Arc<Semaphore>,
     pub samples: live::Samples,
@@ -80,7 +91,12 @@ pub async fn holding<T: Send + 'static>(response: Response, held: T) -> Response
     let (head, body) = response.into_parts();
     // All of it is there: nothing is copied or waited for.
     let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
-    Response::from_parts(head, Body::from(Bytes::from_owner(Held { bytes, _held: held })))
+    Response::from_parts(head, Body::from(held_with(bytes, held)))
+}
+
+/// The same bytes, with which `held` is given back.
+pub fn held_with<T: Send + 'static>(bytes: Bytes, held: T) -> Bytes {
+    Bytes::from_owner(Held { bytes, _held: held })
 }
 
 /// A request whose sender is known.
@@ -106,7 +122,7 @@ impl Site {
             options,
             connector,
             sessions: Sessions::default(),
-            wrong: Wrong::default(),
+            tries: Tries::new(),
             streams: Arc::new(Semaphore::new(CONSOLE_STREAMS_MAX)),
             samples,
             files: Arc::new(Semaphore::new(CONSOLE_FILES_MAX)),
@@ -132,7 +148,13 @@ impl Site {
 
     /// Whether a password may come this way.
     pub fn takes_passwords(&self, ends: Ends) -> bool {
-        self.options.tls || self.options.insecure || ends.peer.ip().to_canonical().is_loopback()
+        let is_local = ends.peer.ip().to_canonical().is_loopback();
+        self.options.tls || self.options.insecure || ends.is_https || is_local
+    }
+
+    /// Whether this is the token.
+    pub fn is_token(&self, said: &[u8]) -> bool {
+        self.options.token.as_ref().is_some_and(|token| token.is(said))
     }
 }
 
@@ -146,31 +168,67 @@ pub fn cookie_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 async fn answer(Given(site): Given<Arc<Site>>, request: Request) -> Response {
     let mut response = match request.extensions().get::<Ends>().copied() {
-        Some(ends) => route(site, request, ends).await,
-        None => problem(StatusCode::INTERNAL_SERVER_ERROR, "the connection is not known"),
+        Some(ends) => {
+            let ends = site.options.proxies.ends(ends, request.headers());
+            route(site, request, ends).await
+        }
+        None => refused(
+            request.uri().path(),
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the connection is not known",
+        ),
     };
-    guard::protect(response.headers_mut());
+    finish(&mut response);
+    response
+}
+
+/// Adds what all answers say.
+fn finish(response: &mut Response) {
+    let later = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+    let later = later.contains(&response.status());
+    let headers = response.headers_mut();
+    if later {
+        headers.entry(header::RETRY_AFTER).or_insert(HeaderValue::from(CONSOLE_RETRY_S));
+    }
+    guard::protect(headers);
+}
+
+/// Whether a program asks, which reads JSON.
+fn is_api(path: &str) -> bool {
+    path == "/api" || path.starts_with("/api/")
+}
+
+/// Why there is no answer, in the form that the path's are in.
+fn refused(path: &str, status: StatusCode, text: &str) -> Response {
+    if is_api(path) { api::refusal(status, &format!("ERR {text}")) } else { problem(status, text) }
+}
+
+/// The answer on a connection for which there is no place.
+pub fn crowded(path: &str) -> Response {
+    let text = "too many requests are being answered; try again later";
+    let mut response = refused(path, StatusCode::SERVICE_UNAVAILABLE, text);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    finish(&mut response);
     response
 }
 
 /// What a request comes to, before headers that all answers have.
 async fn route(site: Arc<Site>, request: Request, ends: Ends) -> Response {
-    if !guard::is_ours(request.headers(), &site.options.hosts) {
-        return problem(
-            StatusCode::MISDIRECTED_REQUEST,
-            "This console is reached by an address, by localhost, or by a name in console-hosts. \
-             The name in this request is none of them.",
-        );
+    if let Some((status, why)) = guard::refusal(&request, &site.options.hosts) {
+        return refused(request.uri().path(), status, why);
     }
     let path = request.uri().path().to_owned();
     if let Some(name) = path.strip_prefix("/assets/") {
         return assets::answer(name, request.headers());
     }
-    if path.starts_with("/api/") {
+    if is_api(&path) {
         return api::answer(site, request, ends).await;
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD | Method::POST) {
-        return problem(StatusCode::METHOD_NOT_ALLOWED, "only GET, HEAD and POST");
+        let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "only GET, HEAD and POST");
+        let allowed = HeaderValue::from_static("GET, HEAD, POST");
+        response.headers_mut().insert(header::ALLOW, allowed);
+        return response;
     }
     if request.method() == Method::POST && guard::is_of_another_site(request.headers()) {
         return problem(

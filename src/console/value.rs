@@ -106,6 +106,19 @@ impl Value {
         }
     }
 
+    /// What it takes in memory, about.
+    pub fn memory_bytes(&self) -> usize {
+        let held = match self {
+            Value::Text(text) | Value::Error(text) => text.len(),
+            Value::Array(items) => items.iter().map(Value::memory_bytes).sum(),
+            Value::Map(fields) => {
+                fields.iter().map(|(name, value)| name.memory_bytes() + value.memory_bytes()).sum()
+            }
+            _ => 0,
+        };
+        size_of::<Value>() + held
+    }
+
     /// Why the command was refused, if it was.
     pub fn error(&self) -> Option<String> {
         match self {

@@ -114,7 +114,7 @@ impl Engine {
     /// Sets what the journal allows from here on, in the turn that happens at `now`. An engine that
     /// was never told has room for whatever comes. Cost: none worth speaking of.
     pub fn set_flow(&mut self, now: Micros, flow: Flow) {
-        self.live.room.set(now, flow);
+        self.live.room.set(now, flow, self.live.advanced);
     }
 
     /// Decides and applies one request, then hands ready jobs to waiters. The client must not be
@@ -153,6 +153,17 @@ impl Engine {
         turn: &mut Turn<'_>,
     ) -> Begun {
         self.ask(now, client, turn).begin_transaction(whole, held_bytes_max)
+    }
+
+    /// The most bytes that a request may answer which is decided alone in this turn. Cost: about that of deciding it.
+    pub fn answer_bytes_max(
+        &mut self,
+        now: Micros,
+        client: ClientId,
+        request: &Request<'_>,
+        turn: &mut Turn<'_>,
+    ) -> u64 {
+        self.ask(now, client, turn).answer_bytes_max(request)
     }
 
     /// One request of a transaction that has begun: never waits, is never cut short, and hands nothing to
@@ -565,6 +576,11 @@ impl Engine {
     /// Bytes counted for jobs and queues: follows from what there is, not from how it came about.
     pub fn memory_bytes(&self) -> u64 {
         self.store.bytes() + self.live.unsent.returning_bytes() as u64
+    }
+
+    /// Bytes of those that give way before a job is refused: of queues that have only totals.
+    pub fn giving_way_bytes(&self) -> u64 {
+        self.store.giving_way_bytes()
     }
 
     /// Bytes held for jobs and queues, with what freed jobs have left behind until it is given back. Never

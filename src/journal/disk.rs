@@ -3,11 +3,11 @@
 use crate::journal::error::JournalError;
 use crate::journal::storage::{File, Storage};
 use crate::limits::{LOCK_PAUSE, LOCK_TRIES};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
 use rustix::io::Errno;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, FileType, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -67,7 +67,7 @@ impl Disk {
     /// start. Or it cannot be looked at.
     pub fn check_place(&self) -> io::Result<()> {
         let Some(locked) = self.locked.get() else { return Ok(()) };
-        let found = match fs::metadata(self.path.join(LOCK)) {
+        let found = match fs::symlink_metadata(self.path.join(LOCK)) {
             Ok(found) => Some((found.dev(), found.ino())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -91,7 +91,7 @@ impl Disk {
         let name = path.display().to_string();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
-        let opened = options.open(&path);
+        let opened = open_file(&path, &mut options);
         let mut file = opened.map_err(JournalError::io(&name, "write"))?;
         let mut tries = 1;
         loop {
@@ -116,7 +116,7 @@ impl Disk {
     /// The server that uses the folder now (`pid 1234`), if there is one. Changes nothing.
     pub fn user(&self) -> Option<String> {
         // One who may not read the file cannot know.
-        let file = fs::File::open(self.path.join(LOCK)).ok()?;
+        let file = open_file(&self.path.join(LOCK), OpenOptions::new().read(true)).ok()?;
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Err(Errno::WOULDBLOCK) => Some(holder(file)),
             _ => None,
@@ -150,7 +150,8 @@ impl Storage for Disk {
 
     fn open(&self, name: &str) -> io::Result<DiskFile> {
         let mut options = OpenOptions::new();
-        options.read(true).write(self.writes).open(self.path.join(name)).map(DiskFile)
+        options.read(true).write(self.writes);
+        open_file(&self.path.join(name), &mut options).map(DiskFile)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -221,6 +222,36 @@ fn make_folder(path: &Path) -> io::Result<()> {
 /// Creates a file that only we may look into; an error if it exists.
 pub fn make_file(path: &Path) -> io::Result<fs::File> {
     OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
+}
+
+/// Opens a regular file of the folder, and nothing else: a symbolic link leads to a file that is not the journal's, and
+/// opening a FIFO waits for its other end.
+pub fn open_file(path: &Path, options: &mut OpenOptions) -> io::Result<fs::File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = options.custom_flags(flags.bits() as i32).open(path);
+    let found = match &opened {
+        Ok(file) => file.metadata()?,
+        // The system's error for a link or a socket says too little.
+        Err(_) => match fs::symlink_metadata(path) {
+            Ok(found) => found,
+            Err(_) => return opened,
+        },
+    };
+    match found.is_file() {
+        true => opened,
+        false => Err(not_regular(found.file_type())),
+    }
+}
+
+fn not_regular(found: FileType) -> io::Error {
+    let what = match found {
+        _ if found.is_symlink() => "a symbolic link",
+        _ if found.is_dir() => "a folder",
+        _ if found.is_fifo() => "a FIFO",
+        _ if found.is_socket() => "a socket",
+        _ => "a device",
+    };
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file"))
 }
 
 fn holder(mut file: fs::File) -> String {

@@ -6,6 +6,7 @@ use crate::ids::Index;
 use crate::journal::chain::{Chain, Standing};
 use crate::journal::entry::{Entry, OwnedEntry};
 use crate::journal::error::JournalError;
+use crate::journal::newest::Note;
 use crate::journal::places::Places;
 use crate::journal::reader::{LogReader, Opened};
 use crate::journal::record::Kind;
@@ -65,7 +66,7 @@ pub struct Log<S: Storage> {
     buffer: Vec<u8>,
     poison: Option<String>,
     /// What names the newest segment, once it was opened.
-    newest: Option<S::File>,
+    newest: Option<Note<S::File>>,
     /// The newest segment is not named there yet.
     unnoted: bool,
 }

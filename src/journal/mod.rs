@@ -35,8 +35,8 @@
 //! 48  u32      CRC-32C of bytes 0 to 47
 //! ```
 //!
-//! The file `newest` is such a block alone: generation and first lsn of the newest segment, salt 0, and
-//! for the size the number in the segment's name.
+//! The file `newest` is such a block alone: generation and first lsn of the newest segment, for the size the number
+//! in the segment's name, and for the salt the key of the hashes of ids, 0 if none is kept.
 //!
 //! Records follow from 4096 on, each at a multiple of 8:
 //!
@@ -189,13 +189,13 @@ mod storage;
 mod stream;
 mod view;
 
-pub use disk::{Disk, DiskFile, Lock, make_file};
+pub use disk::{Disk, DiskFile, Lock, make_file, open_file};
 pub use entry::{Entry, OwnedEntry};
 pub use error::{JournalError, is_no_room, may_pass};
 pub use header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
 pub use incoming::{Arrived, Incoming, Offer};
 pub use log::{Log, LogOptions};
-pub use newest::NEWEST;
+pub use newest::{NEWEST, hash_key, kept_key};
 pub use reader::{Cut, Found as FoundRecord, LogReader, Opened, Records};
 pub use segment::{Spare, SpareMaker, draw_salt, segment_name, segment_number};
 pub use space::Space;

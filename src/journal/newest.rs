@@ -6,13 +6,16 @@
 //! there and is in no header is missed. One write and one sync a segment.
 //!
 //! The file is a block as a segment's header is, with its own magic: generation and first index of
-//! the newest segment, and in the place of the size the number in its name.
+//! the newest segment, in the place of the size the number in its name, and in the place of the salt the key
+//! of the hashes of ids (0: none yet). Facts and images know nothing of that key; it is kept so that a cursor of
+//! SCAN means the same after a restart. A cluster has a key of its own, among its members.
 //!
 //! After a crash it names the newest segment or an earlier one, as it is written behind the header.
 //! Of two copies that differ the later one counts; if none is whole, nothing is known, as in a
 //! journal of a version that did not write it.
 
-use crate::journal::header::{Found, HEADER_BYTES, Header, Magic};
+use crate::journal::error::{JournalError, is_no_room};
+use crate::journal::header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
 use crate::journal::storage::{File, Storage};
 use std::io;
 
@@ -34,28 +37,79 @@ pub fn read<S: Storage>(storage: &S) -> io::Result<Option<Header>> {
     })
 }
 
-/// Notes a segment; durable when this returns. `opened` is the file once it was there.
+/// The file, once it is open.
+#[derive(Debug)]
+pub struct Note<F> {
+    file: F,
+    key: u64,
+}
+
+/// Notes a segment; durable when this returns. `note` is the file once it was there.
 pub fn write<S: Storage>(
     storage: &S,
-    opened: &mut Option<S::File>,
+    note: &mut Option<Note<S::File>>,
     number: u64,
     header: &Header,
 ) -> io::Result<()> {
-    let (file, made) = match opened.take() {
-        Some(file) => (file, false),
+    let (opened, made) = match note.take() {
+        Some(opened) => (opened, false),
         None => match storage.open(NEWEST) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (storage.create(NEWEST)?, true)
+                (Note { file: storage.create(NEWEST)?, key: 0 }, true)
             }
-            opened => (opened?, false),
+            file => (Note { file: file?, key: key(storage)? }, false),
         },
     };
-    let header = Header { salt: 0, bytes: number, ..*header };
-    file.write_at(&header.encode(Magic::Newest)[..], 0)?;
-    file.sync()?;
+    let header = Header { salt: opened.key, bytes: number, ..*header };
+    opened.file.write_at(&header.encode(Magic::Newest)[..], 0)?;
+    opened.file.sync()?;
     if made {
         storage.sync_dir()?;
     }
-    *opened = Some(file);
+    *note = Some(opened);
     Ok(())
+}
+
+/// The key that is kept; 0 if there is none.
+fn key<S: Storage>(storage: &S) -> io::Result<u64> {
+    Ok(read(storage)?.map_or(0, |noted| noted.salt))
+}
+
+/// The key of the hashes of ids: that which is kept, or `drawn`, which is kept from here on. It is durable when this
+/// returns, unless the disk is full. To be called before the log is opened.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub fn hash_key<S: Storage>(storage: &S, drawn: u64) -> Result<u64, JournalError> {
+    let kept = kept_key(storage)?;
+    match kept {
+        Some(kept) => Ok(kept),
+        None => keep(storage, drawn).map(|()| drawn).map_err(JournalError::io(NEWEST, "write")),
+    }
+}
+
+/// The key that is kept, if there is one.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn kept_key<S: Storage>(storage: &S) -> Result<Option<u64>, JournalError> {
+    let key = key(storage).map_err(JournalError::io(NEWEST, "read"))?;
+    Ok(Some(key).filter(|key| *key > 0))
+}
+
+fn keep<S: Storage>(storage: &S, key: u64) -> io::Result<()> {
+    // Generation 0: no segment is noted yet.
+    let none =
+        Header { version: FILE_VERSION, shard: 0, generation: 0, salt: 0, first: 0, bytes: 0 };
+    let header = read(storage)?.unwrap_or(none);
+    let opened = match storage.open(NEWEST) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => storage.create(NEWEST),
+        opened => opened,
+    };
+    let write = |file| write(storage, &mut Some(Note { file, key }), header.bytes, &header);
+    match opened.and_then(write).and_then(|()| storage.sync_dir()) {
+        // Cursors of this run are refused by the next.
+        Err(error) if is_no_room(&error) => Ok(()),
+        kept => kept,
+    }
 }

@@ -21,6 +21,8 @@ pub const INPUT_SPARSE_BYTES: usize = 64 << 10;
 pub const INPUT_PIECE_BYTES_MAX: usize = 16 << 10;
 const _: () = assert!(TAIL_BYTES_MAX < INPUT_PIECE_BYTES_MAX);
 const _: () = assert!(INPUT_PIECE_BYTES_MAX <= BUFFER_BYTES && BUFFER_BYTES < INPUT_SPARSE_BYTES);
+/// What a request with the longest body may have beside it, bytes: names, options, and what surrounds them.
+pub const REQUEST_BYTES_BESIDE: u64 = 16 << 10;
 /// What a piece of a backlog of replies has room for.
 pub const OUTPUT_PIECE_BYTES: usize = 64 << 10;
 /// A piece with less room than this is followed by another: most replies are shorter, so few pieces
@@ -42,11 +44,24 @@ pub const TLS_REFUSALS_MAX: u64 = 16;
 pub const TLS_WRITE_BYTES: usize = 64 << 10;
 /// Room that a connection has for the record that it is reading, bytes.
 pub const TLS_RECORD_BYTES: usize = 4096;
-/// Descriptors that are not clients: listeners, timers, log, journal, and connections for metrics.
+/// Connections beyond `maxclients` that are let in for operators of this machine.
+pub const OPERATORS_MAX: usize = 8;
+/// Descriptors that are not clients: listeners, timers, log, journal, operators, and connections for metrics.
 pub const DESCRIPTORS_RESERVED: u64 = 128;
+/// Where few files may be open they are this part of them,
+pub const DESCRIPTORS_RESERVED_SHARE: u64 = 3;
+/// ... and so many at least: a server without clients has about 25.
+pub const DESCRIPTORS_RESERVED_MIN: u64 = 48;
+/// Of the files that may be open, this part may be connections for metrics, as many connections to the console, and as
+/// many of its sessions, which keep a connection to the server each,
+pub const WATCHERS_SHARE: u64 = 16;
+/// ... but so many may be in any case.
+pub const WATCHERS_MIN: usize = 4;
 const _: () = assert!(
-    DESCRIPTORS_RESERVED > super::HTTP_CONNECTIONS_MAX as u64 + TLS_REFUSALS_MAX
+    DESCRIPTORS_RESERVED
+        > super::HTTP_CONNECTIONS_MAX as u64 + TLS_REFUSALS_MAX + OPERATORS_MAX as u64
         && TLS_REFUSALS_MAX < ACCEPTS_PER_TURN as u64
+        && OPERATORS_MAX < TLS_REFUSALS_MAX as usize
 );
 
 /// Bytes of a connection's names that are no more than a connection costs anyway.

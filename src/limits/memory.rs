@@ -40,6 +40,18 @@ pub const RESIDENT_QUIET_US: u64 = 1_000_000;
 /// Leases may take memory beyond `maxmemory` up to this part of it; what they could take beyond that is kept
 /// back when jobs are added.
 pub const LEASE_SHARE: u64 = 16;
+/// Totals of queues without jobs take at most this part of `maxmemory`, and go earlier where jobs need it.
+pub const TOTALS_SHARE: u64 = 8;
+/// The slow log takes at most this part of `maxmemory`, and so does ACL LOG, within these bounds; the oldest entries
+/// leave. A thousand entries have 0.3 MB, or 4 where their commands are long.
+pub const LOG_SHARE: u64 = 64;
+/// See [`LOG_SHARE`].
+pub const LOG_BYTES_MIN: usize = 256 << 10;
+/// See [`LOG_SHARE`].
+pub const LOG_BYTES_MAX: usize = 16 << 20;
+/// What a node of a cluster keeps of its log in memory for followers that are a little behind is this part of
+/// `maxmemory`, up to [`super::LOG_CACHE_BYTES`].
+pub const LOG_CACHE_SHARE: u64 = 16;
 /// Policies that no job uses are kept up to this number, so that a queue that is empty after every
 /// job does not bind its policy again for every job.
 pub const UNUSED_POLICIES_MAX: usize = 1_024;

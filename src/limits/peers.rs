@@ -76,6 +76,9 @@ pub const MAX_BODY_BYTES_CLUSTERED: u64 = 64 << 20;
 /// over on the clocks of those who heard the leader. The rest is for clocks that run at different speeds.
 pub const LEASE_PERCENT: u64 = 75;
 
+/// `cluster-secret`, bytes: what has fewer is guessed by whoever has a code under it.
+pub const CLUSTER_SECRET_BYTES_MIN: usize = 16;
+
 // The connections between nodes.
 
 /// From the beginning of a connection to the end of its handshake, µs.

@@ -104,6 +104,8 @@ pub const FORECAST_SPANS_MAX: u64 = 5_000_000;
 pub const LISTED_MAX: u64 = 20_000;
 /// Queues without a job that are forgotten in a turn, at most.
 pub const FORGOTTEN_PER_TURN: u32 = 1024;
+/// Unsent jobs that are looked at for that, in a turn; where there are more, no queue is forgotten. 0.2 ms.
+pub const UNSENT_LOOKED_AT: usize = 16_384;
 /// Steps of moving jobs together in a turn, about 0.3 µs each: what freed jobs have left behind is given back
 /// at some 100 MB a second, while a turn is 0.3 ms longer.
 pub const TIDYING_STEPS_PER_TURN: u32 = 1_024;

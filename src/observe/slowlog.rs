@@ -25,22 +25,33 @@ impl Entry {
         let (args, took_us) = (cut(spec, args), took_ns / 1_000);
         Entry { id: 0, at_s, took_us, args, addr, name: Vec::new() }
     }
+
+    /// What it takes in memory, about.
+    fn bytes(&self) -> usize {
+        let args = self.args.iter().map(|arg| size_of::<Vec<u8>>() + arg.capacity()).sum::<usize>();
+        size_of::<Entry>() + args + self.addr.capacity() + self.name.capacity()
+    }
 }
 
 /// The newest entries, newest first.
 #[derive(Debug, Default)]
 pub struct SlowLog {
     entries: VecDeque<Entry>,
+    bytes: usize,
     next_id: u64,
 }
 
 impl SlowLog {
-    /// Adds an entry; its `id` is given here. The oldest beyond `len_max` leave.
-    pub fn add(&mut self, mut entry: Entry, len_max: usize) {
+    /// Adds an entry; its `id` is given here. The oldest beyond `len_max` entries and `bytes_max` leave.
+    pub fn add(&mut self, mut entry: Entry, len_max: usize, bytes_max: usize) {
         entry.id = self.next_id;
         self.next_id += 1;
+        self.bytes += entry.bytes();
         self.entries.push_front(entry);
-        self.entries.truncate(len_max);
+        while self.entries.len() > len_max || self.bytes > bytes_max {
+            let Some(oldest) = self.entries.pop_back() else { return };
+            self.bytes -= oldest.bytes();
+        }
     }
 
     /// The newest `count` entries, newest first.
@@ -60,7 +71,7 @@ impl SlowLog {
 
     /// Forgets all; numbers go on.
     pub fn clear(&mut self) {
-        self.entries.clear();
+        (self.entries, self.bytes) = (VecDeque::new(), 0);
     }
 }
 
@@ -139,12 +150,15 @@ mod tests {
             addr: String::new(),
             name: Vec::new(),
         };
-        (0..5).for_each(|at_s| log.add(entry(at_s), 2));
+        (0..5).for_each(|at_s| log.add(entry(at_s), 2, usize::MAX));
         assert_eq!(log.newest(9).map(|e| (e.id, e.at_s)).collect::<Vec<_>>(), [(4, 4), (3, 3)]);
         log.clear();
-        log.add(entry(9), 2);
+        log.add(entry(9), 2, usize::MAX);
         assert_eq!(log.newest(1).next().unwrap().id, 5);
-        log.add(entry(9), 0);
-        assert!(log.is_empty());
+        log.add(entry(9), 0, usize::MAX);
+        assert!(log.is_empty() && log.bytes == 0);
+        // Ten of them have so many bytes.
+        (0..1_000).for_each(|at_s| log.add(entry(at_s), 100, 10 * size_of::<Entry>()));
+        assert_eq!((log.len(), log.newest(1).next().unwrap().at_s), (10, 999));
     }
 }

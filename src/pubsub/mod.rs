@@ -2,7 +2,8 @@
 //!
 //! Publishing finds out whom a message goes to and puts one [`Message`](outbox::Message) for all of them
 //! into the [`Outbox`]. It is encoded once, for both protocols; whoever owns the connections copies it
-//! into their outputs, so many a turn. Who has unsubscribed meanwhile does not get it.
+//! into their outputs, so many a turn. A client that has unsubscribed meanwhile does not get it, but for one that
+//! published it itself: it was told that the message goes to it, and knows what it did after that.
 
 pub mod outbox;
 
@@ -56,6 +57,8 @@ pub struct PubSub {
     pub turn: u64,
     /// Grows whenever somebody unsubscribes.
     departures: u64,
+    /// The client whose PUBLISH runs.
+    publisher: Option<ClientId>,
 }
 
 #[derive(Debug, Default)]
@@ -238,6 +241,14 @@ impl PubSub {
         !self.subscribers.is_empty()
     }
 
+    /// Sends what `client` publishes, as [`PubSub::publish`] does.
+    pub fn publish_for(&mut self, client: ClientId, channel: &[u8], payload: &[u8]) -> usize {
+        self.publisher = Some(client);
+        let count = self.publish(channel, payload);
+        self.publisher = None;
+        count
+    }
+
     /// Sends `payload` to all that have subscribed to `channel`; returns how often it is sent. Costs a
     /// comparison with every pattern.
     pub fn publish(&mut self, channel: &[u8], payload: &[u8]) -> usize {
@@ -291,13 +302,14 @@ impl PubSub {
             subject: Subject::Command,
             turn: 0,
             departures: self.departures,
+            publisher: None,
         };
         self.outbox.post(message);
     }
 
     /// Whether the next receiver of `message` still wants it.
     pub fn is_wanted(&self, message: &Message, client: ClientId) -> bool {
-        if message.departures == self.departures {
+        if message.departures == self.departures || message.publisher == Some(client) {
             return true;
         }
         match &message.subject {
@@ -333,6 +345,7 @@ impl PubSub {
             subject: Subject::Topic(kind, topic.into()),
             turn: self.turn,
             departures: self.departures,
+            publisher: self.publisher,
         }
     }
 
@@ -413,6 +426,24 @@ mod tests {
         let expected = [words(1, "message"), words(2, "pmessage")];
         assert_eq!(delivered(&mut pubsub), expected);
         assert_eq!(pubsub.outbox.bytes(), 0);
+    }
+
+    #[test]
+    fn a_client_gets_what_it_published_itself_before_it_unsubscribed() {
+        let mut pubsub = PubSub::default();
+        for client in [A, B] {
+            pubsub.subscribe(client, Kind::Channel, b"news");
+            pubsub.subscribe(client, Kind::Pattern, b"n*");
+        }
+        assert_eq!(pubsub.publish_for(A, b"news", b"x"), 4);
+        for client in [A, B] {
+            pubsub.unsubscribe(client, Kind::Channel, b"news");
+        }
+        let expected = [(1, "message"), (1, "pmessage"), (2, "pmessage")];
+        assert_eq!(
+            delivered(&mut pubsub),
+            expected.map(|(client, word)| (client, word.to_owned()))
+        );
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Message {
     pub turn: u64,
     /// How often anybody had unsubscribed when it was posted.
     pub departures: u64,
+    /// The client that published it.
+    pub publisher: Option<ClientId>,
 }
 
 /// Why somebody gets a message.

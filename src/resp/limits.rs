@@ -21,6 +21,8 @@ pub struct FrameLimits {
     /// An argument longer than this, yet within `bulk_bytes_max`, is thrown away as it arrives and
     /// reported as [`Arg::Oversized`](super::Arg::Oversized).
     pub argument_bytes_max: u32,
+    /// Where that limit comes from, for the error.
+    pub argument_limit: &'static str,
     /// Most bytes one request may hold in the read buffer: headers, line ends and all arguments
     /// that are kept. Beyond it the connection ends.
     pub command_bytes_max: u32,
@@ -33,6 +35,7 @@ impl FrameLimits {
         authenticated: true,
         bulk_bytes_max: 512 * 1024 * 1024,
         argument_bytes_max: 16 * 1024 * 1024,
+        argument_limit: "max-body-size",
         command_bytes_max: 64 * 1024 * 1024,
     };
 

@@ -9,7 +9,9 @@ use crate::engine::model::token::floor_at;
 use crate::engine::{Engine, Facts, Settings, Turn};
 use crate::journal::Disk;
 use crate::journal::recovery::Recovered;
-use crate::limits::REPLICA_PRIORITY_DEFAULT;
+use crate::limits::{
+    LOG_BYTES_MAX, LOG_BYTES_MIN, LOG_SHARE, REPLICA_PRIORITY_DEFAULT, REQUEST_BYTES_BESIDE,
+};
 use crate::observe::Counters;
 use crate::observe::cluster::ClusterView;
 use crate::pubsub::PubSub;
@@ -37,6 +39,7 @@ use crate::time::{Micros, Millis};
 use std::fmt::Write;
 use std::io;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Everything but the clients and their sockets.
 #[derive(Debug)]
@@ -91,6 +94,8 @@ pub struct Users {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// That between nodes.
     pub peer_tls: PeerTls,
+    /// That of the console, if it speaks TLS.
+    pub console_tls: Option<watch::Sender<Arc<rustls::ServerConfig>>>,
 }
 
 /// What tells this process from others, and how it is to end.
@@ -168,7 +173,7 @@ impl Core {
         core.engine.collect_events(core.options.limits.notify.is_on());
         core.options.serves_stale = core.options.config.flag(Name::ReplicaServeStaleData);
         core.options.priority = core.options.config.number(Name::ReplicaPriority);
-        core.options.limits.fit_clients();
+        core.options.limits.fit_clients(0);
         core.users.reconfigure(&core.options.config);
         core.users.require_password(&core.options.config);
         core
@@ -221,6 +226,7 @@ impl Core {
     /// Applies options that have changed.
     pub fn reconfigure(&mut self) {
         let Options { config, limits, serves_stale, priority, log_level } = &mut self.options;
+        let clients_before = limits.clients_max;
         *limits = Limits::new(config);
         *serves_stale = config.flag(Name::ReplicaServeStaleData);
         *priority = config.number(Name::ReplicaPriority);
@@ -235,7 +241,7 @@ impl Core {
         self.engine.collect_events(limits.notify.is_on());
         log_level.set(config.text(Name::LogLevel));
         self.users.reconfigure(config);
-        limits.fit_clients();
+        limits.fit_clients(clients_before);
     }
 
     /// What there is to tell of the cluster from here on.
@@ -271,6 +277,14 @@ impl Core {
         let id = client.id;
         self.common.pauses.postponed_count -= usize::from(client.socket.postponed);
         let unsent = self.outputs.at(slot).has_unsent_jobs();
+        // Where they cannot be taken back, as at a demotion, the console may still hand them on.
+        if unsent
+            && let Some(relay) = &client.socket.relay
+            && self.engine.unsent_jobs_bytes(id) > 0
+        {
+            let replies = self.outputs.at(slot).handed_on(relay.take_back());
+            self.engine.sent_first(id, replies);
+        }
         self.outputs.close(id, slot);
         self.durability.waits.forget(id);
         self.common.watching.remove(&id);
@@ -299,13 +313,13 @@ impl Core {
         let Some(resident) = &mut self.watch.resident else { return };
         let Counters { input_bytes, output_bytes, .. } = self.watch.counters;
         let settings = self.engine.settings_mut();
-        let quiet = resident.note(Sample {
+        let gives_back = resident.note(Sample {
             mono_us: self.clock.timer.mono_us(),
             moved_bytes: input_bytes + output_bytes,
             clients_bytes: self.common.bytes as u64,
             max: settings.memory_bytes_max,
         });
-        if quiet {
+        if gives_back {
             self.common.buffers = Buffers::default();
             self.outputs.forget_buffers();
             self.durability.forget_buffers();
@@ -337,6 +351,7 @@ impl Users {
     pub fn reconfigure(&mut self, config: &Config) {
         self.acl.set_all_channels(config.text(Name::AclPubsubDefault) == "allchannels");
         self.acl.log_len_max = config.size(Name::AclLogMaxLen);
+        self.acl.log_bytes_max = log_bytes_max(config);
     }
 
     /// `requirepass` was set.
@@ -376,16 +391,17 @@ impl Limits {
     }
 
     /// Makes room for so many clients, or lowers their number.
-    fn fit_clients(&mut self) {
+    fn fit_clients(&mut self, before: u64) {
         let wanted = self.clients_max;
-        let fitting = machine::make_room_for(wanted);
-        if fitting < wanted {
+        self.clients_max = machine::make_room_for(wanted);
+        let fitting = self.clients_max;
+        // Also called for other options, of which it says nothing.
+        if fitting < wanted && fitting != before {
             tracing::warn!(
                 wanted,
                 fitting,
-                "maxclients lowered: the limit of open files is too low"
+                "maxclients lowered: the limit of open files (ulimit -n, LimitNOFILE) is too low"
             );
-            self.clients_max = fitting;
         }
     }
 
@@ -394,13 +410,22 @@ impl Limits {
         // One request must leave room for another client's.
         let memory = config.number(Name::MaxClientsMemory) / 2;
         let request = config.number(Name::ClientQueryBufferLimit).min(memory);
+        // A longer body is read to its end and refused, which a request that is too long is not.
+        let body = config.number(Name::MaxBodySize);
+        let room = request.saturating_sub(REQUEST_BYTES_BESIDE);
+        let argument_limit = match body <= room {
+            true => "max-body-size",
+            false if request == memory => "the room in max-clients-memory",
+            false => "the room in client-query-buffer-limit",
+        };
         let idle_s = config.number(Name::Timeout);
         let slow_us = config.signed(Name::SlowlogLogSlowerThan);
         Limits {
             frame: FrameLimits {
                 authenticated: true,
                 bulk_bytes_max: u32_of(Name::ProtoMaxBulkLen),
-                argument_bytes_max: u32_of(Name::MaxBodySize),
+                argument_bytes_max: u32::try_from(body.min(room)).unwrap_or(u32::MAX),
+                argument_limit,
                 command_bytes_max: u32::try_from(request).unwrap_or(u32::MAX),
             },
             clients_max: config.number(Name::MaxClients),
@@ -413,10 +438,19 @@ impl Limits {
             slow: Slow {
                 over_ns: u64::try_from(slow_us).ok().map(|us| us.saturating_mul(1_000)),
                 len_max: config.size(Name::SlowlogMaxLen),
+                bytes_max: log_bytes_max(config),
             },
             protected: config.flag(Name::ProtectedMode),
             notify: Notify::of(config.text(Name::NotifyKeyspaceEvents)),
         }
+    }
+}
+
+/// Bytes that a log kept for operators may take.
+fn log_bytes_max(config: &Config) -> usize {
+    match config.size(Name::MaxMemory) {
+        0 => LOG_BYTES_MAX,
+        max => (max / LOG_SHARE as usize).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX),
     }
 }
 

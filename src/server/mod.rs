@@ -18,6 +18,7 @@ mod watch;
 pub use watch::logs;
 
 use crate::config::Config;
+use crate::config::options::Name;
 use crate::session::Standing;
 use crate::session::acl::Acl;
 use clock::timer::{Timer, mono_ns};
@@ -31,11 +32,14 @@ use durability::home::Home;
 use durability::node::Clustered;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch::Sender;
 use turn::Turns;
 use turn::observers::Observers;
-use turn::wait::{Beside, Loop};
+use turn::wait::{Beside, Loop, Signals};
+use watch::console_link::ConsoleLink;
 use watch::http::Http;
 use watch::logs::LogLevel;
 use watch::resident::Resident;
@@ -75,6 +79,8 @@ pub struct Server {
     /// For the console; empty when there is no port for it.
     console: Vec<TcpListener>,
     console_tls: Option<Arc<rustls::ServerConfig>>,
+    /// Where the default user has no password.
+    console_link: Option<ConsoleLink>,
     /// What this node is to be, and where its peers come in.
     clustered: Option<Clustered>,
     supervised: bool,
@@ -115,6 +121,7 @@ impl Server {
         config.machine_bytes = watch::machine::memory_bytes();
         let node = cluster::options::read(&config).map_err(io::Error::other)?;
         let acl = admin::users::read(&config).map_err(io::Error::other)?;
+        watch::console::proxies(&config).map_err(io::Error::other)?;
         let home = Home::open(&config)?;
         let tls = connection::tls::server_config(&config).map_err(io::Error::other)?;
         let zones = ZoneTables::read(&config, Some(SYSTEM)).map_err(io::Error::other)?;
@@ -124,6 +131,7 @@ impl Server {
         let http = connection::listen::listen_for_metrics(&config)?;
         let console = connection::listen::listen_for_console(&config)?;
         let console_tls = connection::tls::console_config(&config).map_err(io::Error::other)?;
+        let console_link = offer_console(&config, &acl, &console, console_tls.is_some());
         let clustered = match node {
             Some(options) => {
                 let listeners = connection::listen::listen_for_peers(&config, options.peer_port)?;
@@ -147,6 +155,7 @@ impl Server {
             http_addresses,
             console,
             console_tls,
+            console_link,
             clustered,
             supervised: false,
             notifier: Arc::default(),
@@ -162,7 +171,7 @@ impl Server {
         Server { log_level, ..self }
     }
 
-    /// Lets SIGTERM and SIGINT stop the server.
+    /// Lets SIGTERM and SIGINT stop the server, and SIGHUP have it read certificates and the ACL file anew.
     pub fn with_signals(self) -> Server {
         Server { signals: true, ..self }
     }
@@ -187,8 +196,12 @@ impl Server {
         &self.http_addresses
     }
 
-    /// Where browsers find the console, as addresses; empty without `console-port`.
+    /// Where browsers find the console, with what lets them in where there is no password; empty without
+    /// `console-port`.
     pub fn console_urls(&self) -> Vec<String> {
+        if let Some(link) = &self.console_link {
+            return link.urls.clone();
+        }
         let addresses = self.console.iter().filter_map(|listener| listener.local_addr().ok());
         addresses.map(|address| watch::console::url(&address, self.console_tls.is_some())).collect()
     }
@@ -215,7 +228,7 @@ impl Server {
 
     /// Bytes of memory for jobs; 0 for no limit.
     pub fn memory_bytes_max(&self) -> u64 {
-        self.config.number(crate::config::options::Name::MaxMemory)
+        self.config.number(Name::MaxMemory)
     }
 
     /// A handle to stop it with.
@@ -230,8 +243,11 @@ impl Server {
         // are no others, and the turn has its own budgets.
         runtime.block_on(tokio::task::unconstrained(async {
             let signals = match self.signals {
-                true => vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
-                false => Vec::new(),
+                true => Signals {
+                    stop: vec![signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?],
+                    reload: Some(signal(SignalKind::hangup())?),
+                },
+                false => Signals::default(),
             };
             if let Some(greeting) = self.greeting {
                 greeting(&self);
@@ -241,7 +257,7 @@ impl Server {
     }
 
     /// Begins to load the journal, and starts what watches the server.
-    fn start(self, signals: Vec<Signal>) -> io::Result<Loop> {
+    fn start(self, signals: Signals) -> io::Result<Loop> {
         let redis_cli = self.redis_cli();
         let notifier = self.notifier;
         let port = self.addresses.first().map_or(0, |address| address.port());
@@ -249,7 +265,8 @@ impl Server {
             Core::new(self.config, port, self.log_level, Arc::clone(&notifier), Timer::Machine);
         let peer_tls = self.clustered.as_ref().map(|clustered| clustered.tls.clone());
         let peer_tls = peer_tls.unwrap_or_default();
-        core.users = Users { acl: self.acl, tls: self.tls, peer_tls };
+        let console_tls = self.console_tls.map(Sender::new);
+        core.users = Users { acl: self.acl, tls: self.tls, peer_tls, console_tls };
         core.outputs.reply_clock = Some(mono_ns);
         tracing::info!("zones are those of {}", self.zones.used);
         let mut zones = self.zones;
@@ -267,7 +284,8 @@ impl Server {
         let mut pairs = None;
         if let Some(status) = status.as_ref().filter(|_| !self.console.is_empty()) {
             let made = Arc::new(Pairs::new(Arc::clone(&notifier)));
-            let (tls, status) = (self.console_tls, Arc::clone(status));
+            let tls = core.users.console_tls.as_ref().map(Sender::subscribe);
+            let status = Arc::clone(status);
             let config = &core.options.config;
             beside.console = Some(watch::console::start(
                 config,
@@ -276,7 +294,9 @@ impl Server {
                 Arc::clone(&made),
                 status,
                 redis_cli,
+                self.console_link.as_ref().map(|link| link.token.clone()),
             )?);
+            beside.console_link = self.console_link;
             pairs = Some(made);
         }
         let supervisor = self.supervised.then(Supervisor::from_environment).flatten();
@@ -306,4 +326,23 @@ impl Server {
         let listeners = self.listeners.into_iter().chain(self.sentinel).collect();
         Loop::new(turns, listeners, beside, signals)
     }
+}
+
+/// The link into the console, if there is one and it takes no password to get in.
+fn offer_console(
+    config: &Config,
+    acl: &Acl,
+    console: &[TcpListener],
+    tls: bool,
+) -> Option<ConsoleLink> {
+    let dir = Path::new(config.text(Name::Dir));
+    if console.is_empty() || acl.needs_password() {
+        if !console.is_empty() {
+            ConsoleLink::withdraw(dir);
+        }
+        return None;
+    }
+    let places: Vec<SocketAddr> =
+        console.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    Some(ConsoleLink::offer(dir, &places, tls))
 }

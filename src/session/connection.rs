@@ -76,18 +76,26 @@ impl Session {
                         user. Are you sure your configuration is correct?";
             return self.fail(text, world);
         }
-        if self.authenticate(user.unwrap_or(acl::DEFAULT), password, b"AUTH", world) {
-            return self.ok(world);
+        if !self.authenticate(user.unwrap_or(acl::DEFAULT), password, b"AUTH", world) {
+            self.note_failed_login();
+            return self.fail(WRONG_PASSWORD, world);
         }
-        self.fail(WRONG_PASSWORD, world)
+        match self.check_login() {
+            Ok(()) => self.ok(world),
+            Err(error) => self.fail(&error.to_string(), world),
+        }
     }
 
     /// Nothing is changed by a HELLO that fails; the reply is in the protocol it chose.
     fn hello(&mut self, hello: Hello<'_>, world: &mut dyn World) -> Step {
-        if let Some((user, password)) = hello.auth
-            && !self.authenticate(user, password, b"HELLO", world)
-        {
-            return self.fail(WRONG_PASSWORD, world);
+        if let Some((user, password)) = hello.auth {
+            if !self.authenticate(user, password, b"HELLO", world) {
+                self.note_failed_login();
+                return self.fail(WRONG_PASSWORD, world);
+            }
+            if let Err(error) = self.check_login() {
+                return self.fail(&error.to_string(), world);
+            }
         }
         if self.is_locked() {
             return self.fail(HELLO_NEEDS_AUTH, world);

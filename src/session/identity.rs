@@ -21,6 +21,9 @@ pub(super) struct Identity {
     pub(super) user: Arc<User>,
     /// It said who it is, or need not have when it connected.
     authenticated: bool,
+    /// A user without a password is no answer to who it is: it came by the console, which may have been asked by
+    /// anybody.
+    demands_password: bool,
     /// It has to say who it is first.
     locked: bool,
     /// Its commands are looked at before they run: it is locked, or its user may not do everything.
@@ -30,17 +33,23 @@ pub(super) struct Identity {
 
 impl Identity {
     /// A fresh connection's.
-    pub(super) fn new(acl: &Acl) -> Identity {
+    pub(super) fn new(acl: &Acl, demands_password: bool) -> Identity {
         let user = Arc::clone(acl.default_user());
-        let authenticated = !acl.needs_password();
-        let mut identity =
-            Identity { user, authenticated, locked: false, guarded: false, wrong_passwords: 0 };
+        let authenticated = !acl.needs_password() && !demands_password;
+        let mut identity = Identity {
+            user,
+            authenticated,
+            demands_password,
+            locked: false,
+            guarded: false,
+            wrong_passwords: 0,
+        };
         identity.update_locks(acl);
         identity
     }
 
     fn update_locks(&mut self, acl: &Acl) {
-        self.locked = !self.authenticated && acl.needs_password();
+        self.locked = !self.authenticated && (self.demands_password || acl.needs_password());
         self.guarded = self.locked || !self.user.is_unrestricted();
     }
 }
@@ -112,8 +121,9 @@ impl Session {
 
     /// RESET: as if just connected.
     pub(super) fn forget_user(&mut self, world: &mut dyn World) {
-        let wrong_passwords = self.identity.wrong_passwords;
-        self.identity = Identity { wrong_passwords, ..Identity::new(world.acl()) };
+        let Identity { wrong_passwords, demands_password, .. } = self.identity;
+        let fresh = Identity::new(world.acl(), demands_password);
+        self.identity = Identity { wrong_passwords, ..fresh };
     }
 
     /// AUTH and HELLO: takes the user over if the password is right. What was wrong is in the log,
@@ -125,7 +135,9 @@ impl Session {
         word: &[u8],
         world: &mut dyn World,
     ) -> bool {
-        if let Some(user) = world.acl().authenticate(name, password) {
+        let is_enough =
+            |user: &Arc<User>| !(self.identity.demands_password && user.has_no_password());
+        if let Some(user) = world.acl().authenticate(name, password).filter(is_enough) {
             (self.identity.user, self.identity.authenticated) = (user, true);
             self.identity.update_locks(world.acl());
             return true;

@@ -11,13 +11,16 @@ pub mod world;
 mod commands;
 mod connection;
 mod identity;
+mod operator;
 mod pubsub;
+mod relayed;
 mod server;
 mod transaction;
 mod watching;
 
 pub use client_line::{ClientLine, SessionFacts, SocketFacts};
 pub use identity::{Denial, TakenUp, denial_text};
+pub use operator::MAX_CLIENTS;
 pub use standing::Standing;
 pub use world::World;
 
@@ -33,6 +36,7 @@ use crate::pubsub::Counts;
 use crate::resp::Protocol;
 use acl::Acl;
 use identity::Identity;
+use operator::Seat;
 use std::sync::Arc;
 use transaction::Queue;
 use watching::Watching;
@@ -82,6 +86,7 @@ pub struct Session {
     /// What a command would answer is only measured.
     measuring: bool,
     identity: Identity,
+    seat: Seat,
     watching: Watching,
     /// How many channels and patterns it has subscribed to.
     subscriptions: Counts,
@@ -113,6 +118,11 @@ impl Session {
         Session::greet(id, Face::Data, &Acl::default())
     }
 
+    /// The same, which has to say a password whatever its user needs.
+    pub fn with_password(self, acl: &Acl) -> Session {
+        Session { identity: Identity::new(acl, true), ..self }
+    }
+
     /// A fresh connection with the commands of `face`: RESP2, database 0, no name; its user is `default`, who may have
     /// to say AUTH first.
     pub fn greet(id: ClientId, face: Face, acl: &Acl) -> Session {
@@ -134,7 +144,8 @@ impl Session {
             transaction: None,
             executing: false,
             measuring: false,
-            identity: Identity::new(acl),
+            identity: Identity::new(acl, false),
+            seat: Seat::default(),
             watching: Watching::default(),
             subscriptions: [0; 2],
             monitors: false,
@@ -175,17 +186,17 @@ impl Session {
         &mut self,
         args: &[&[u8]],
         bytes: u64,
-        bytes_max: u64,
+        (limit, bytes_max): (&str, u64),
         world: &mut dyn World,
     ) -> Next {
         let name = args.first().copied().unwrap_or_default();
         let error = match self.face.find(name) {
             Some(spec) => Error::text(format!(
-                "ERR an argument of '{}' has {bytes} bytes; max-body-size is {bytes_max}",
+                "ERR an argument of '{}' has {bytes} bytes; {limit} is {bytes_max}",
                 spec.name
             )),
             None if name.is_empty() => Error::text(format!(
-                "ERR the command's name has {bytes} bytes; max-body-size is {bytes_max}"
+                "ERR the command's name has {bytes} bytes; {limit} is {bytes_max}"
             )),
             // It would not run with a short argument either.
             None => self.face.unknown(args),
@@ -334,6 +345,9 @@ impl Session {
     /// Runs a command, or queues it.
     fn begin(&mut self, spec: &'static CommandSpec, args: &[&[u8]], world: &mut dyn World) -> Step {
         self.last = Some(spec);
+        if let Err(error) = self.check_seat(spec, args) {
+            return self.refuse(spec, args, error, world);
+        }
         if let Err(error) = self.permit(spec, args, Place::Alone, world) {
             return self.refuse(spec, args, error, world);
         }
@@ -392,7 +406,16 @@ impl Session {
         place: Place,
         world: &mut dyn World,
     ) -> Step {
-        let parsed = command::parse(spec, args, self.db);
+        let mut parsed = command::parse(spec, args, self.db);
+        if place == Place::Alone
+            && let Some(relayed) = world.relayed()
+        {
+            let command = transaction::Parsed { spec, args, db: self.db, action: parsed };
+            parsed = match self.fit(command, relayed, world) {
+                Ok(action) => action,
+                Err(error) => return self.refuse(spec, args, error, world),
+            };
+        }
         self.run_parsed(spec, args, parsed, place, world)
     }
 

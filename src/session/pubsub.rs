@@ -14,7 +14,7 @@ impl Session {
             PubSub::Subscribe(kind, names) => return self.subscribe(kind, names, world),
             PubSub::Unsubscribe(kind, names) => self.unsubscribe(kind, names, world),
             PubSub::Publish { channel, message } => {
-                let count = world.pubsub().publish(channel, message);
+                let count = world.pubsub().publish_for(self.id, channel, message);
                 world.encoder(self.id).integer(count as i64);
             }
             PubSub::Channels(pattern) => {

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::ids::Db;
 use crate::limits::{TRANSACTION_ARGUMENTS_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_COMMANDS_MAX};
 use crate::session::world::{Ended, World};
-use crate::session::{Place, Session, Standing, Step};
+use crate::session::{Place, Session, Standing, Step, relayed};
 
 /// Bytes counted for a queue that a command may open, beside its name.
 const OPENED_BYTES: usize = 64;
@@ -112,6 +112,9 @@ impl Queue {
             return Ok(());
         }
         if let Ok(Action::Engine(request)) = command::parse(spec, args, db) {
+            if let Some(relayed) = world.relayed() {
+                relayed::check_bound(&request, relayed)?;
+            }
             world.check_queued(&request, !self.opens(&request))?;
             self.note_opened(&request);
         }
@@ -246,6 +249,9 @@ impl Session {
                 return Step::Done;
             }
             Ok(Begun::Refused(error)) | Err(error) => {
+                if matches!(error, Error::AnswerTooLarge { .. }) {
+                    world.stop_relayed();
+                }
                 let mut text = error.to_string();
                 if !text.starts_with("EXECABORT ") {
                     text = format!("EXECABORT Transaction discarded because of: {text}");
@@ -302,24 +308,25 @@ impl Session {
         let requests: Vec<Cow<'_, Request<'_>>> =
             commands.iter().filter_map(|command| command.request(&globs)).collect();
         let watched = self.watched();
-        let whole = Whole { requests: &requests, watched: &watched, beside };
+        let answer_bytes_max = world.relayed().map_or(u64::MAX, |relayed| relayed.room_bytes);
+        let whole = Whole { requests: &requests, watched: &watched, beside, answer_bytes_max };
         Ok(world.begin_transaction(self.id, &whole, queue.bytes()))
     }
 }
 
 /// A queued command as it will run.
 #[derive(Debug)]
-struct Parsed<'a> {
-    spec: &'static CommandSpec,
-    args: &'a [&'a [u8]],
+pub(super) struct Parsed<'a> {
+    pub spec: &'static CommandSpec,
+    pub args: &'a [&'a [u8]],
     /// The database in which it will.
-    db: Db,
-    action: Result<Action<'a>, Error>,
+    pub db: Db,
+    pub action: Result<Action<'a>, Error>,
 }
 
 impl Parsed<'_> {
     /// What it asks the engine, or something that costs as much; `globs` are all of its user's.
-    fn request<'s>(&'s self, globs: &'s [&'s [u8]]) -> Option<Cow<'s, Request<'s>>> {
+    pub(super) fn request<'s>(&'s self, globs: &'s [&'s [u8]]) -> Option<Cow<'s, Request<'s>>> {
         match &self.action {
             Ok(Action::Engine(request)) => Some(Cow::Borrowed(request)),
             Ok(Action::AllQueues(request)) => {

@@ -49,6 +49,16 @@ pub trait World {
         freed_bytes: usize,
     ) -> Begun;
 
+    /// What may be answered to the running client, and how long its command may wait; none where nothing is between
+    /// it and its replies.
+    fn relayed(&self) -> Option<Relayed>;
+
+    /// No further command of the running client is run until its next request.
+    fn stop_relayed(&mut self);
+
+    /// `Engine::answer_bytes_max`.
+    fn answer_bytes_max(&mut self, client: ClientId, request: &Request<'_>) -> u64;
+
     /// `Engine::check_queued`: whether a request that is to be queued would be refused now.
     fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error>;
 
@@ -106,6 +116,17 @@ pub trait World {
     /// log, and those that see every command; `args` begins with the command's name. A password is among
     /// them only in AUTH and HELLO.
     fn ended(&mut self, db: Db, spec: &'static CommandSpec, args: &[&[u8]], how: Ended);
+}
+
+/// The terms of a client that is answered through the console.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Relayed {
+    /// Bytes that its next command may answer.
+    pub room_bytes: u64,
+    /// How long that command may wait, ms.
+    pub wait_ms: Option<u64>,
+    /// Its connection ends with the answers to its request.
+    pub is_request: bool,
 }
 
 /// What keeps commands from running.

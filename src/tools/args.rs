@@ -11,6 +11,7 @@ pub enum Asked {
     Check(Check),
     Dump(Dump),
     Cluster(Cluster),
+    Console(Console),
     /// `--help` of one of them.
     Help(&'static str),
 }
@@ -60,6 +61,17 @@ pub struct Cluster {
     pub has_others: bool,
     /// Without asking.
     pub yes: bool,
+}
+
+/// `delayd console`
+#[derive(Debug, PartialEq)]
+pub struct Console {
+    /// As the server is started: a file of options, and options.
+    pub options: Vec<String>,
+    /// The token alone, for a program.
+    pub token: bool,
+    /// A browser is left alone.
+    pub no_open: bool,
 }
 
 const CHECK_HELP: &str = "\
@@ -141,6 +153,28 @@ Exit codes:
   64  the command line is wrong
 ";
 
+const CONSOLE_HELP: &str = "\
+Usage: delayd console [FILE] [--dir DIR] [--token] [--no-open]
+Prints the link that leads into the console of the server running on this
+machine while its default user has no password, and opens it where there is a
+browser. It is read from DIR/console-link, which only the user that the server
+runs as, and root, can do. Each start of the server makes a new one.
+
+FILE is the server's file of options, if it has one: dir stands there.
+
+  --dir DIR    as the option: the data directory; without it the current one
+  --token      prints the token in it alone, as for Authorization: Bearer
+  --no-open    opens no browser. One is opened if the output is a terminal and
+               DISPLAY or WAYLAND_DISPLAY is set, by xdg-open, which other users
+               of the machine can see with the link among the processes.
+
+Exit codes:
+   0  printed
+   3  there is none: no such server runs, it has a password, or the file is
+      another user's
+  64  the command line is wrong
+";
+
 /// Reads the arguments after the program's name; none if the first is no tool's name.
 pub fn read(args: &[String]) -> Option<Result<Asked, String>> {
     let (tool, rest) = args.split_first()?;
@@ -148,6 +182,7 @@ pub fn read(args: &[String]) -> Option<Result<Asked, String>> {
         "check" => CHECK_HELP,
         "dump" => DUMP_HELP,
         "cluster" => CLUSTER_HELP,
+        "console" => CONSOLE_HELP,
         _ => return None,
     };
     if rest.iter().any(|arg| arg == "--help" || arg == "-h") {
@@ -156,6 +191,7 @@ pub fn read(args: &[String]) -> Option<Result<Asked, String>> {
     let asked = match tool.as_str() {
         "check" => check(rest),
         "dump" => dump(rest),
+        "console" => Ok(console(rest)),
         _ => cluster(rest),
     };
     Some(asked.map_err(|text| format!("{tool}: {text}; see delayd {tool} --help")))
@@ -243,6 +279,14 @@ fn cluster(args: &[String]) -> Result<Asked, String> {
     Ok(Asked::Cluster(Cluster { dir, recovers, own, has_others, yes }))
 }
 
+fn console(args: &[String]) -> Asked {
+    let is = |word: &str| args.iter().any(|arg| arg == word);
+    let (token, no_open) = (is("--token"), is("--no-open"));
+    let own = |arg: &&String| !["--token", "--no-open"].contains(&arg.as_str());
+    let options = args.iter().filter(own).cloned().collect();
+    Asked::Console(Console { options, token, no_open })
+}
+
 fn take_dir(dir: &mut Option<PathBuf>, arg: &str) -> Result<(), String> {
     if arg.starts_with("--") {
         return Err(format!("unknown option '{arg}'"));
@@ -289,6 +333,15 @@ mod tests {
         assert_eq!(asked("dump --base --from 2 --to 9 x"), dump(from, to, true));
         assert_eq!(asked("check x --help"), Some(Ok(Asked::Help(CHECK_HELP))));
         assert_eq!(asked("dump -h"), Some(Ok(Asked::Help(DUMP_HELP))));
+    }
+
+    #[test]
+    fn the_console_takes_options_of_the_server() {
+        let line = asked("console x.conf --token --dir /data");
+        let options = ["x.conf", "--dir", "/data"].map(str::to_owned).to_vec();
+        let console = Console { options, token: true, no_open: false };
+        assert_eq!(line, Some(Ok(Asked::Console(console))));
+        assert_eq!(asked("console --help"), Some(Ok(Asked::Help(CONSOLE_HELP))));
     }
 
     #[test]

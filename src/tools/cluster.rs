@@ -9,7 +9,7 @@ use crate::cluster::members::Members;
 use crate::journal::check::{Report, Verdict};
 use crate::journal::dump::written;
 use crate::journal::refound::{Founder, Refounded, refound};
-use crate::journal::{Disk, JournalError, draw_salt};
+use crate::journal::{Disk, JournalError, draw_salt, kept_key};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,8 @@ fn change(asked: &Cluster, folder: &Path) -> Result<Exit, JournalError> {
         return Ok(Exit::Torn);
     }
     let drawn = [draw()?, draw()?, draw()?, draw()?];
-    let [node, high, low, hash_seed] = drawn;
+    let [node, high, low, key] = drawn;
+    let hash_seed = key_of(&disk, &report)?.unwrap_or(key);
     let cluster = ClusterId(u128::from(high) << 64 | u128::from(low));
     let founder = founder(asked, node, cluster, hash_seed);
     let Refounded { index, epoch, now, uncommitted } = refound(&disk, founder)?;
@@ -57,6 +58,14 @@ fn change(asked: &Cluster, folder: &Path) -> Result<Exit, JournalError> {
     let report = examine(&disk);
     say(&text(&disk, &report, None));
     exit(report.verdict, false)
+}
+
+/// What ids are hashed with so far, so that cursors stay as they are.
+fn key_of(disk: &Disk, report: &Report) -> Result<Option<u64>, JournalError> {
+    let members =
+        report.log.state.members.last().and_then(|noted| Members::decode(&noted.body).ok());
+    let directory = members.and_then(|members| Directory::decode(&members.directory).ok());
+    directory.map_or_else(|| kept_key(disk), |directory| Ok(Some(directory.hash_seed)))
 }
 
 fn wrong_kind(is_members: bool, recovers: bool) -> Option<&'static str> {

@@ -1,10 +1,11 @@
 //! `delayd check`, `delayd dump` and `delayd cluster`: the journal looked at, repaired, told and made a cluster's, without
-//! a server.
+//! a server. `delayd console`: the way into a running one's console.
 
 mod args;
 mod check;
 mod clock;
 mod cluster;
+mod console;
 mod dump;
 mod place;
 mod progress;
@@ -56,6 +57,7 @@ pub fn run(args: &[String]) -> Option<ExitCode> {
         Ok(args::Asked::Check(asked)) => check::run(&asked),
         Ok(args::Asked::Dump(asked)) => dump::run(&asked),
         Ok(args::Asked::Cluster(asked)) => cluster::run(&asked),
+        Ok(args::Asked::Console(asked)) => console::run(&asked),
         Ok(args::Asked::Help(text)) => {
             // A reader that has seen enough, such as `head`, is no error.
             let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());

@@ -10,10 +10,12 @@ use crate::journal::dump::{Dump, DumpError, Names, job_of, word_of};
 use crate::journal::record::Kind;
 use crate::journal::recovery::newest_base;
 use crate::journal::repair::{Piece, behind, cut, missing, pieces};
-use crate::journal::{Disk, Entry, JournalError, LogOptions, LogReader, make_file, segment_name};
+use crate::journal::{
+    Disk, Entry, JournalError, LogOptions, LogReader, make_file, open_file, segment_name,
+};
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -188,7 +190,7 @@ fn make_folder(journal: &Path) -> Result<PathBuf, JournalError> {
 }
 
 fn copy(journal: &Path, folder: &Path, piece: &Piece) -> io::Result<()> {
-    let mut from = File::open(journal.join(&piece.file))?;
+    let mut from = open_file(&journal.join(&piece.file), OpenOptions::new().read(true))?;
     from.seek(SeekFrom::Start(piece.offset))?;
     let mut to = make_file(&folder.join(saved_name(piece)))?;
     io::copy(&mut from, &mut to)?;

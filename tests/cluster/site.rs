@@ -9,7 +9,7 @@ use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::driver::{Dial, DriverOutput, Told};
 use delayd::cluster::entry::Base;
 use delayd::cluster::frame::{Inbox, Lane};
-use delayd::cluster::hello::{Called, Handshake, Refusal, Secret};
+use delayd::cluster::hello::{self, Called, Handshake, Refusal, Secret};
 use delayd::limits::APPEND_BYTES_MAX;
 use delayd::time::Micros;
 use rand::rngs::SmallRng;
@@ -361,14 +361,17 @@ impl Site {
         let [mut caller_in, mut door_in] = [Inbox::new(), Inbox::new()];
         let mut caller =
             Handshake::call(own, Secret::new("x"), [1; 32], called, Lane::Data, &mut hello);
-        let mut door = Handshake::door(its, Secret::new("x"), [2; 32]);
+        let mut door = Handshake::door(its, Secret::new("x"), [2; 32], hello::Way::default());
         let text = |refusal: Refusal| refusal.to_string();
         door_in.receive(&hello);
         door.advance(&mut door_in, &mut answer).map_err(text)?;
         caller_in.receive(&answer);
-        let door_is = caller.advance(&mut caller_in, &mut proof).map_err(text)?;
+        caller.advance(&mut caller_in, &mut proof).map_err(text)?;
         door_in.receive(&proof);
-        let caller_is = door.advance(&mut door_in, &mut Vec::new()).map_err(text)?;
+        let mut welcome = Vec::new();
+        let caller_is = door.advance(&mut door_in, &mut welcome).map_err(text)?;
+        caller_in.receive(&welcome);
+        let door_is = caller.advance(&mut caller_in, &mut Vec::new()).map_err(text)?;
         for (at, peer) in [(at, door_is), (to, caller_is)] {
             let clock = self.hosts[at].clock(self.now);
             let claims = peer.expect("the handshake is over").claims;

@@ -81,7 +81,7 @@ enum Part {
 use Part::{Main, Nothing, Only};
 
 /// What is looked at. `NAME`, `SCHEDULE` and `WORD` in an address stand for hostile bytes.
-const ADDRESSES: [(Case, &str, Part); 118] = [
+const ADDRESSES: [(Case, &str, Part); 119] = [
     (Empty, "/", Main),
     (Empty, "/queues", Main),
     (Empty, "/queue?name=none", Main),
@@ -136,6 +136,7 @@ const ADDRESSES: [(Case, &str, Part); 118] = [
     (Usual, "/search?q=welcome-1", Main),
     (Usual, "/search?q=emails:wel", Main),
     (Usual, "/search?queue=payments&state=dead&contains=17", Nothing),
+    (Usual, "/search?queue=payments&state=dead&error=no+such+customer&reason=buried", Main),
     (Much, "/", Only("figures")),
     (Much, "/", Only("coming")),
     (Much, "/", Only("queues-part")),
@@ -252,8 +253,13 @@ fn scanned(world: &mut World, viewer: &Viewer, queue: &[u8], params: &Params) ->
     let [cursor, jobs] = reply.items() else {
         return Found { error: reply.error(), ..Found::default() };
     };
+    let mut hits: Vec<Hit> =
+        jobs.items().iter().filter_map(|job| Hit::of_scan(queue, job)).collect();
+    let gets: Vec<_> = hits.iter().map(|hit| words!["DELAY.GET", queue, hit.id]).collect();
+    let told = world.ask(viewer, &gets);
+    hits.iter_mut().zip(&told).for_each(|(hit, job)| hit.learn(job));
     Found {
-        hits: jobs.items().iter().filter_map(|job| Hit::of_scan(queue, job)).collect(),
+        hits,
         looked_at: 1_000,
         all: search::jobs_of(stats),
         cursor: cursor.bytes().filter(|cursor| *cursor != b"0").map(<[u8]>::to_vec),
@@ -355,14 +361,18 @@ fn around(whole: &Element) -> String {
     format!("{}{}", &text[..begin], &text[end..])
 }
 
-fn logins() -> [(&'static str, String); 3] {
+fn logins() -> [(&'static str, String); 4] {
     let frame = Frame::default();
     [
-        ("empty", login::show(&frame, "/", "", None)),
-        ("usual, a wrong password", login::show(&frame, "/queues?db=1", "ada", Some("Wrong."))),
+        ("empty", login::show(&frame, "/", "", None, false)),
+        ("usual, without a password", login::show(&frame, "/", "default", None, true)),
+        (
+            "usual, a wrong password",
+            login::show(&frame, "/queues?db=1", "ada", Some("Wrong."), false),
+        ),
         (
             "hostile",
-            login::show(&frame, "/\"><b>", "\"><script>", Some("<script>alert(1)</script>")),
+            login::show(&frame, "/\"><b>", "\"><script>", Some("<script>alert(1)</script>"), false),
         ),
     ]
     .map(|(title, markup)| (title, markup.into_string()))

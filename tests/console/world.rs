@@ -3,9 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use delayd::config::Config;
 use delayd::console::frame::{Frame, May, Message, State};
-use delayd::console::link::{decode, encode};
+use delayd::console::link::encode;
 use delayd::console::live::Sample;
 use delayd::console::pages::forecast;
+use delayd::console::reply::Scan;
 use delayd::console::shown;
 use delayd::console::value::{Command, Value};
 use delayd::server::in_memory::{FarEnd, InMemory};
@@ -336,7 +337,8 @@ fn ask(server: &mut InMemory, wire: &FarEnd, commands: &[Command]) -> Vec<Value>
     server.run();
     let mut input = BytesMut::from(&wire.receive()[..]);
     let mut replies = Vec::new();
-    while let Some((value, is_unasked)) = decode(&mut input).expect("RESP3") {
+    let mut scan = Scan::default();
+    while let Some((value, is_unasked)) = scan.next(&mut input).expect("RESP3") {
         if !is_unasked {
             replies.push(value);
         }

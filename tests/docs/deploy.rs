@@ -123,9 +123,27 @@ fn the_files_fit_together() {
     config::file::read(&mut config, &conf).expect("the installed file");
     let dir = format!("WorkingDirectory={}", config.text(Name::Dir));
     let start = "ExecStart=/usr/local/bin/delayd /etc/delayd/delayd.conf";
-    for line in ["Type=notify", "NoNewPrivileges=yes", "ProtectSystem=strict", start, &dir] {
-        assert!(unit.lines().any(|other| other == line), "{line}");
+    let (reload, clock) =
+        ("ExecReload=/bin/kill -HUP $MAINPID", "network-online.target time-sync.target");
+    let (after, wants) = (format!("After={clock}"), format!("Wants={clock}"));
+    let rest = [start, &dir, reload, &after, &wants];
+    for line in ["Type=notify", "NoNewPrivileges=yes", "ProtectSystem=strict"].iter().chain(&rest) {
+        assert!(unit.lines().any(|other| other == *line), "{line}");
     }
+}
+
+/// Packages for aarch64 run on kernels with pages of 64 KiB, too, whoever builds them: jemalloc's build reads these.
+#[test]
+fn the_allocator_is_built_for_the_largest_pages_of_aarch64() {
+    let cargo = file(".cargo/config.toml");
+    let env = cargo.split_once("[env]").expect("variables for builds").1;
+    for target in ["GNU", "MUSL"] {
+        let line = format!("AARCH64_UNKNOWN_LINUX_{target}_JEMALLOC_SYS_WITH_LG_PAGE = \"16\"");
+        assert!(env.lines().any(|other| other == line), "{line}");
+    }
+    let image = file("Dockerfile");
+    let (copied, built) = (image.find("COPY .cargo .cargo"), image.find("cargo build"));
+    assert!(copied.expect("the image is built with it") < built.expect("it builds"));
 }
 
 /// The nodes of a StatefulSet are given options that there are, and find each other under the names that it gives them;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use delayd::engine::Outcome;
 use delayd::engine::model::across::{Locate, Order, QueueRow, Queues, Readable};
 use delayd::engine::model::request::{Add, Nack, QueueName, Request, Reserve, Scan, State, Wait};
+use delayd::engine::model::walk::Cursor;
 use delayd::glob;
 use delayd::ids::Db;
 use delayd::limits::ACROSS_PER_TURN;
@@ -281,7 +282,7 @@ fn a_scan_finds_by_due_time_and_text_what_a_model_finds() {
         });
         jobs.push((id, delay_ms, mark));
     }
-    let begin = Scan::new(queue("q"), 0, 700);
+    let begin = Scan::new(queue("q"), Cursor::BEGIN, 700);
     let due = (BEGIN_MS + 10_000, BEGIN_MS + 20_000);
     let all = |scan: Scan<'static>, bench: &mut Bench| {
         let (mut scan, mut ids) = (scan, Vec::new());
@@ -289,8 +290,8 @@ fn a_scan_finds_by_due_time_and_text_what_a_model_finds() {
             bench.ask(1, Request::Scan(scan));
             let said = bench.take_events().remove(0);
             ids.extend(said[2..].split(' ').filter(|id| !id.is_empty()).map(str::to_owned));
-            scan.cursor = bench.cursor();
-            if scan.cursor == 0 {
+            scan.cursor = Cursor(bench.cursor());
+            if scan.cursor == Cursor::END {
                 ids.sort();
                 return ids;
             }
@@ -328,20 +329,23 @@ fn a_step_of_a_search_ends_when_it_has_read_much() {
     for number in 0..12_u8 {
         bench.add(Add { id: Some(&[b'a' + number]), body: &body, ..job("q", "-", 0) });
     }
-    let (mut scan, mut steps) = (Scan::new(queue("q"), 0, 10_000), 0);
+    let (mut scan, mut steps) = (Scan::new(queue("q"), Cursor::BEGIN, 10_000), 0);
     scan.contains = Some(b"y");
     loop {
         bench.ask(1, Request::Scan(scan));
         steps += 1;
-        scan.cursor = bench.cursor();
-        if scan.cursor == 0 {
+        scan.cursor = Cursor(bench.cursor());
+        if scan.cursor == Cursor::END {
             break;
         }
     }
     assert!(steps >= 4, "{steps} steps of some 8 MiB for 48");
     bench.take_events();
     // A hit in the first of them, which is found in whatever order they stand.
-    bench.ask(1, Request::Scan(Scan { contains: Some(b"x"), ..Scan::new(queue("q"), 0, 12) }));
+    bench.ask(
+        1,
+        Request::Scan(Scan { contains: Some(b"x"), ..Scan::new(queue("q"), Cursor::BEGIN, 12) }),
+    );
     let said = bench.take_events().remove(0);
     assert!(said.len() > 2, "{said}");
 }

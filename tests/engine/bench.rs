@@ -114,11 +114,14 @@ impl Outbox for Log {
             }
             Reply::Peeked(jobs) | Reply::Scanned(_, jobs) => {
                 if let Reply::Scanned(cursor, _) = reply {
-                    self.cursor = cursor;
+                    self.cursor = cursor.0;
                 }
                 jobs.iter().map(|job| text(job.id)).collect::<Vec<_>>().join(" ")
             }
             Reply::Names(names) | Reply::ScannedNames(_, names) => {
+                if let Reply::ScannedNames(cursor, _) = reply {
+                    self.cursor = cursor.0;
+                }
                 names.iter().map(|name| text(name)).collect::<Vec<_>>().join(" ")
             }
             Reply::Queues(rows) => {
@@ -338,7 +341,7 @@ impl Bench {
     pub fn begin_once(&mut self, client: u64, requests: &[Request<'_>]) -> Begun {
         let requests: Vec<_> = requests.iter().map(Cow::Borrowed).collect();
         let (watched, beside) = (&[][..], Needs::default());
-        let whole = Whole { requests: &requests, watched, beside };
+        let whole = Whole { requests: &requests, watched, beside, answer_bytes_max: u64::MAX };
         self.call(|engine, now, turn| {
             engine.begin_transaction(now, ClientId(client), &whole, u64::MAX, turn)
         })

@@ -1,6 +1,7 @@
 //! PURGE: gone at once, with one fact; freed in slices.
 
 use delayd::engine::model::request::{Request, Scan, State, Wait, When};
+use delayd::engine::model::walk::Cursor;
 use delayd::engine::{Engine, Loader, Outcome, Settings};
 
 use crate::engine::bench::*;
@@ -45,7 +46,7 @@ fn without_a_state_all_but_leased_ones_go_and_ids_are_free_at_once() {
     }
     bench.check(1, peek("q", 9), &["1:r1 x w d1"]);
     let state = Some(State::Ready);
-    bench.ask(1, Request::Scan(Scan { state, ..Scan::new(queue("q"), 0, 9) }));
+    bench.ask(1, Request::Scan(Scan { state, ..Scan::new(queue("q"), Cursor::BEGIN, 9) }));
     let expect_events = bench.take_events().remove(0);
     let mut seen: Vec<&str> = expect_events[2..].split(' ').collect();
     seen.sort_unstable();

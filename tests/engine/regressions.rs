@@ -163,6 +163,7 @@ fn a_queue_whose_waiter_left_is_forgotten() {
     let mut bench = Bench::with(|settings| settings.stats_retention_ms = 1_000);
     bench.add(job("q", "a", 0));
     bench.check(1, pop(Q, Wait::No), &["1:a"]);
+    bench.sent(1);
     bench.ask(2, pop(Q, Wait::For(1_500)));
     bench.at(1_200);
     assert_eq!(bench.stats("q").totals.delivered, 1);

@@ -471,7 +471,7 @@ mod pauses {
     fn stalled(bench: &mut Bench) {
         bench.say("SET q n x EVERY 1m");
         check(bench, "PAUSE q n FOR 150s", "1");
-        bench.flow(Flow::Paused { room: Room::UNLIMITED });
+        bench.flow(Flow::Running { room: Room::of(0, 0) });
         bench.at(5 * MIN);
         bench.flow(Flow::default());
     }
@@ -499,7 +499,7 @@ mod pauses {
     fn an_end_that_is_set_into_the_past_has_missed_what_was_due() {
         let mut bench = Bench::new();
         bench.say("SET q n x EVERY 1m");
-        bench.flow(Flow::Paused { room: Room::UNLIMITED });
+        bench.flow(Flow::Running { room: Room::of(0, 0) });
         bench.at(3 * MIN);
         bench.flow(Flow::default());
         let until = format!("SET q n x EVERY 1m UNTIL @{}", BEGIN_MS + 30 * S);

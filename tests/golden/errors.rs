@@ -26,10 +26,11 @@ const CLASSES: [&str; 12] = [
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/read/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
-const UNSEEN: [(&str, &str); 19] = [
+const UNSEEN: [(&str, &str); 22] = [
     ("ERR no help", "HELP is found by its container, which is therefore there"),
     ("unauthenticated multibulk length", "no password can be set in this version"),
     ("unauthenticated bulk length", "no password can be set in this version"),
+    ("names matches, and a transaction", "10,001 schedules, and tests/engine/walks.rs shows it"),
     ("KEYS would answer with more than", "16 MiB of names"),
     ("the reply would have more than", "16 MiB of bodies, and tests/engine/lists.rs shows it"),
     ("jobs are equal; name a", "10,001 jobs, and tests/engine/lists.rs shows it"),
@@ -44,6 +45,8 @@ const UNSEEN: [(&str, &str); 19] = [
     ("ERR the patterns of all clients cost", "4 MiB of patterns, and src/pubsub/mod.rs shows it"),
     ("ERR comparing the pattern with all", "8 MiB of channels, and src/pubsub/mod.rs shows it"),
     ("ERR all clients have subscribed to", "262,145 names"),
+    ("TOOLARGE the answer may have", "over HTTP only, and tests/program/handed_over.rs shows it"),
+    ("ERR BOUND is not to be had over HTTP", "over HTTP only, and tests/program/handed_over.rs"),
     (
         "ERR not all nodes of the cluster know",
         "an older node, and tests/engine/schedules.rs shows it",

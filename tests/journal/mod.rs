@@ -12,6 +12,7 @@ mod damage;
 mod disk;
 mod faults;
 mod history;
+mod key;
 mod members;
 mod node;
 mod plain;

@@ -412,6 +412,57 @@ fn what_cannot_be_read_is_told_apart_from_damage() {
     has(&delayd("dump", &scratch.0, &[]), 3, &["format version 99"]);
 }
 
+/// The lock's target was once overwritten, and a check waited for ever for the other end of a FIFO.
+#[test]
+fn nothing_but_a_regular_file_is_opened_in_the_folder() {
+    let other = Folder::new("other");
+    let target = other.0.join("target");
+    let fifo = |path: &Path| {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let link = |path: &Path| std::os::unix::fs::symlink(&target, path).unwrap();
+    let folder = |path: &Path| fs::create_dir(path).unwrap();
+    type Make<'a> = &'a dyn Fn(&Path);
+    let kinds: [(&str, Make<'_>); 3] =
+        [("a FIFO", &fifo), ("a symbolic link", &link), ("a folder", &folder)];
+    for (what, make) in kinds {
+        let told = format!("it is {what}, not a regular file");
+        let (scratch, digests) = written();
+        fs::write(&target, "not the journal's").unwrap();
+        let lock = scratch.journal().join("lock");
+        _ = fs::remove_file(&lock);
+        make(&lock);
+        let disk = Disk::open(&scratch.journal()).unwrap();
+        let refused = disk.lock().unwrap_err().to_string();
+        assert!(
+            refused.contains(&format!("{}: cannot write: {told}", lock.display())),
+            "{refused}"
+        );
+        has(&check(&scratch), 0, &["in order"]);
+        assert_eq!(fs::read(&target).unwrap(), b"not the journal's");
+        fs::remove_dir(&lock).or_else(|_| fs::remove_file(&lock)).unwrap();
+        assert_eq!(recovered(&scratch), (Index(20), digests[20]));
+        let segment = segment_from(&scratch, 11);
+        let name = segment.file_name().unwrap().to_str().unwrap();
+        fs::rename(&segment, &target).unwrap();
+        make(&segment);
+        let bytes = fs::read(&target).unwrap();
+        for tool in ["check", "dump"] {
+            has(&delayd(tool, &scratch.0, &[]), 3, &[name, &told]);
+        }
+        has(&delayd("check", &scratch.0, &["--repair", "--yes"]), 3, &[name, &told]);
+        let server = Command::new(env!("CARGO_BIN_EXE_delayd"))
+            .args(["--port", "0", "--dir"])
+            .arg(&scratch.0)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(server.stderr).unwrap();
+        assert!(!server.status.success() && said.contains(name) && said.contains(&told), "{said}");
+        assert!(fs::read(&target).unwrap() == bytes, "what a link leads to is not written to");
+    }
+}
+
 #[test]
 fn beside_a_server_a_check_looks_and_a_repair_is_refused() {
     let (scratch, _) = written();

@@ -2,8 +2,8 @@
 
 use crate::support::seeds::{Seen, for_each_seed};
 use delayd::cluster::claims::{Claims, ClusterId, Holds, NodeId};
-use delayd::cluster::frame::{Inbox, Kind, Lane, PREFACE, encode};
-use delayd::cluster::hello::{Called, Handshake, PROTOCOL, Peer, Refusal, Secret};
+use delayd::cluster::frame::{FrameError, Inbox, Kind, Lane, PREFACE, encode, encode_sealed};
+use delayd::cluster::hello::{Called, Handshake, PROTOCOL, Peer, Refusal, Secret, Way};
 use delayd::cluster::names::{Address, Name};
 use delayd::limits::{HANDSHAKE_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX};
 use hmac::{Hmac, KeyInit, Mac};
@@ -45,22 +45,24 @@ struct Meeting {
     called: Called,
     secrets: [&'static str; 2],
     lane: Lane,
+    way: Way,
 }
 
 impl Meeting {
     fn new() -> Meeting {
         let (caller, door) = (claims("n1", 11), claims("n2", 12));
         let called = Called { name: name("n2"), node: None };
-        Meeting { caller, door, called, secrets: ["secret"; 2], lane: Lane::Data }
+        let (lane, way) = (Lane::Data, Way::default());
+        Meeting { caller, door, called, secrets: ["secret"; 2], lane, way }
     }
 
     fn sides(&self) -> [Side; 2] {
-        let Meeting { caller, door, called, secrets, lane } = self;
+        let Meeting { caller, door, called, secrets, lane, way } = self;
         let mut out = Vec::new();
         let secret = |at: usize| Secret::new(secrets[at]);
         let calls =
             Handshake::call(caller.clone(), secret(0), [7; 32], called.clone(), *lane, &mut out);
-        let answers = Handshake::door(door.clone(), secret(1), [9; 32]);
+        let answers = Handshake::door(door.clone(), secret(1), [9; 32], *way);
         [(calls, out), (answers, Vec::new())].map(|(handshake, out)| Side {
             handshake,
             inbox: Inbox::new(),
@@ -120,18 +122,89 @@ fn two_nodes_meet_wherever_their_bytes_are_cut() {
     }
 }
 
-/// What follows the proof at once is the first message.
+/// After the handshake both sides take what the other one seals, in order, and nothing else.
 #[test]
-fn the_first_message_may_come_with_the_proof() {
-    let message = encode(Kind::Message, b"head", &[]).concat();
-    let [mut caller, mut door] = Meeting::new().sides();
-    door.read(&caller.out, usize::MAX);
-    caller.out.clear();
-    caller.read(&door.out, usize::MAX);
-    caller.out.extend_from_slice(&message);
-    door.read(&caller.out, usize::MAX);
-    assert!(door.end.unwrap().is_ok());
-    assert_eq!(door.inbox.next_frame().unwrap().unwrap().head, b"head"[..]);
+fn frames_are_sealed_after_the_handshake() {
+    for (lane, secret, tls) in [
+        (Lane::Control, "secret", false),
+        (Lane::Base, "secret", false),
+        (Lane::Base, "", false),
+        (Lane::Base, "secret", true),
+    ] {
+        let way = Way { tls, has_old: false };
+        let meeting = Meeting { lane, secrets: [secret; 2], way, ..Meeting::new() };
+        let [mut caller, mut door] = meeting.sides();
+        for _ in 0..2 {
+            let out = std::mem::take(&mut caller.out);
+            door.read(&out, usize::MAX);
+            let out = std::mem::take(&mut door.out);
+            caller.read(&out, usize::MAX);
+        }
+        caller.inbox.open(lane);
+        for (from, to) in [(0, 1), (1, 0)] {
+            let sides = [&mut caller, &mut door];
+            let mut sealer = sides[from].handshake.sealer();
+            assert_eq!(sealer.is_some(), !secret.is_empty() && !tls);
+            let [first, second] = [b"a", b"b"]
+                .map(|head| encode_sealed(Kind::Message, head, &[], &mut sealer).concat());
+            let inbox = &mut sides[to].inbox;
+            inbox.receive(&first);
+            assert_eq!(inbox.next_frame().unwrap().unwrap().head, b"a"[..]);
+            if sealer.is_some() {
+                inbox.receive(&first);
+                assert_eq!(inbox.next_frame(), Err(FrameError::Seal), "it came again");
+            } else {
+                inbox.receive(&second);
+                assert_eq!(inbox.next_frame().unwrap().unwrap().head, b"b"[..]);
+            }
+        }
+    }
+}
+
+/// A caller of before: its HELLO with the newest protocol that it knows.
+fn old_call(meeting: &Meeting, newest: u16) -> Side {
+    let [caller, mut door] = meeting.sides();
+    let mut hello = caller.out[PREFACE.len() + 16..].to_vec();
+    hello[..2].copy_from_slice(&newest.to_le_bytes());
+    let wire = [&PREFACE[..], &encode(Kind::Hello, &hello, &[]).concat()].concat();
+    door.read(&wire, usize::MAX);
+    door
+}
+
+/// A code under the secret is what secrets can be tried by at home: it is shown to callers that have proved themselves,
+/// and to old ones only where that gives nothing away, or while there are such in the cluster.
+#[test]
+fn a_door_proves_first_only_where_old_members_are_left() {
+    let open = Way { tls: false, has_old: false };
+    for newest in 1..=3 {
+        let meeting = Meeting { way: open, ..Meeting::new() };
+        let mut door = old_call(&meeting, newest);
+        let text = door.end.take().unwrap().unwrap_err().to_string();
+        assert!(text.starts_with(&format!("it speaks protocols up to {newest} alone")), "{text}");
+        for (secret, way) in [
+            ("", open),
+            ("secret", Way { tls: true, ..open }),
+            ("secret", Way { has_old: true, ..open }),
+        ] {
+            let door = old_call(&Meeting { secrets: [secret; 2], way, ..Meeting::new() }, newest);
+            assert!(door.end.is_none());
+            assert_eq!(door.out[PREFACE.len() + 12], Kind::Welcome as u8);
+        }
+    }
+    // What a stranger gets is the same whatever the secret is.
+    let shown = |secret| {
+        let [caller, mut door] = Meeting { secrets: [secret; 2], ..Meeting::new() }.sides();
+        door.read(&caller.out, usize::MAX);
+        door.out
+    };
+    assert_eq!(shown("one"), shown("other"));
+    // A caller goes on with an old door, which has proved itself.
+    let mut meeting = Meeting::new();
+    meeting.caller.holds = Holds::Member(ClusterId(1));
+    let [mut caller, _] = meeting.sides();
+    let hello = caller.out[PREFACE.len() + 16..].to_vec();
+    caller.read(&welcome(&hello, "n2", 12, None), usize::MAX);
+    assert_eq!(caller.end.unwrap().unwrap().protocol, 1);
 }
 
 #[test]
@@ -147,16 +220,13 @@ fn a_member_meets_one_that_joins() {
 #[test]
 fn each_refusal_names_both_sides_on_both_sides() {
     let told = |text: &str| format!("the other node refuses: {text}");
-    let at_caller = |meeting: &Meeting, text: &str| {
-        assert_eq!(meeting.refused(), [text.to_owned(), told(text)]);
-    };
     let at_door = |meeting: &Meeting, text: &str| {
         assert_eq!(meeting.refused(), [told(text), text.to_owned()]);
     };
     let mut meeting = Meeting { secrets: ["one", "other"], ..Meeting::new() };
-    at_caller(&meeting, "the cluster-secret of n2 is not that of n1");
+    at_door(&meeting, "the cluster-secret of n1 is not that of n2");
     meeting.secrets = ["", "other"];
-    at_caller(&meeting, "the cluster-secret of n2 is not that of n1");
+    at_door(&meeting, "the cluster-secret of n1 is not that of n2");
     meeting.secrets = [""; 2];
     assert!(meeting.met()[1].as_ref().unwrap().is_ok(), "none is needed on loopback");
 
@@ -187,10 +257,11 @@ fn each_refusal_names_both_sides_on_both_sides() {
     // An empty folder is that of one who has lost its disk: the leader decides about that one.
     assert!(meeting.met()[0].as_ref().is_some_and(Result::is_ok));
     meeting.door.holds = Holds::Member(ClusterId(1));
-    at_caller(
-        &meeting,
-        "n2 has the id 000000000000000c, the member of that name has 0000000000000063: its folder is another one",
-    );
+    // The caller alone knows that: by then the door has let it in.
+    let [caller, door] = meeting.met().map(|end| end.expect("ended"));
+    let text = "n2 has the id 000000000000000c, the member of that name has 0000000000000063: its folder is another one";
+    assert_eq!(caller.unwrap_err().to_string(), text);
+    assert!(door.is_ok());
 }
 
 /// The two numbers with which every HELLO begins, at 12 bytes of preface and 16 of a frame.
@@ -204,10 +275,10 @@ fn other_protocols_are_refused_by_their_numbers_alone() {
         (door.end.unwrap().unwrap_err().to_string(), out)
     };
     let (text, out) = speak(9, 5, b"what this one means is not known");
-    assert_eq!(text, "n2 speaks protocols 1 to 3, the other node 5 to 9: one of them is too old");
+    assert_eq!(text, "n2 speaks protocols 1 to 4, the other node 5 to 9: one of them is too old");
     assert!(out.contains(&text), "the caller is told");
     assert!(speak(0, 0, b"").0.contains("the other node 0 to 0"));
-    assert_eq!(speak(1, 1, b"").0, "a Hello that cannot be read");
+    assert_eq!(speak(4, 1, b"").0, "a Hello that cannot be read");
     assert_eq!(speak(1, 2, b"").0, "a Hello that cannot be read");
 }
 
@@ -221,7 +292,8 @@ fn a_proof_is_good_for_one_connection() {
         }
     });
     let mut door = Meeting::new().sides().into_iter().nth(1).unwrap();
-    door.handshake = Handshake::door(claims("n2", 12), Secret::new("secret"), [10; 32]);
+    door.handshake =
+        Handshake::door(claims("n2", 12), Secret::new("secret"), [10; 32], Way::default());
     heard.iter().for_each(|bytes| door.read(bytes, usize::MAX));
     let own = name("n2");
     assert_eq!(door.end, Some(Err(Refusal::Secret { own, other: name("n1") })));

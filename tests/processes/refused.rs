@@ -119,10 +119,10 @@ fn a_name_that_two_nodes_have_is_refused() {
 
 #[test]
 fn a_secret_that_differs_is_named_on_both_sides() {
-    let mut trio = Trio::prepare("secret", &["--cluster-secret", "right"]);
+    let mut trio = Trio::prepare("secret", &["--cluster-secret", "the right secret"]);
     (0..2).for_each(|node| trio.begin(node));
-    trio.begin_with(2, &["--cluster-secret", "wrong"]);
-    trio.says(2, &["cluster-secret of n1 is not that of n3"]);
+    trio.begin_with(2, &["--cluster-secret", "the wrong secret"]);
+    trio.says(2, &["cluster-secret of n3 is not that of n1"]);
     trio.says(0, &["cluster-secret", "n3"]);
     for node in 0..NODES {
         let log = trio.program(node).log();

@@ -77,6 +77,8 @@ impl Trio {
         let mut all = vec!["--port", &port, "--cluster-port", &peer];
         all.extend(["--cluster-announce-bus-port", &announced]);
         all.extend(["--cluster-node", name(node), "--cluster-nodes", &list]);
+        // So that all that is said is sealed.
+        all.extend(["--cluster-secret", "known to all of them"]);
         all.extend(self.options.iter().map(String::as_str));
         all.extend(options);
         let mut command = Program::command(&self.path(node), &all);

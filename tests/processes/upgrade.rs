@@ -28,7 +28,8 @@ fn nodes_are_replaced_by_those_of_another_version_while_clients_work() {
 }
 
 fn replace(from: Option<PathBuf>, to: Option<PathBuf>, is_leader_first: bool, seed: u64) {
-    let mut trio = Trio::prepare("upgrade", &["--cluster-lease-grace", "500ms"]);
+    let options = ["--cluster-lease-grace", "500ms", "--cluster-secret", "of both versions"];
+    let mut trio = Trio::prepare("upgrade", &options);
     let what = match &to {
         Some(_) => "to the other version",
         None => "from the other version",

@@ -70,8 +70,13 @@ fn replies_of_one_request_are_bounded() {
         (200, Some(900 << 10))
     );
     let many = json!(vec![json!(["DELAY.GET", "q", "a"]); 200]).to_string();
-    let (status, refused) = asked(&console, "/api/v1/pipeline", &[], &many);
-    assert!(status == 413 && refused["error"].as_str().unwrap().contains("64 MiB"), "{refused}");
+    let (status, some) = asked(&console, "/api/v1/pipeline", &[], &many);
+    let some = some.as_array().expect("as many as commands");
+    let fit = some.iter().take_while(|reply| reply["result"].is_object()).count();
+    assert_eq!((status, some.len()), (200, 200));
+    assert!((70..=72).contains(&fit), "{fit} of 900 KiB are in 64 MiB");
+    let is_refused = |reply: &Value| reply["error"].as_str().unwrap().starts_with("TOOLARGE ");
+    assert!(some[fit..].iter().all(is_refused), "the rest is refused");
     assert_eq!(command(&console, &json!(["DELAY.LEN", "q"])), (200, json!({"result": 1})));
 }
 
@@ -108,8 +113,74 @@ fn what_does_not_fit_http_is_refused() {
         assert_eq!(typed(kind), 415, "{kind}");
     }
     assert_eq!(typed("application/json; charset=utf-8"), 200);
-    assert_eq!(console.send("GET", "/api/v1/command", &[], b"").status, 405);
-    assert_eq!(console.send("POST", "/api/v1/nothing", &[JSON], b"[]").status, 404);
+    for (method, path, allowed) in [
+        ("GET", "/api/v1/command", "POST, OPTIONS"),
+        ("GET", "/api/v1", "POST, OPTIONS"),
+        ("PUT", "/api/v1/pipeline", "POST, OPTIONS"),
+        ("POST", "/api/v1/events", "GET, OPTIONS"),
+        ("PUT", "/queues", "GET, HEAD, POST"),
+    ] {
+        let page = console.send(method, path, &[JSON], b"[]");
+        assert_eq!((page.status, page.header("allow")), (405, allowed), "{method} {path}");
+    }
+    for path in ["/api/v1/nothing", "/api/", "/api"] {
+        let page = console.send("POST", path, &[JSON], b"[]");
+        assert_eq!((page.status, page.header("content-type")), (404, "application/json"), "{path}");
+    }
+}
+
+#[test]
+fn what_is_not_the_clients_mistake_is_503_and_says_when_to_ask_again() {
+    let console = Console::start(&["--maxmemory", "1mb"]);
+    let large = json!(["DELAY.ADD", "q", 0, "x".repeat(800 << 10)]).to_string();
+    let add = || console.send("POST", "/api/v1/command", &[JSON], large.as_bytes());
+    let refused = (0..4).map(|_| add()).find(|page| page.status != 200).expect("it is full");
+    assert!(refused.text().contains("OOM "), "{}", refused.text());
+    assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
+    let several = format!("[{large}]");
+    let page = console.send("POST", "/api/v1/multi-exec", &[JSON], several.as_bytes());
+    assert_eq!((page.status, page.header("retry-after")), (503, "1"), "{}", page.text());
+    // By another name the API answers in JSON, too.
+    let mut stream = console.connect();
+    let host = ("Host", "evil.example");
+    stream.write_all(&request("POST", "/api/v1/command", &[host, JSON], b"[\"PING\"]")).unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    let page = Page::read(&all);
+    assert_eq!((page.status, page.header("content-type")), (421, "application/json"));
+    assert!(serde_json::from_slice::<Value>(&page.bytes).unwrap()["error"].is_string());
+}
+
+/// 64 clients that wait are left alone, and the next one is told.
+#[test]
+fn one_connection_too_many_is_answered() {
+    let console = Console::start(&["--console-wait", "60s"]);
+    let mut wire = console.program.connect();
+    let pop = b"[\"DELAY.POP\",\"q\",0]";
+    let wait = console.request("POST", "/api/v1/command", &[JSON], pop);
+    let mut waiting: Vec<_> = (0..64)
+        .map(|_| {
+            let mut stream = console.connect();
+            stream.write_all(&wait).unwrap();
+            stream
+        })
+        .collect();
+    wire.wait_for("blocked_clients", |count| count == "64");
+    let page = console.send("POST", "/api/v1/command", &[JSON], b"[\"PING\"]");
+    assert_eq!((page.status, page.header("retry-after")), (503, "1"));
+    assert_eq!(page.header("content-type"), "application/json");
+    let page = console.send("GET", "/queues", &[], b"");
+    assert_eq!((page.status, page.header("retry-after")), (503, "1"));
+    assert!(page.header("content-type").starts_with("text/html"));
+    for nth in 0..64 {
+        wire.ask(&format!("DELAY.ADD q 0 x ID j{nth}"));
+    }
+    for stream in &mut waiting {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        assert_eq!(Page::read(&all).status, 200);
+    }
+    assert_eq!(command(&console, &json!(["DELAY.LEN", "q"])), (200, json!({"result": 0})));
 }
 
 #[test]
@@ -163,6 +234,13 @@ fn pages_of_other_origins_need_leave() {
     let preflight = ask("OPTIONS", "/api/v1/command", ops);
     assert_eq!(preflight.status, 204);
     assert!(preflight.header("access-control-allow-headers").contains("authorization"));
+    // What Upstash's client sends with each request, and what it does not.
+    let wanted = "upstash-telemetry-runtime, upstash-telemetry-sdk, upstash-telemetry-platform, upstash-sync-token";
+    let asks = format!("{wanted}, x-other");
+    let headers = [("Origin", ops), ("Access-Control-Request-Headers", asks.as_str())];
+    let preflight = console.send("OPTIONS", "/api/v1/pipeline", &headers, b"");
+    let allowed = preflight.header("access-control-allow-headers");
+    assert!(allowed.ends_with(wanted) && !allowed.contains("x-other"), "{allowed}");
     assert!(preflight.header("access-control-allow-methods").contains("POST"));
     let page = ask("POST", "/api/v1/command", ops);
     assert_eq!((page.status, page.header("access-control-allow-origin")), (200, ops));
@@ -180,7 +258,9 @@ fn what_is_published_is_streamed() {
     let host = format!("127.0.0.1:{}", console.port);
     let mut stream = console.connect();
     let path = "/api/v1/events?pattern=news%3A*";
-    stream.write_all(&request("GET", path, &[("Host", &host)], b"")).unwrap();
+    let token = format!("Bearer {}", console.entry_token().unwrap());
+    let headers = [("Host", host.as_str()), ("Authorization", &token)];
+    stream.write_all(&request("GET", path, &headers, b"")).unwrap();
     wire.wait_for("pubsub_patterns", |count| count == "1");
     wire.ask("PUBLISH news:a one");
     wire.ask("PUBLISH other two");

@@ -32,6 +32,80 @@ fn other_names_are_not_answered() {
     }
 }
 
+/// What a proxy in its plainest setting sends, and what is sent to get past one.
+#[test]
+fn nothing_gets_in_by_the_shape_of_its_request() {
+    let console = Console::start(&[]);
+    let mut wire = console.program.connect();
+    let host = format!("127.0.0.1:{}", console.port);
+    let body = "[\"DELAY.ADD\",\"q\",\"0\",\"x\"]";
+    let sent = |version: &str, target: &str, headers: &str| {
+        let more = "Connection: close\r\nContent-Type: application/json";
+        let page = console
+            .exchange(&format!("GET {target}/login HTTP/{version}\r\n{headers}{more}\r\n\r\n"));
+        assert_eq!(page.header("set-cookie"), "", "{version} {target} {headers}");
+        let length = body.len();
+        let api = console.exchange(&format!(
+            "POST {target}/api/v1/command HTTP/{version}\r\n{headers}{more}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        (page.status, api.status)
+    };
+    let own = format!("Host: {host}\r\n");
+    let forwarded = format!("{own}X-Forwarded-For: 192.0.2.1\r\n");
+    assert_eq!(sent("1.1", "", &own), (200, 401));
+    assert_eq!(sent("1.1", "", &forwarded), (200, 401));
+    assert_eq!(sent("1.1", "", "Host: localhost\r\n"), (200, 401));
+    for headers in [&own, &forwarded, ""] {
+        assert_eq!(sent("1.0", "", headers), (505, 505));
+    }
+    let evil = "Host: evil.example\r\n";
+    assert_eq!(sent("1.1", "", &format!("{own}{evil}")), (400, 400));
+    assert_eq!(sent("1.1", "", &format!("{own}{own}")), (400, 400));
+    // The name that the first line has counts.
+    assert_eq!(sent("1.1", "http://evil.example", &own), (421, 421));
+    assert_eq!(sent("1.1", &format!("http://{host}"), evil), (200, 401));
+    assert_eq!(wire.ask("DELAY.LEN q").number(), 0, "nothing was added");
+}
+
+/// As a proxy passes on that speaks https.
+fn sealed(address: &str) -> [(&str, &str); 2] {
+    [("X-Forwarded-For", address), ("X-Forwarded-Proto", "https")]
+}
+
+/// A password is counted by the address that the proxy tells, and the cookie is bound to https where it tells that.
+#[test]
+fn a_proxy_that_is_named_is_believed() {
+    let console =
+        Console::start(&["--requirepass", "sesame", "--console-trusted-proxies", "127.0.0.0/8"]);
+    let log_in = |headers: &[(&str, &str)], password: &str| {
+        let form = format!("user=default&password={password}");
+        console.send("POST", "/login", headers, form.as_bytes())
+    };
+    let plain = [("X-Forwarded-For", "192.0.2.1")];
+    assert_eq!(log_in(&plain, "sesame").status, 403, "it would cross the network as plain text");
+    let page = log_in(&sealed("192.0.2.1"), "sesame");
+    assert!(page.status == 303 && page.header("set-cookie").ends_with("; Secure"), "{page:?}");
+    let mut wire = console.program.connect();
+    wire.ask("AUTH sesame");
+    let list = wire.ask("CLIENT LIST").text().to_owned();
+    assert!(list.contains(" addr=192.0.2.1:"), "{list}");
+    let wrong = |address: &str| {
+        std::thread::scope(|scope| {
+            let tries: Vec<_> =
+                (0..12).map(|_| scope.spawn(|| log_in(&sealed(address), "wrong").status)).collect();
+            tries
+                .into_iter()
+                .map(|each| each.join().unwrap())
+                .filter(|status| *status == 401)
+                .count()
+        })
+    };
+    assert!(wrong("192.0.2.2") < 10, "the tenth is one too many");
+    assert_eq!(log_in(&sealed("192.0.2.3"), "wrong").status, 401, "another address is not slowed");
+    let page = console.send("POST", "/login", &[], b"user=default&password=sesame");
+    assert!(page.status == 303 && !page.header("set-cookie").contains("Secure"), "{page:?}");
+}
+
 #[test]
 fn nothing_is_changed_but_by_a_form_of_the_session() {
     let console = Console::start(&[]);

@@ -109,11 +109,11 @@ fn a_console_that_is_only_for_reading_changes_nothing() {
         r#"["CLIENT","KILL","TYPE","normal"]"#,
     ] {
         let answer = asked(write);
-        assert!(answer.status == 400 && answer.text().contains("READONLY"), "{write}: {answer:?}");
+        assert!(answer.status == 403 && answer.text().contains("READONLY"), "{write}: {answer:?}");
     }
     assert_eq!(asked(r#"["DELAY.LEN","q"]"#).status, 200);
     let pipeline = br#"[["DELAY.LEN","q"],["DEL","q"]]"#;
-    assert_eq!(console.send("POST", "/api/v1/pipeline", &json, pipeline).status, 400);
+    assert_eq!(console.send("POST", "/api/v1/pipeline", &json, pipeline).status, 403);
     assert!(wire.ask("DELAY.GET q a").array().is_some());
 }
 

@@ -1,13 +1,18 @@
 //! The real program as a child process: its disk fails or is full, it is stopped, killed, watched, given secrets.
 
 mod console_api;
+mod console_found;
 mod console_guard;
 mod console_login;
 mod console_rights;
 mod disk_failure;
 mod disk_full;
+mod doors;
+mod handed_over;
 mod metrics;
 mod recurring;
 mod secrets;
+mod small;
 mod standstill;
+mod walks;
 mod zones;

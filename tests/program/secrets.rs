@@ -26,6 +26,7 @@ fn text(reply: &Reply) -> String {
         Reply::Number(number) => format!("{number}\n"),
         Reply::Nil => "nil\n".to_owned(),
         Reply::Array(all) => all.iter().map(text).collect(),
+        other => panic!("not of RESP2: {other:?}"),
     }
 }
 

@@ -389,7 +389,7 @@ fn clustered(options: &[(&str, &str)]) -> Config {
 /// Before anything is opened: neither port nor folder is touched.
 #[test]
 fn what_does_not_go_with_a_cluster_ends_the_start() {
-    let cases: [(&[(&str, &str)], &str); 7] = [
+    let cases: [(&[(&str, &str)], &str); 8] = [
         (&[("appendonly", "no")], "appendonly no does not go with cluster-node"),
         (&[("appendfsync", "everysec")], "appendfsync everysec does not go with cluster-node"),
         (&[("appendfsync", "no")], "appendfsync no does not go with cluster-node"),
@@ -397,6 +397,7 @@ fn what_does_not_go_with_a_cluster_ends_the_start() {
         (&[("cluster-node", "n 1")], "cluster-node: a node's name consists of letters"),
         (&[("cluster-node", "n4")], "cluster-node is n4, which is not in cluster-nodes: n1=127"),
         (&[("cluster-nodes", "n1=10.0.0.1:19248")], "cluster-secret is empty, and n1=10.0.0.1"),
+        (&[("cluster-secret", "s3cret")], "cluster-secret has 6 bytes; it needs at least 16"),
     ];
     for (options, text) in cases {
         let mut config = clustered(options);
@@ -408,7 +409,7 @@ fn what_does_not_go_with_a_cluster_ends_the_start() {
 
 #[test]
 fn config_set_keeps_to_what_a_cluster_needs() {
-    let mut server = InMemory::new(clustered(&[("cluster-secret", "hush")]), START);
+    let mut server = InMemory::new(clustered(&[("cluster-secret", "hush, sixteen bytes")]), START);
     let client = server.connect();
     let mut set = |words: &str| say(&mut server, &client, &format!("CONFIG SET {words}"));
     for fsync in ["everysec", "no"] {

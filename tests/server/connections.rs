@@ -65,14 +65,15 @@ fn who_holds_most_is_closed_when_clients_hold_too_much() {
             assert!(start.elapsed() < limit(), "{shown} never came true");
         }
     };
-    let mut large = send_part(510_000, 500_000);
-    let mut small: Vec<Client> = (0..4).map(|_| send_part(130_000, 120_000)).collect();
+    // Of a body that is longer by much nothing is kept: it is read to its end and refused.
+    let mut large = send_part(450_000, 440_000);
+    let mut small: Vec<Client> = (0..4).map(|_| send_part(145_000, 135_000)).collect();
     // One more is too much; it is not the one that pays.
-    let _last = send_part(130_000, 120_000);
+    let _last = send_part(145_000, 135_000);
     large.expect_end();
     small[0].send(vec![b'x'; 10_000]);
     small[0].send("\r\n");
-    assert_eq!(small[0].bulk().len(), 130_000);
+    assert_eq!(small[0].bulk().len(), 145_000);
     assert_eq!(server.connect().line_of("PING"), "+PONG");
 }
 
@@ -83,12 +84,72 @@ fn one_client_too_many_is_told_so() {
     assert_eq!(first.line_of("PING"), "+PONG");
     assert_eq!(second.line_of("PING"), "+PONG");
     let mut third = server.connect();
+    third.send("LPUSH q x\r\n");
     third.expect("-ERR max number of clients reached\r\n");
     third.expect_end();
     drop(first);
     let start = Instant::now();
     // The place is free once the server has noticed.
-    while server.connect().line_of("PING") != "+PONG" {
+    while server.connect().line_of("LPUSH q x") != ":1" {
+        assert!(start.elapsed() < limit());
+    }
+}
+
+/// Workers that used up `maxclients` kept the operator out until one of them left.
+#[test]
+fn workers_keep_no_operator_out() {
+    let server = Running::start(&[("maxclients", "3"), ("requirepass", "secret")]);
+    let mut admin = server.connect();
+    assert_eq!(admin.line_of("AUTH secret"), "+OK");
+    assert_eq!(admin.line_of("ACL SETUSER worker on >w +@all -@admin ~*"), "+OK");
+    let worker = |server: &Running| {
+        let mut worker = server.connect();
+        let said = worker.line_of("AUTH worker w");
+        (worker, said)
+    };
+    let workers = [worker(&server), worker(&server)];
+    assert!(workers.iter().all(|(_, said)| said == "+OK"));
+    let refused = "-ERR max number of clients reached";
+    // Whoever is no operator: at the first word, whatever it is, and again and again.
+    for _ in 0..100 {
+        let (mut late, said) = worker(&server);
+        assert_eq!(said, refused);
+        late.expect_end();
+        let mut late = server.connect();
+        assert_eq!(late.line_of("PING"), refused);
+        late.expect_end();
+        let mut late = server.connect();
+        assert!(late.line_of("AUTH worker wrong").starts_with("-WRONGPASS"));
+        late.expect_end();
+    }
+    // Those that say nothing hold no place that another one needs.
+    let _silent: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    let operator = |server: &Running| {
+        let mut operator = server.connect();
+        assert_eq!(operator.line_of("AUTH default secret"), "+OK");
+        operator
+    };
+    let mut operators: Vec<_> = (0..8).map(|_| operator(&server)).collect();
+    for operator in &mut operators {
+        assert_eq!(operator.line_of("LLEN q"), ":0");
+    }
+    // All places are operators' now.
+    let mut ninth = server.connect();
+    ninth.expect("-ERR max number of clients reached\r\n");
+    ninth.expect_end();
+    // A place for an operator is none for a worker.
+    let mut first = operators.remove(0);
+    assert_eq!(first.line_of("LPUSH q x"), refused);
+    first.expect_end();
+    assert_eq!(operators[0].line_of("CLIENT KILL USER worker"), ":2");
+    // The first of those that are left has a place of its own once there is one: now there are seven and the admin.
+    drop(operators.split_off(2));
+    let start = Instant::now();
+    let mut second = operators.remove(0);
+    while second.line_of("CONFIG SET maxclients 4") != "+OK" || {
+        let mut other = server.connect();
+        other.line_of("AUTH default secret") != "+OK" || other.line_of("LPUSH q x") != ":1"
+    } {
         assert!(start.elapsed() < limit());
     }
 }

@@ -3,7 +3,7 @@
 use crate::support::http::free_port;
 use crate::support::in_process::Running;
 use crate::support::patience::limit;
-use crate::support::program::{Folder, Program};
+use crate::support::program::{Folder, Program, Reply};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -397,6 +397,7 @@ fn one_client_too_many_is_told_so_by_tls() {
     assert_eq!(first.line_of("PING"), "+PONG");
     let mut second = connect(address, authority.client());
     let mut text = String::new();
+    second.get_mut().write_all(b"LPUSH q x\r\n").unwrap();
     second.read_to_string(&mut text).unwrap();
     assert_eq!(text, "-ERR max number of clients reached\r\n");
     assert_eq!(first.line_of("PING"), "+PONG");
@@ -436,4 +437,98 @@ fn tls_alone() {
     let (server, address) = start(&authority, &[("port", "0")]);
     assert_eq!(server.address, address);
     assert_eq!(line_of(&mut connect(address, authority.client()), "PING").unwrap(), "+PONG");
+}
+
+/// SIGHUP, as rotating tools send it, once ended the server without a word.
+#[test]
+fn a_hangup_reads_certificates_and_users_anew() {
+    let authority = Authority::new();
+    let (port, tls, console) = (free_port(), free_port(), free_port());
+    let folder = Folder::new("hangup");
+    let users = folder.0.join("users.acl");
+    let all = "on ~* &* +@all";
+    let write = |text: String| std::fs::write(&users, text).unwrap();
+    write(format!("user default {all} nopass\nuser w {all} >one\nuser gone {all} >gone\n"));
+    let (crt, key) = (authority.path("server.crt"), authority.path("server.key"));
+    let (port, tls, console) = (port.to_string(), tls.to_string(), console.to_string());
+    let options = [
+        ["--port", &port],
+        ["--tls-port", &tls],
+        ["--tls-cert-file", &crt],
+        ["--tls-key-file", &key],
+        ["--tls-auth-clients", "no"],
+        ["--console-port", &console],
+        ["--aclfile", "users.acl"],
+    ];
+    let program = Program::start(&folder.0, options.as_flattened());
+    let hang_up = |expected: &[&str]| {
+        let before = program.log().len();
+        program.signal(rustix::process::Signal::HUP);
+        let begun = Instant::now();
+        while expected.iter().any(|text| !program.log()[before..].contains(text)) {
+            assert!(begun.elapsed() < limit(), "{expected:?} is not logged");
+            std::thread::yield_now();
+        }
+    };
+    let shown = |port: &str| {
+        let mut client =
+            connect(([127, 0, 0, 1], port.parse().unwrap()).into(), authority.client());
+        client.get_mut().write_all(b"\r\n").unwrap();
+        client.get_mut().conn.peer_certificates().unwrap()[0].to_vec()
+    };
+    let logs_in = |password: &str| {
+        let reply = program.connect().ask(&format!("AUTH w {password}"));
+        reply == Reply::Simple("OK".into())
+    };
+    let before = shown(&tls);
+    assert_eq!(shown(&console), before);
+    let (mut kept, mut gone) = (program.connect(), program.connect());
+    let mut secure = connect(([127, 0, 0, 1], tls.parse().unwrap()).into(), authority.client());
+    assert_eq!(line_of(&mut secure, "PING").unwrap(), "+PONG");
+    assert_eq!(kept.ask("AUTH w one").text(), "OK");
+    assert_eq!(gone.ask("AUTH gone gone").text(), "OK");
+    gone.push_line("BLPOP q 0");
+    gone.flush().unwrap();
+    authority.issue("server");
+    write(format!("user default {all} nopass\nuser w {all} >two\n"));
+    hang_up(&["SIGHUP: read anew: certificates, aclfile"]);
+    let after = shown(&tls);
+    assert!(after != before && shown(&console) == after);
+    assert!(!logs_in("one") && logs_in("two"));
+    // Who is there stays, but for users that are gone.
+    assert_eq!(kept.ask("PING").text(), "PONG");
+    assert_eq!(line_of(&mut secure, "PING").unwrap(), "+PONG");
+    assert!(gone.read().is_err());
+    // What is invalid changes nothing, and each is read by itself.
+    std::fs::write(&key, "no key").unwrap();
+    write("user w on >three +@nothing".to_owned());
+    let stays =
+        ["the certificates stay as they were: tls-key-file", "the users stay as they were: "];
+    hang_up(&[stays[0], stays[1], "SIGHUP: nothing was read anew"]);
+    assert!(shown(&tls) == after && shown(&console) == after && logs_in("two"));
+    write(format!("user default {all} nopass\nuser w {all} >three\n"));
+    hang_up(&[stays[0], "SIGHUP: read anew: aclfile"]);
+    assert!(shown(&tls) == after && logs_in("three"));
+    // CONFIG SET reads the same files, the console's among them.
+    authority.issue("server");
+    assert_eq!(kept.ask(&format!("CONFIG SET tls-key-file {key}")).text(), "OK");
+    let newest = shown(&tls);
+    assert!(newest != after && shown(&console) == newest);
+    program.stop();
+}
+
+#[test]
+fn a_hangup_ends_no_server_that_has_nothing_to_read() {
+    let folder = Folder::new("hangup");
+    let program = Program::start(&folder.0, &[]);
+    for _ in 0..3 {
+        program.signal(rustix::process::Signal::HUP);
+    }
+    let begun = Instant::now();
+    while !program.log().contains("SIGHUP: nothing was read anew") {
+        assert!(begun.elapsed() < limit(), "nothing is logged");
+        std::thread::yield_now();
+    }
+    assert_eq!(program.connect().ask("PING").text(), "PONG");
+    program.stop();
 }

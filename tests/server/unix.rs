@@ -98,8 +98,9 @@ fn without_a_port_there_is_only_the_socket() {
     let running = std::thread::spawn(move || server.run());
     let mut client = connect(&path);
     ask(&mut client, "PING", "+PONG\r\n");
-    let mut text = String::new();
-    connect(&path).read_to_string(&mut text).unwrap();
+    let (mut text, mut second) = (String::new(), connect(&path));
+    second.write_all(b"LPUSH q x\r\n").unwrap();
+    second.read_to_string(&mut text).unwrap();
     assert_eq!(text, "-ERR max number of clients reached\r\n");
     stopper.stop();
     running.join().unwrap().unwrap();

@@ -42,7 +42,7 @@ impl Workload {
     /// Something about a schedule.
     pub fn scheduling(&mut self, now_ms: u64) -> Request<'static> {
         let (queue, name) = (self.queue(), self.schedule_name());
-        let of = match self.pick(16) {
+        let of = match self.pick(18) {
             0..5 => Scheduling::Set(Box::new(self.set_schedule(queue, name, now_ms))),
             5 => self.set_again(now_ms),
             6 => {
@@ -55,13 +55,13 @@ impl Workload {
                 Scheduling::Pause { queue, name, for_ms }
             }
             9..11 => Scheduling::Resume { queue, name },
-            11 => Scheduling::Run { queue, name, force: self.one_in(3) },
-            12 => {
+            11..14 => Scheduling::Run { queue, name, force: self.one_in(3) },
+            14 => {
                 let after = self.one_in(2).then(|| self.schedule_name());
                 Scheduling::List { queue, after, pattern: None, count: [1, 3, 100][self.pick(3)] }
             }
-            13 => Scheduling::Next { queue, name, count: [1, 5, 100][self.pick(3)] },
-            14 => Scheduling::Explain { rule: self.rule(), from: None, count: 3 },
+            15 => Scheduling::Next { queue, name, count: [1, 5, 100][self.pick(3)] },
+            16 => Scheduling::Explain { rule: self.rule(), from: None, count: 3 },
             _ => Scheduling::Get { queue, name },
         };
         Request::Schedule(of)

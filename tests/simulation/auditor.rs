@@ -410,14 +410,13 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// In a transaction no time passes, and nothing is refused for want of what was looked at before
-    /// it began.
+    /// In a transaction no time passes, but jobs that it made due itself are ready; and nothing is refused for want of
+    /// what was looked at before it began.
     fn check_whole(&self) {
         for fact in self.step.facts.iter().map(|fact| fact.expect("readable")) {
             let passes = matches!(
                 fact,
-                Fact::Due { .. }
-                    | Fact::LeaseOver { .. }
+                Fact::LeaseOver { .. }
                     | Fact::WindowOver { .. }
                     | Fact::Occurred { .. }
                     | Fact::ScheduleMoved { .. }

@@ -136,7 +136,10 @@ impl ModelSchedule {
             Pause::None if self.definition.terms().spread_ms > 0 => 0,
             Pause::None => self.active_from + 1,
         };
-        let (mut at, mut is_passed) = (self.after, false);
+        // Nothing before is due late enough, however it is spread: a pause of years over an occurrence each second would be
+        // walked through one by one.
+        let first = self.after.max(least_due.saturating_sub(timing.shift_ms + 1));
+        let (mut at, mut is_passed) = (first, false);
         loop {
             let Some(next) = timing.after(at) else { return (self.after, None) };
             at = next.nominal.0;

@@ -9,6 +9,7 @@ use delayd::engine::model::request::{
     Scan, Shape, Side, State, Taken, Wait, When, Which,
 };
 use delayd::engine::model::schedule::SetSchedule;
+use delayd::engine::model::walk::Cursor;
 use delayd::ids::{Db, Token};
 use delayd::limits::{DAY_MS, DELAY_MS_MAX};
 use rand::Rng;
@@ -494,7 +495,7 @@ impl Workload {
             Op::Look => self.look(held),
             Op::Scan => {
                 let (queue, count) = (self.queue(), [1, 10, 10_000][self.pick(3)]);
-                Request::Scan(Scan::new(queue, 0, count))
+                Request::Scan(Scan::new(queue, Cursor::BEGIN, count))
             }
             Op::Push => {
                 let most = [1, 3, 40][self.pick(3)];
@@ -598,7 +599,7 @@ impl Workload {
             3 => {
                 let count = [1, 10, u64::MAX][self.pick(3)];
                 let pattern = self.rng.random::<bool>().then_some(pattern);
-                Request::ScanQueues { db, cursor: 0, pattern, count }
+                Request::ScanQueues { db, cursor: Cursor::BEGIN, pattern, count }
             }
             4 => Request::RandomQueue { db, draw: self.rng.random() },
             _ => Request::Memory { queue: QueueName { db, name } },

@@ -8,6 +8,7 @@ use delayd::engine::model::fact::Fact;
 use delayd::engine::model::reply::{Outbox, Reply};
 use delayd::engine::model::request::{QueueName, Request, Scan};
 use delayd::engine::model::schedule::Scheduling;
+use delayd::engine::model::walk::Cursor;
 use delayd::engine::room::Flow;
 use delayd::engine::{Engine, Facts, Outcome, Settings, Turn};
 use delayd::error::Error;
@@ -166,7 +167,8 @@ impl World {
             Input::Begin { client, requests } => {
                 let (watched, beside) = (&[][..], Needs::default());
                 let requests: Vec<_> = requests.iter().map(Cow::Borrowed).collect();
-                let whole = Whole { requests: &requests, watched, beside };
+                let whole =
+                    Whole { requests: &requests, watched, beside, answer_bytes_max: u64::MAX };
                 self.begun = Some(engine.begin_transaction(now, client, &whole, u64::MAX, turn));
             }
             Input::End => engine.end_transaction(now, turn),
@@ -330,7 +332,7 @@ impl World {
             Op::Scan if self.workload.ordered_only => {}
             Op::Scan if self.clients[at].scan.is_some() => {
                 let (queue, cursor, count) = self.clients[at].scan.expect("it is there");
-                let request = Request::Scan(Scan::new(queue, cursor, count));
+                let request = Request::Scan(Scan::new(queue, Cursor(cursor), count));
                 self.ask(at, request);
             }
             _ => {
@@ -545,10 +547,11 @@ impl World {
         self.replica.settings_mut().stats_retention_ms = u64::MAX;
         self.tables = [self.tables[0]; 2];
         self.give_tables();
+        // Nor is when an occurrence is tried again for which there was no memory, or how much is still to be freed when
+        // totals have to go.
+        self.engine.settings_mut().memory_bytes_max = 0;
+        self.replica.settings_mut().memory_bytes_max = 0;
         if self.workload.options.weights[Op::Schedule as usize] > 0 {
-            // When an occurrence is tried again for which there was no memory is in no fact.
-            self.engine.settings_mut().memory_bytes_max = 0;
-            self.replica.settings_mut().memory_bytes_max = 0;
             self.now = Micros(self.now.0 + 1_000_000);
         }
         self.forget_rates();

@@ -18,7 +18,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("config", &["config"]),
     ("journal", &["journal", "engine"]),
     ("console", &["console", "command"]),
-    ("tools", &["tools", "journal", "engine", "cluster"]),
+    ("tools", &["tools", "journal", "engine", "cluster", "config"]),
 ];
 
 /// What touches files, and the places that may.
@@ -227,6 +227,27 @@ fn files_are_touched_in_few_places() {
         wrong.extend(named.map(|name| format!("{file} names {name}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// CONTRIBUTING says so: these wait for nothing but what they can see.
+#[test]
+fn tests_without_a_running_program_wait_for_what_they_see() {
+    // The last one looks again and again.
+    let real = [
+        "tests/program/",
+        "tests/processes/",
+        "tests/pressure/",
+        "tests/soak/",
+        "tests/support/patience.rs",
+    ];
+    let mut wrong = Vec::new();
+    for (file, text) in source("tests") {
+        let may = real.iter().any(|place| file.starts_with(place));
+        if !may && text.contains(concat!("sle", "ep(")) {
+            wrong.push(file);
+        }
+    }
+    assert!(wrong.is_empty(), "these sleep: {}", wrong.join(", "));
 }
 
 #[test]

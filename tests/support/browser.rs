@@ -126,12 +126,34 @@ impl Console {
         crate::support::http::connect(self.port)
     }
 
-    /// By the console's address, and with no cookie.
+    /// Of a server whose default user has no password: what the link in its folder shows.
+    pub fn entry_token(&self) -> Option<String> {
+        let link = std::fs::read_to_string(self.folder.0.join("console-link")).ok()?;
+        Some(link.trim_end().split_once("token=").expect("a token").1.to_owned())
+    }
+
+    /// What [`Console::request`] writes, and its answer.
     pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Page {
+        exchange(self.connect(), &self.request(method, path, headers, body))
+    }
+
+    /// By the console's address, and with no cookie. What goes to the API shows the token, if there is one and
+    /// nothing else is shown.
+    pub fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Vec<u8> {
         let host = format!("127.0.0.1:{}", self.port);
         let mut all = vec![("Host", host.as_str())];
         all.extend(headers);
-        exchange(self.connect(), &request(method, path, &all, body))
+        let says = |name| headers.iter().any(|(header, _)| *header == name);
+        let is_bare = path.starts_with("/api/") && !says("Authorization") && !says("Cookie");
+        let token = self.entry_token().filter(|_| is_bare).map(|token| format!("Bearer {token}"));
+        all.extend(token.as_deref().map(|token| ("Authorization", token)));
+        request(method, path, &all, body)
     }
 
     pub fn log_in(&self, user: &str, password: &str) -> Page {
@@ -146,9 +168,24 @@ impl Console {
         Visitor::of(self, &page)
     }
 
-    /// Of the default user, who has no password.
+    /// Of the default user, who has no password, by the link.
     pub fn guest(&self) -> Visitor<'_> {
-        Visitor::of(self, &self.send("GET", "/login", &[], b""))
+        Visitor::of(self, &self.enter())
+    }
+
+    /// The link is opened.
+    pub fn enter(&self) -> Page {
+        let token = self.entry_token().expect("the link's file is there");
+        self.send("GET", &format!("/login?token={token}"), &[], b"")
+    }
+
+    /// Bytes as they are, and what comes back until the end.
+    pub fn exchange(&self, bytes: &str) -> Page {
+        exchange(self.connect(), bytes.as_bytes())
+    }
+
+    pub fn folder(&self) -> &Folder {
+        &self.folder
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the test programs share.
 
 #![allow(dead_code, reason = "each program uses some of it")]
+#![allow(clippy::single_range_in_vec_init, reason = "a part of a file is one range")]
 
 pub mod browser;
 pub mod cluster_view;

@@ -221,6 +221,10 @@ pub enum Reply {
     Bulk(Vec<u8>),
     Nil,
     Array(Vec<Reply>),
+    // Of RESP3; its sets and messages are arrays here.
+    Map(Vec<(Reply, Reply)>),
+    Double(String),
+    Bool(bool),
 }
 
 impl Reply {
@@ -332,7 +336,23 @@ impl Wire {
                 bytes.truncate(bytes.len() - 2);
                 Reply::Bulk(bytes)
             }
-            b'*' => Reply::Array((0..count()).map(|_| self.read()).collect::<io::Result<_>>()?),
+            b'*' | b'~' | b'>' => {
+                Reply::Array((0..count()).map(|_| self.read()).collect::<io::Result<_>>()?)
+            }
+            b'%' => {
+                let field = |_| Ok((self.read()?, self.read()?));
+                Reply::Map((0..count()).map(field).collect::<io::Result<_>>()?)
+            }
+            b'=' => {
+                let mut bytes = vec![0; count() as usize + 2];
+                self.stream.read_exact(&mut bytes)?;
+                bytes.truncate(bytes.len() - 2);
+                // `txt:` is before the text.
+                Reply::Bulk(bytes.split_off(4))
+            }
+            b',' => Reply::Double(rest.to_owned()),
+            b'#' => Reply::Bool(rest == "t"),
+            b'_' => Reply::Nil,
             _ => panic!("no reply: {line:?}"),
         })
     }

@@ -236,7 +236,10 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         tips: &["nondeterministic_output"],
         keys: Keys::None,
         reply: "Array: the next cursor (bulk string, `0` at the end) and an array of names.",
-        notes: "A queue that exists from the first step to the last is returned at least once.",
+        notes: "A queue that exists from the first step to the last is returned at least once, over restarts of a server \
+                with a journal and changes of the leader, too. A cursor that cannot be honoured is an error: it came \
+                from a server with another journal, or from a build that hashes in another way. Cursors are less \
+                than 2^53.",
         example: &[("SCAN 0 MATCH nothing*", "1) \"0\"\n2) (empty array)")],
         parse: Some(parse_scan),
         ..GENERIC

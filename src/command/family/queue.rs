@@ -5,6 +5,7 @@ use crate::command::spec::action::Action;
 use crate::command::spec::args::Args;
 use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{Access, CommandSpec, Flag, Keys};
+use crate::engine::model::reply::Reason;
 use crate::engine::model::request::{Request, Scan, State};
 use crate::error::Error;
 use crate::limits::SEARCH_BYTES_MAX;
@@ -17,6 +18,13 @@ pub(super) const STATES: &[Argument] = &[
     Argument::word("ready", "READY").about("Due, waiting for a consumer."),
     Argument::word("leased", "LEASED").about("With a consumer."),
     Argument::word("dead", "DEAD").about("Attempts used up, or buried."),
+];
+
+const REASONS: &[Argument] = &[
+    Argument::word("attempts", "ATTEMPTS").about("Nacked at its last attempt."),
+    Argument::word("timeout", "TIMEOUT").about("The lease of its last attempt ran out."),
+    Argument::word("lost", "LOST").about("The connection of its last attempt closed (`BOUND`)."),
+    Argument::word("buried", "BURIED").about("`NACK ... BURY`."),
 ];
 
 const COUNT: Argument = Argument::option("COUNT", "count", Kind::Integer).shown("n");
@@ -112,6 +120,13 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             .about("Only jobs due from the one instant on and before the other: `@<unix-ms>`, or a date, time and offset."),
             Argument::option("CONTAINS", "text", Kind::Bytes)
                 .about("Only jobs that have these bytes, 1 to 1024, in id, body or the text of the last `NACK ... ERROR`."),
+            Argument::option("ERROR", "error", Kind::Bytes)
+                .shown("text")
+                .about(
+                    "Only jobs whose text of the last `NACK ... ERROR` is this one and no other, 0 to 1024 bytes; \
+                     empty for jobs without such a text.",
+                ),
+            Argument::one_of("reason", REASONS).after("REASON").optional().about("Only dead jobs that died of this."),
             COUNT.about("How many jobs to look at, 1 to 10000. Default 10."),
         ],
         flags: &[Flag::ReadOnly],
@@ -119,8 +134,11 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         keys: KEY,
         reply: "Array: the next cursor (bulk string, `0` at the end) and an array of jobs, each an array: \
                 id, state, due (unix ms).",
-        notes: "A job that is there from the first step to the last is returned at least once. A step looks at \
-                less than COUNT where bodies or patterns are long: some 8 MiB of bodies.",
+        notes: "A job that is there from the first step to the last is returned at least once, whatever is added and \
+                removed meanwhile, over restarts of a server with a journal, and over changes of the leader. A cursor \
+                that cannot be honoured is an error: it came from a server with another journal, or from a build that \
+                hashes in another way. A step looks at less than COUNT where bodies or patterns are long: some 8 MiB \
+                of bodies.",
         example: &[
             ("DELAY.ADD orders @1893456000000 x ID order:7", "\"order:7\""),
             (
@@ -166,6 +184,9 @@ fn parse_scan<'a>(args: &mut Args<'a>) -> Result<Action<'a>, Error> {
             "STATE" => scan.state = state_of(args.choice()?),
             "MATCH" => scan.pattern = Some(args.pattern("pattern")?),
             "DUE" => scan.due = Some(parse_due(args)?),
+            "ERROR" if args.peek() == Some(b"") => scan.error = Some(args.word("text")?),
+            "ERROR" => scan.error = Some(args.text("text", SEARCH_BYTES_MAX)?),
+            "REASON" => scan.reason = reason_of(args.choice()?),
             "CONTAINS" => scan.contains = Some(args.text("text", SEARCH_BYTES_MAX)?),
             "COUNT" => scan.count = args.count("count")?,
             _ => return Err(args.unknown_option()),
@@ -182,6 +203,10 @@ fn parse_due(args: &mut Args<'_>) -> Result<(u64, u64), Error> {
         )));
     }
     Ok((from, until))
+}
+
+fn reason_of(token: &str) -> Option<Reason> {
+    Reason::ALL.into_iter().find(|reason| token.eq_ignore_ascii_case(reason.word()))
 }
 
 pub(super) fn state_of(token: &str) -> Option<State> {

@@ -1,5 +1,5 @@
-//! Replication: a leader hands over; what Sentinel and tools send beside that is answered as by a master without
-//! replicas, the rest refused.
+//! Replication: a leader hands over. Other commands of Sentinel and tools are answered as by a master without replicas;
+//! what a replica of Redis sends is refused, as nodes of a cluster speak a protocol of their own.
 
 use crate::command::family::always::refused;
 use crate::command::family::server::{ADMIN, SERVER, WORDS};
@@ -11,7 +11,8 @@ use crate::command::spec::{CommandSpec, Flag};
 use crate::error::Error;
 use crate::limits::{FAILOVER_MS_MAX, HAND_OVER_MS_MAX};
 
-const NONE: &str = "ERR replication is not supported in this version";
+/// What there is instead.
+const NONE: &str = "ERR replication is between the nodes of a cluster, not by REPLICAOF or PSYNC; see cluster-node in docs/cluster.md";
 
 const REPLICA_OF: CommandSpec = CommandSpec {
     arguments: &[
@@ -20,7 +21,7 @@ const REPLICA_OF: CommandSpec = CommandSpec {
     ],
     flags: &[Flag::Admin, Flag::NoScript, Flag::Stale],
     reply: "Simple string: `OK` for NO ONE, as it is nobody's replica; for a host and a port, and in a cluster, an \
-            error.",
+            error. Nodes with `cluster-node` replicate by themselves: docs/cluster.md.",
     parse: Some(parse_replica_of),
     ..SERVER
 };
@@ -31,7 +32,13 @@ const ANY: &[Argument] = &[Argument::new("arg", Kind::Bytes).optional().multiple
 const fn replica(name: &'static str, call: &'static str) -> CommandSpec {
     CommandSpec {
         arguments: ANY,
-        ..refused(name, "Refused: replication is not supported", call, NONE, ADMIN)
+        ..refused(
+            name,
+            "Refused: only the nodes of a cluster replicate, by a protocol of their own (docs/cluster.md)",
+            call,
+            NONE,
+            ADMIN,
+        )
     }
 }
 
@@ -77,7 +84,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     replica("replconf", "REPLCONF capa eof"),
     CommandSpec {
         name: "replicaof",
-        summary: "Ends being a replica, which no server is",
+        summary: "Ends being a replica of a Redis server, which no delayd is",
         example: &[("REPLICAOF NO ONE", "OK")],
         ..REPLICA_OF
     },

@@ -54,15 +54,22 @@ const FLUSH: CommandSpec = CommandSpec {
     ..SERVER
 };
 
-/// What only a cluster has.
+/// What only a Redis Cluster has.
 const fn cluster(name: &'static str, call: &'static str) -> CommandSpec {
     CommandSpec {
         flags: &[Flag::Loading, Flag::Stale],
-        ..refused(name, "Refused: this is no cluster", call, NO_CLUSTER, SERVER)
+        ..refused(
+            name,
+            "Refused: nodes of a delayd cluster all hold the same jobs, without slots (docs/cluster.md)",
+            call,
+            NO_CLUSTER,
+            SERVER,
+        )
     }
 }
 
-const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
+// It begins as Redis's does, by which clients know it.
+const NO_CLUSTER: &str = "ERR This instance has cluster support disabled: a delayd cluster has no slots, clients find its leader through Sentinel; see docs/cluster.md";
 
 pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
     cluster("asking", "ASKING"),

@@ -52,7 +52,7 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         }
         Reply::Scanned(cursor, jobs) => {
             out.array(2);
-            out.bulk_unsigned(*cursor);
+            out.bulk_unsigned(cursor.0);
             out.array(jobs.len());
             for job in *jobs {
                 out.array(3);
@@ -62,7 +62,7 @@ pub fn render(reply: &Reply<'_>, out: &mut Encoder<'_>) {
         Reply::Names(names) => write_names(names, out),
         Reply::ScannedNames(cursor, names) => {
             out.array(2);
-            out.bulk_unsigned(*cursor);
+            out.bulk_unsigned(cursor.0);
             write_names(names, out);
         }
         Reply::Queues(rows) => write_queues(rows, out),

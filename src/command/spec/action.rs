@@ -37,7 +37,7 @@ pub enum Probe {
     Ttl,
     /// PERSIST → 0.
     Persist,
-    /// OBJECT ENCODING → `delay`, or nil.
+    /// OBJECT ENCODING → `delayqueue`, or nil.
     Encoding,
     /// OBJECT IDLETIME → 0, or nil.
     IdleTime,

@@ -12,6 +12,7 @@ use crate::command::spec::argument::{Argument, Kind};
 use crate::command::spec::{CommandSpec, Group};
 use crate::engine::model::policy::Backoff;
 use crate::engine::model::request::{QueueName, Side, Wait, When};
+use crate::engine::model::walk::Cursor;
 use crate::error::{Error, Shown};
 use crate::ids::{Db, Token};
 use crate::limits::{
@@ -340,8 +341,9 @@ impl<'a> Args<'a> {
     }
 
     /// A cursor of SCAN.
-    pub fn cursor(&mut self) -> Result<u64, Error> {
-        number::unsigned(self.word("cursor")?).ok_or_else(|| Error::text("ERR invalid cursor"))
+    pub fn cursor(&mut self) -> Result<Cursor, Error> {
+        let cursor = number::unsigned(self.word("cursor")?).map(Cursor);
+        cursor.ok_or_else(|| Error::text("ERR invalid cursor"))
     }
 
     /// The next option's token, none at the end. A word that is no option, one that was there

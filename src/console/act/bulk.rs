@@ -3,6 +3,7 @@
 use super::note;
 use crate::console::frame::Message;
 use crate::console::pages::filter;
+use crate::console::pages::search::is_for;
 use crate::console::parts::{counted, grouped};
 use crate::console::site::Asked;
 use crate::console::value::{Command, Value, command};
@@ -31,12 +32,10 @@ pub async fn act(asked: &Asked) -> Option<Message> {
         let [next, found] = reply.items() else {
             return Some(Message::refused("The server's reply has another form."));
         };
-        ids.extend(
-            found
-                .items()
-                .iter()
-                .filter_map(|job| Some(Bytes::copy_from_slice(job.items().first()?.bytes()?))),
-        );
+        ids.extend(found.items().iter().filter_map(|job| {
+            let [id, state, _] = job.items() else { return None };
+            is_for(what, state.text()?).then_some(Bytes::copy_from_slice(id.bytes()?))
+        }));
         cursor = Bytes::copy_from_slice(next.bytes()?);
         if &cursor[..] == b"0" || ids.len() >= CONSOLE_SELECTED_MAX {
             break;

@@ -17,7 +17,7 @@ pub use plan::{Plan, SETTINGS, plan, rule};
 pub async fn answer(asked: Asked) -> Response {
     match asked.path.as_str() {
         "/logout" => return login::log_out(&asked.site, &asked.session),
-        "/theme" => return login::set_theme(&asked.site, &asked.params),
+        "/theme" => return login::set_theme(&asked.site, asked.session.ends, &asked.params),
         _ => {}
     }
     let Some(verb) = asked.path.strip_prefix("/do/") else {

@@ -1,11 +1,11 @@
 //! What is published, as a stream of events: `GET /api/v1/events?pattern=__delay@0__:emails`.
 
-use super::{Failed, enter, login_of};
-use crate::console::guard;
+use super::{Failed, enter, login_of, status};
 use crate::console::link::{Ends, Link};
 use crate::console::live;
 use crate::console::params::Params;
-use crate::console::site::Site;
+use crate::console::relay::Relay;
+use crate::console::site::{Site, held_with};
 use crate::console::value::{Value, command};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
@@ -32,15 +32,11 @@ pub(super) async fn answer(
 ) -> Result<Response, Failed> {
     let params = Params::read(query.as_bytes());
     let login = login_of(headers)?;
-    if login.is_none() && !guard::is_direct(headers) {
-        let text = "NOAUTH a user and a password are needed";
-        return Err(Failed(StatusCode::UNAUTHORIZED, text.to_owned()));
-    }
     let permit = Arc::clone(&site.streams).try_acquire_owned();
     let permit = permit.map_err(|_| {
         Failed(StatusCode::SERVICE_UNAVAILABLE, "ERR 32 streams are open".to_owned())
     })?;
-    let mut link = enter(site, ends, login.as_ref()).await?;
+    let mut link = enter(site, ends, login.as_ref(), Relay::for_session()).await?;
     let subscribe = match (params.bytes("channel"), params.bytes("pattern")) {
         (Some(channel), None) => command!["SUBSCRIBE", channel],
         (None, Some(pattern)) => command!["PSUBSCRIBE", pattern],
@@ -54,7 +50,8 @@ pub(super) async fn answer(
     let failed =
         |_| Failed(StatusCode::BAD_GATEWAY, "ERR the server closed the connection".to_owned());
     if let Value::Error(text) = link.begin(&subscribe).await.map_err(failed)? {
-        return Err(Failed(StatusCode::FORBIDDEN, String::from_utf8_lossy(&text).into_owned()));
+        let text = String::from_utf8_lossy(&text).into_owned();
+        return Err(Failed(status::of_error(&text), text));
     }
     Ok(live::stream(Events { next: Box::pin(next(link)), _permit: permit }))
 }
@@ -88,6 +85,10 @@ async fn next(mut link: Link) -> Option<(Link, Bytes)> {
     match tokio::time::timeout(QUIET, link.message()).await {
         Ok(Ok(message)) => {
             let text = event(&message);
+            let text = match link.take_permit() {
+                Some(permit) => held_with(text, permit),
+                None => text,
+            };
             Some((link, text))
         }
         Ok(Err(_)) => None,

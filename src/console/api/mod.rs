@@ -2,21 +2,24 @@
 //! `/api/v1/pipeline` and `/api/v1/multi-exec` with an array of them, `/api/v1/events` for what is published.
 //!
 //! The shapes are those of Upstash's REST API, where its clients can carry them. Each request is a connection of its
-//! own: it logs in, speaks and is closed, so a client that goes away while it waits leaves its job where it was.
+//! own: it logs in, speaks and is closed. A job is handed over with the first byte of its answer; whatever keeps that
+//! from its client leaves the job where it was.
 
+mod cors;
 mod events;
 mod json;
+mod status;
 
+use super::enter::{self, Refused};
 use super::guard;
-use super::link::{Ends, Link};
-use super::session::{Denied, connect};
+use super::link::{Ends, Link, Replies, Until};
+use super::patient::HandOn;
+use super::relay::Relay;
 use super::site::{Site, holding};
 use super::value::{Command, Value, command};
 use crate::command::spec::Flag;
 use crate::command::table;
-use crate::limits::{
-    CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME, CONSOLE_WRONG_TIME,
-};
+use crate::limits::{CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::header::{self, HeaderMap, HeaderValue};
@@ -28,6 +31,7 @@ use json::Texts;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::time::timeout;
 
 /// Commands after which a connection no longer answers each request with one reply, or answers in another protocol; and
 /// those that are for a connection that goes on.
@@ -71,50 +75,30 @@ pub async fn answer(site: Arc<Site>, request: Request, ends: Ends) -> Response {
             StatusCode::FORBIDDEN,
             "ERR another site made your browser ask this".to_owned(),
         )),
-        () if request.method() == Method::OPTIONS => preflight(),
+        () if request.method() == Method::OPTIONS => cors::preflight(request.headers()),
         () => route(&site, request, ends).await,
     };
     if let Some(origin) = allowed {
-        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Origin"));
+        cors::allow(response.headers_mut(), origin);
     }
     response
+}
+
+/// An answer that says why there is no other; `text` begins with a class.
+pub fn refusal(status: StatusCode, text: &str) -> Response {
+    answered(status, &json!({ "error": text }))
 }
 
 fn is_allowed(site: &Site, origin: &HeaderValue) -> bool {
     site.options.cors.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
 }
 
-fn preflight() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    let said = [
-        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, upstash-encoding"),
-        (header::ACCESS_CONTROL_MAX_AGE, "600"),
-    ];
-    for (name, value) in said {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
-}
-
 async fn route(site: &Arc<Site>, request: Request, ends: Ends) -> Response {
-    let path = request.uri().path().to_owned();
-    let answered = match (path.as_str(), request.method()) {
-        ("/api/v1/events", &Method::GET) => {
-            let (head, _) = request.into_parts();
-            let query = head.uri.query().unwrap_or_default();
-            let answered = events::answer(site, query, &head.headers, ends).await;
-            return answered.unwrap_or_else(|why| failed(&why));
-        }
-
-        (
-            "/api/v1" | "/api/v1/" | "/api/v1/command" | "/api/v1/pipeline" | "/api/v1/multi-exec",
-            &Method::POST,
-        ) => tokio::time::timeout(CONSOLE_REQUEST_TIME, commands(site, &path, request, ends)).await,
-        ("/api/v1/command" | "/api/v1/pipeline" | "/api/v1/multi-exec", _) => {
-            return failed(&Failed(StatusCode::METHOD_NOT_ALLOWED, "ERR only POST".to_owned()));
+    let path = request.uri().path().trim_end_matches('/').to_owned();
+    let (method, allowed) = match path.as_str() {
+        "/api/v1/events" => (Method::GET, "GET, OPTIONS"),
+        "/api/v1" | "/api/v1/command" | "/api/v1/pipeline" | "/api/v1/multi-exec" => {
+            (Method::POST, "POST, OPTIONS")
         }
         _ => {
             return failed(&Failed(
@@ -123,12 +107,20 @@ async fn route(site: &Arc<Site>, request: Request, ends: Ends) -> Response {
             ));
         }
     };
-    let late =
-        || Failed(StatusCode::GATEWAY_TIMEOUT, "ERR there was no reply within 10 s".to_owned());
-    match answered.unwrap_or_else(|_| Err(late())) {
-        Ok(response) => response,
-        Err(why) => failed(&why),
+    if request.method() != method {
+        let text = format!("ERR the method of {path} is {method}");
+        let mut response = failed(&Failed(StatusCode::METHOD_NOT_ALLOWED, text));
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+        return response;
     }
+    let answered = if method == Method::GET {
+        let (head, _) = request.into_parts();
+        let query = head.uri.query().unwrap_or_default();
+        events::answer(site, query, &head.headers, ends).await
+    } else {
+        commands(site, &path, request, ends).await
+    };
+    answered.unwrap_or_else(|why| failed(&why))
 }
 
 async fn commands(
@@ -137,6 +129,8 @@ async fn commands(
     request: Request,
     ends: Ends,
 ) -> Result<Response, Failed> {
+    let wait_until = Instant::now() + site.options.wait;
+    let until = Until { wait: Some(wait_until), answer: Some(wait_until + CONSOLE_REQUEST_TIME) };
     let (head, body) = request.into_parts();
     let texts = Texts::of(&head.headers);
     // A page of another site can send text without being asked whether it may; JSON it cannot.
@@ -149,8 +143,9 @@ async fn commands(
         ));
     }
     let login = login_of(&head.headers)?;
-    let body = to_bytes(body, CONSOLE_FORM_BYTES_MAX).await;
-    let body = body.map_err(|_| {
+    let body = timeout(CONSOLE_REQUEST_TIME, to_bytes(body, CONSOLE_FORM_BYTES_MAX)).await;
+    let slow = |_| Failed(StatusCode::REQUEST_TIMEOUT, "ERR the body took too long".to_owned());
+    let body = body.map_err(slow)?.map_err(|_| {
         Failed(StatusCode::PAYLOAD_TOO_LARGE, "ERR a request has at most 1 MiB".to_owned())
     })?;
     let read = |text: String| Failed(StatusCode::BAD_REQUEST, text);
@@ -167,71 +162,89 @@ async fn commands(
         )));
     }
     for command in &commands {
-        check(site, command).map_err(read)?;
+        check(site, command)?;
     }
-    if login.is_none() && !guard::is_direct(&head.headers) {
+    let mut link = enter(site, ends, login.as_ref(), Relay::for_request()).await?;
+    let count = commands.len();
+    let replies = match path.ends_with("/multi-exec") {
+        true => transaction(&mut link, commands, until).await?,
+        false => link.ask_until(&commands, until, false).await,
+    };
+    let position = replies.end;
+    if !link.relay().is_good(position) {
         return Err(Failed(
-            StatusCode::UNAUTHORIZED,
-            "NOAUTH a user and a password are needed".to_owned(),
+            StatusCode::SERVICE_UNAVAILABLE,
+            "ERR the server ended the connection before its answer was handed over; jobs in it are back in their queues"
+                .to_owned(),
         ));
     }
-    let mut link = enter(site, ends, login.as_ref()).await?;
-    let replies = match path.ends_with("/multi-exec") {
-        true => transaction(&mut link, commands).await?,
-        false => ask(&mut link, &commands).await?,
-    };
-    let response = match single {
-        true => one(&replies[0], texts),
-        false => answered(
-            StatusCode::OK,
-            &Json::Array(replies.iter().map(|reply| json::wrapped(reply, texts)).collect()),
-        ),
+    let response = match (single, replies.values.first()) {
+        (true, Some(reply)) => one(reply, texts),
+        (true, None) => return Err(status::of_cut(replies.cut.as_ref(), until)),
+        (false, _) => several(replies, count, texts, until),
     };
     // Large answers have their place until they are read.
     let permit = link.take_permit();
-    Ok(holding(response, permit).await)
-}
-
-async fn ask(link: &mut Link, commands: &[Command]) -> Result<Vec<Value>, Failed> {
-    let asked = link.ask(commands).await;
-    asked.map_err(|error| match error.kind() {
-        std::io::ErrorKind::FileTooLarge => {
-            Failed(StatusCode::PAYLOAD_TOO_LARGE, format!("ERR {error}"))
-        }
-        _ => Failed(StatusCode::BAD_GATEWAY, "ERR the server closed the connection".to_owned()),
-    })
+    let mut response = holding(response, permit).await;
+    response.extensions_mut().insert(HandOn { link: Arc::new(link), position });
+    Ok(response)
 }
 
 /// The replies of EXEC; or why there was none.
-async fn transaction(link: &mut Link, commands: Vec<Command>) -> Result<Vec<Value>, Failed> {
+async fn transaction(
+    link: &mut Link,
+    commands: Vec<Command>,
+    until: Until,
+) -> Result<Replies, Failed> {
     let mut asked = vec![command!["MULTI"]];
     asked.extend(commands);
     asked.push(command!["EXEC"]);
-    match ask(link, &asked).await?.pop() {
-        Some(Value::Array(replies)) => Ok(replies),
+    let Replies { mut values, cut, end } = link.ask_until(&asked, until, true).await;
+    if let Some(cut) = cut {
+        return Err(status::of_cut(Some(&cut), until));
+    }
+    match values.pop() {
+        Some(Value::Array(values)) => Ok(Replies { values, cut: None, end }),
         Some(Value::Error(text)) => {
-            Err(Failed(StatusCode::BAD_REQUEST, String::from_utf8_lossy(&text).into_owned()))
+            let mut text = String::from_utf8_lossy(&text).into_owned();
+            // What was refused when it was queued says why; EXEC says only that something was.
+            if let Some(why) = values.iter().find_map(Value::error) {
+                text = format!("EXECABORT Transaction discarded because of: {why}");
+            }
+            Err(Failed(status::of_error(&text), text))
         }
         _ => Err(Failed(StatusCode::BAD_GATEWAY, "ERR the transaction has no reply".to_owned())),
     }
 }
 
 fn one(reply: &Value, texts: Texts) -> Response {
-    let status = if reply.error().is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let status = reply.error().map_or(StatusCode::OK, |error| status::of_error(&error));
     answered(status, &json::wrapped(reply, texts))
 }
 
+/// The replies to all `count` commands; in the places of those that did not come, why.
+fn several(replies: Replies, count: usize, texts: Texts, until: Until) -> Response {
+    let mut all: Vec<Json> =
+        replies.values.iter().map(|reply| json::wrapped(reply, texts)).collect();
+    if all.len() < count {
+        let Failed(_, text) = status::of_cut(replies.cut.as_ref(), until);
+        all.resize(count, json!({ "error": text }));
+    }
+    answered(StatusCode::OK, &Json::Array(all))
+}
+
 /// Whether a command can be carried, and may be.
-fn check(site: &Site, command: &Command) -> Result<(), String> {
+fn check(site: &Site, command: &Command) -> Result<(), Failed> {
     let words: Vec<&[u8]> = command.iter().map(|word| &word[..]).collect();
-    let Some(name) = words.first() else { return Err("ERR an empty command".to_owned()) };
+    let refuse = |text: String| Err(Failed(StatusCode::BAD_REQUEST, text));
+    let Some(name) = words.first() else { return refuse("ERR an empty command".to_owned()) };
     // What there is not is refused by the server in its own words.
     let Ok(spec) = table::resolve(&words) else { return Ok(()) };
     if NOT_OVER_HTTP.contains(&spec.name) {
-        return Err(format!("ERR {} is not to be had over HTTP", name.escape_ascii()));
+        return refuse(format!("ERR {} is not to be had over HTTP", name.escape_ascii()));
     }
     if IN_TRANSACTIONS.contains(&spec.name) {
-        return Err(format!(
+        return refuse(format!(
             "ERR {} is not to be had over HTTP; /api/v1/multi-exec is a transaction",
             name.escape_ascii()
         ));
@@ -241,10 +254,11 @@ fn check(site: &Site, command: &Command) -> Result<(), String> {
         .iter()
         .any(|flag| matches!(flag, Flag::Write | Flag::Admin | Flag::PubSub | Flag::SkipSlowLog));
     if site.options.readonly && changes {
-        return Err(format!(
-            "READONLY the console is read-only (console-readonly): {} may change something",
-            name.escape_ascii()
-        ));
+        let name = name.escape_ascii();
+        let text = format!(
+            "READONLY the console is read-only (console-readonly): {name} may change something"
+        );
+        return Err(Failed(StatusCode::FORBIDDEN, text));
     }
     Ok(())
 }
@@ -274,36 +288,37 @@ fn login_of(headers: &HeaderMap) -> Result<Option<Login>, Failed> {
 }
 
 /// A fresh connection on which the request's user has logged in.
-async fn enter(site: &Site, ends: Ends, login: Option<&Login>) -> Result<Link, Failed> {
-    let address = ends.peer.ip().to_canonical();
-    if login.is_some() && !site.takes_passwords(ends) {
-        return Err(Failed(StatusCode::FORBIDDEN, "ERR a password would cross the network as plain text; use TLS, or console-insecure behind a proxy".to_owned()));
-    }
-    if site.wrong.is_full(address, Instant::now()) {
-        return Err(Failed(
+async fn enter(
+    site: &Site,
+    ends: Ends,
+    login: Option<&Login>,
+    relay: Relay,
+) -> Result<Link, Failed> {
+    let login = login.map(|(user, password)| (&user[..], &password[..]));
+    let entered = timeout(CONSOLE_REQUEST_TIME, enter::enter(site, ends, login, relay)).await;
+    let late =
+        |_| Failed(StatusCode::SERVICE_UNAVAILABLE, "ERR the server does not answer".to_owned());
+    let refused = match entered.map_err(late)? {
+        Ok(link) => return Ok(link),
+        Err(refused) => refused,
+    };
+    let by_token = "NOAUTH a user and a password are needed, or as Bearer the token that `delayd console --token` prints";
+    let (status, text) = match refused {
+        Refused::Missing if site.options.token.is_some() => (StatusCode::UNAUTHORIZED, by_token),
+        Refused::Missing => (StatusCode::UNAUTHORIZED, "NOAUTH a user and a password are needed"),
+        Refused::Insecure => (
+            StatusCode::FORBIDDEN,
+            "ERR a password would cross the network as plain text; use TLS, or behind a proxy console-trusted-proxies \
+             or console-insecure",
+        ),
+        Refused::Wrong => (StatusCode::UNAUTHORIZED, "WRONGPASS the user or the password is wrong"),
+        Refused::TooMany => (
             StatusCode::TOO_MANY_REQUESTS,
-            "ERR too many wrong passwords came from this address; wait for a minute".to_owned(),
-        ));
-    }
-    let entered =
-        connect(&site.connector, ends, login.map(|(user, password)| (&user[..], &password[..])))
-            .await;
-    match entered {
-        Ok(link) => Ok(link),
-        Err(Denied::Wrong) if login.is_none() => Err(Failed(
-            StatusCode::UNAUTHORIZED,
-            "NOAUTH a user and a password are needed".to_owned(),
-        )),
-        Err(Denied::Wrong) => {
-            site.wrong.count(address, Instant::now());
-            tokio::time::sleep(CONSOLE_WRONG_TIME).await;
-            Err(Failed(
-                StatusCode::UNAUTHORIZED,
-                "WRONGPASS the user or the password is wrong".to_owned(),
-            ))
-        }
-        Err(Denied::Refused(text)) => Err(Failed(StatusCode::SERVICE_UNAVAILABLE, text)),
-    }
+            "ERR too many passwords of this user were wrong from this address; wait for a few seconds",
+        ),
+        Refused::Server(text) => return Err(Failed(StatusCode::SERVICE_UNAVAILABLE, text)),
+    };
+    Err(Failed(status, text.to_owned()))
 }
 
 fn answered(status: StatusCode, body: &Json) -> Response {
@@ -316,12 +331,15 @@ fn answered(status: StatusCode, body: &Json) -> Response {
 }
 
 fn failed(Failed(status, text): &Failed) -> Response {
-    let mut response = answered(*status, &json!({ "error": text }));
+    let mut response = refusal(*status, text);
     if *status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(
             header::WWW_AUTHENTICATE,
             HeaderValue::from_static("Basic realm=\"delayd\", charset=\"UTF-8\""),
         );
+    }
+    if *status == StatusCode::TOO_MANY_REQUESTS {
+        response.headers_mut().insert(header::RETRY_AFTER, enter::retry_after());
     }
     response
 }

@@ -1,6 +1,7 @@
 //! Which jobs of a queue are meant: the filter that stands in an address, and the scan it is.
 
 use crate::console::params::Params;
+use crate::console::shown;
 use crate::console::value::{Command, command};
 
 /// How many jobs one scan looks at.
@@ -9,7 +10,12 @@ const COUNT: &str = "1000";
 /// The end of the year 9999, ms since 1970: no job is due later.
 const UNTIL_MAX: &str = "253402300799999";
 
-/// The scan of a filter's fields `state`, `match`, `contains`, `from` and `until`, from `cursor` on.
+/// Fields of a filter, as they are named in addresses. `untold` is for jobs without an error: a field of a form that is
+/// left empty is no filter.
+pub const FIELDS: [&str; 8] =
+    ["state", "match", "contains", "error", "untold", "reason", "from", "until"];
+
+/// The scan of a filter's fields, from `cursor` on.
 pub fn scan(params: &Params, queue: &[u8], cursor: &[u8]) -> Command {
     let mut scan = command!["DELAY.SCAN", queue, cursor];
     if let Some(state) = params.bytes("state") {
@@ -27,8 +33,37 @@ pub fn scan(params: &Params, queue: &[u8], cursor: &[u8]) -> Command {
     if let Some(text) = params.bytes("contains") {
         scan.extend(command!["CONTAINS", text]);
     }
+    if let Some(error) = params.bytes("error") {
+        scan.extend(command!["ERROR", error]);
+    }
+    if params.bytes("untold").is_some() {
+        scan.extend(command!["ERROR", ""]);
+    }
+    if let Some(reason) = params.bytes("reason") {
+        scan.extend(command!["REASON", reason]);
+    }
     scan.extend(command!["COUNT", COUNT]);
     scan
+}
+
+/// The same in words, each with what it says.
+pub fn words(params: &Params) -> Vec<(&'static str, String)> {
+    let said = |name: &str| params.bytes(name).map(shown::text);
+    let mut words = Vec::new();
+    let named = [
+        ("state", "state"),
+        ("match", "id"),
+        ("contains", "text in id, body or error"),
+        ("error", "error"),
+        ("reason", "because of"),
+    ];
+    words.extend(named.into_iter().filter_map(|(name, word)| Some((word, said(name)?))));
+    words.extend(said("untold").map(|_| ("error", "none".to_owned())));
+    if params.bytes("from").or(params.bytes("until")).is_some() {
+        let of = |name: &str| said(name).unwrap_or_else(|| "any time".to_owned());
+        words.push(("due (unix ms)", format!("{} to {}", of("from"), of("until"))));
+    }
+    words
 }
 
 #[cfg(test)]
@@ -46,6 +81,8 @@ mod tests {
             asked("state=dead&match=a*&contains=x+y"),
             "DELAY.SCAN q 0 STATE dead MATCH a* CONTAINS x y COUNT 1000"
         );
+        assert_eq!(asked("error=a&reason=lost"), "DELAY.SCAN q 0 ERROR a REASON lost COUNT 1000");
+        assert_eq!(asked("error=&untold=1"), "DELAY.SCAN q 0 ERROR  COUNT 1000");
         assert_eq!(asked("from=5&until=6"), "DELAY.SCAN q 0 DUE @5 @6 COUNT 1000");
         assert_eq!(asked("from=5"), "DELAY.SCAN q 0 DUE @5 @253402300799999 COUNT 1000");
         assert_eq!(asked("until=zzz"), "DELAY.SCAN q 0 DUE @0 @zzz COUNT 1000");

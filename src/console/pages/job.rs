@@ -217,6 +217,12 @@ fn content(frame: &Frame, params: &Params, job: &Job<'_>) -> Markup {
 fn file(_: &Params, replies: &[Value]) -> Response {
     match replies[0].field("body") {
         Value::Text(body) => attachment("body.bin", "application/octet-stream", Bytes::clone(body)),
-        _ => problem(StatusCode::NOT_FOUND, "There is no such job."),
+        _ => match replies[0].error() {
+            Some(error) if error.starts_with("TOOLARGE ") => {
+                problem(StatusCode::PAYLOAD_TOO_LARGE, &error)
+            }
+            Some(error) => problem(StatusCode::FORBIDDEN, &error),
+            None => problem(StatusCode::NOT_FOUND, "There is no such job."),
+        },
     }
 }

@@ -4,8 +4,9 @@ use crate::console::frame::Frame;
 use crate::console::layout;
 use maud::{Markup, html};
 
-/// The form; `back` is where it leads, `text` why it is shown again.
-pub fn show(_frame: &Frame, back: &str, user: &str, text: Option<&str>) -> Markup {
+/// The form; `back` is where it leads, `text` why it is shown again. Where the default user has no password it is
+/// `by_link` that it gets in.
+pub fn show(_frame: &Frame, back: &str, user: &str, text: Option<&str>, by_link: bool) -> Markup {
     layout::bare(
         "Log in",
         html! {
@@ -15,6 +16,9 @@ pub fn show(_frame: &Frame, back: &str, user: &str, text: Option<&str>) -> Marku
                 label class="field" { span { "User" } input name="user" value=(user) autocomplete="username" autocapitalize="off" spellcheck="false"; }
                 label class="field" { span { "Password" } input name="password" type="password" autocomplete="current-password" autofocus; }
                 button class="primary" { "Log in" }
+            }
+            @if by_link {
+                p { "The default user has no password. Its link is among the first lines of the server's log; on the server's machine " code { "delayd console" } " prints it. The token in it is taken here as a password." }
             }
             p class="faint" { "Users are those of the server: what AUTH takes, the console takes." }
         },

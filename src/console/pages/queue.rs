@@ -13,6 +13,7 @@ use crate::console::params::Params;
 use crate::console::parts;
 use crate::console::shown;
 use crate::console::value::{Command, Value, command};
+pub use jobs::excerpt;
 use maud::{Markup, html};
 
 /// `/queue`.

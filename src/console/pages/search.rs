@@ -4,16 +4,16 @@ mod found;
 
 use crate::console::frame::Frame;
 use crate::console::layout::{Tab, page};
+use crate::console::pages::filter;
+use crate::console::pages::queue::excerpt;
 use crate::console::params::Params;
 use crate::console::parts::{self, Column, Confirm, Row, Table, offered};
 use crate::console::shown;
+use crate::console::value::Value;
 use crate::limits::CONSOLE_SELECTED_MAX;
 use found::STATES;
-pub use found::{Found, Hit, Meant, beginning, containing, jobs_of};
+pub use found::{Found, Hit, Meant, beginning, containing, is_for, jobs_of};
 use maud::{Markup, html};
-
-/// Fields of a filter, as they stand in addresses.
-const FIELDS: [&str; 5] = ["state", "match", "contains", "from", "until"];
 
 /// The page.
 pub fn show(frame: &Frame, params: &Params, meant: &Meant, found: &Found) -> Markup {
@@ -45,21 +45,33 @@ fn form(params: &Params) -> Markup {
     states.extend(STATES.iter().map(|state| (*state, *state, text("state") == *state)));
     let db = params.db().to_string();
     let mut kept = vec![("db", db.as_bytes())];
-    // No field for text holds such a name, and a search of another queue begins elsewhere.
-    let unwritable = params.bytes("queue").filter(|_| params.text("queue").is_none());
-    kept.extend(unwritable.map(|queue| ("queue", queue)));
-    kept.extend(["from", "until"].into_iter().filter_map(|name| Some((name, params.bytes(name)?))));
+    // A browser changes such text in a field of one line.
+    let unwritable = |name| params.bytes(name).filter(|_| !is_one_line(params, name));
+    let hidden = ["queue", "match", "contains", "error"].map(|name| (name, unwritable(name)));
+    let fixed = ["untold", "reason", "from", "until"].map(|name| (name, params.bytes(name)));
+    kept.extend(hidden.into_iter().chain(fixed).filter_map(|(name, value)| Some((name, value?))));
+    let field = |label, name, hint| {
+        html! {
+            @if unwritable(name).is_none() { (parts::text_input(label, name, text(name), hint)) }
+        }
+    };
     html! {
         (parts::filter("/search", &kept, html! {
-            @if unwritable.is_none() { (parts::text_input("Queue", "queue", text("queue"), "emails")) }
+            (field("Queue", "queue", "emails"))
             (parts::select("State", "state", &states))
-            (parts::text_input("Id", "match", text("match"), "order:*"))
-            (parts::text_input("Text in id, body or error", "contains", text("contains"), ""))
+            (field("Id", "match", "order:*"))
+            (field("Text in id, body or error", "contains", ""))
+            (field("Exact error", "error", ""))
         }))
         @if params.bytes("contains").is_some() {
             p class="note" { "A search for a text reads the bodies of all jobs it looks at: it costs the server up to some seconds of work for millions of jobs, in small slices between other commands." }
         }
     }
+}
+
+/// Whether a field holds text that a browser leaves as it is.
+fn is_one_line(params: &Params, name: &str) -> bool {
+    params.text(name).is_some_and(|text| !text.contains(char::is_control))
 }
 
 /// An id's jobs in all queues.
@@ -85,10 +97,21 @@ fn of_all(frame: &Frame, id: &[u8], found: &Found) -> Markup {
 
 fn of_queue(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Markup {
     html! {
-        p class="lead" { "in " (parts::queue_link(frame.db, queue)) (between(frame, params)) }
+        p class="lead" { "in " (parts::queue_link(frame.db, queue)) (marked(params)) (between(frame, params)) }
         @if !found.hits.is_empty() { (hits(frame, &found.hits)) }
         (progress(frame, params, queue, found))
-        @if !found.hits.is_empty() { (actions(frame, params, queue, &found.hits)) }
+        @if !found.hits.is_empty() { (actions(frame, params, queue, found)) }
+    }
+}
+
+/// The error and the reason that are asked for.
+fn marked(params: &Params) -> Markup {
+    let error = params.bytes("error").map(shown::text);
+    let reason = params.text("reason");
+    html! {
+        @if let Some(error) = error { ", with the error " q { bdi { (error) } } }
+        @if params.bytes("untold").is_some() { ", without an error" }
+        @if let Some(reason) = reason { ", dead because of " (reason) }
     }
 }
 
@@ -106,11 +129,17 @@ fn hits(frame: &Frame, hits: &[Hit]) -> Markup {
             parts::job_link(frame.db, &hit.queue, &hit.id),
             parts::state(&hit.state),
             parts::ago(frame, hit.due),
+            html! {
+                // Nothing is known of the error before the job was looked at.
+                @if hit.error.is_empty() { @if hit.body.is_some() { span class="faint" { "none" } } }
+                @else { (shown::shortened(&shown::text(&hit.error), 120)) }
+            },
+            html! { @if let Some(body) = &hit.body { (excerpt(&Value::Text(body.clone()))) } },
         ];
         let key = shown::query(&hit.id);
         Row { select: Some((key.clone(), shown::text(&hit.id))), key, cells }
     };
-    let columns = ["id", "state", "due"].map(Column::text).to_vec();
+    let columns = ["id", "state", "due", "last error", "body"].map(Column::text).to_vec();
     let rows = hits.iter().map(row).collect();
     let caption = "Jobs that were found".to_owned();
     let form = if can(frame, hits) == (false, false) { "" } else { "chosen" };
@@ -143,7 +172,7 @@ fn progress(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Mark
 /// An address with the filter.
 fn href(path: &str, db: u8, queue: &[u8], params: &Params) -> String {
     let mut href = format!("{path}?db={db}&queue={}", shown::query(queue));
-    for name in FIELDS {
+    for name in filter::FIELDS {
         if let Some(value) = params.bytes(name) {
             href.push_str(&format!("&{name}={}", shown::query(value)));
         }
@@ -157,10 +186,10 @@ fn can(frame: &Frame, hits: &[Hit]) -> (bool, bool) {
     (is_any_dead && offered(frame, "DELAY.REDRIVE"), offered(frame, "DELAY.DEL"))
 }
 
-fn actions(frame: &Frame, params: &Params, queue: &[u8], hits: &[Hit]) -> Markup {
+fn actions(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Markup {
     let db = frame.db.to_string();
     let fields = [("db", db.as_bytes()), ("queue", queue)];
-    let (can_redrive, can_remove) = can(frame, hits);
+    let (can_redrive, can_remove) = can(frame, &found.hits);
     html! {
         div class="actions" {
             @if can_redrive || can_remove {
@@ -178,7 +207,7 @@ fn actions(frame: &Frame, params: &Params, queue: &[u8], hits: &[Hit]) -> Markup
                     }
                 }
             }
-            (bulk(frame, params, queue, hits))
+            (bulk(frame, params, queue, found))
             a class="button" href=(href("/export", frame.db, queue, params)) download { "Export as NDJSON" }
         }
     }
@@ -191,32 +220,53 @@ fn post(path: &str, fields: &[(&str, &[u8])]) -> String {
 }
 
 /// The same for all that the filter finds, also those that are not shown.
-fn bulk(frame: &Frame, params: &Params, queue: &[u8], hits: &[Hit]) -> Markup {
+fn bulk(frame: &Frame, params: &Params, queue: &[u8], found: &Found) -> Markup {
     let db = frame.db.to_string();
     let mut fields = vec![("db", db.as_bytes()), ("queue", queue)];
-    fields.extend(FIELDS.iter().filter_map(|name| Some((*name, params.bytes(name)?))));
-    let has = |states: &[&str]| hits.iter().any(|hit| states.contains(&hit.state.as_str()));
-    let every = format!(
-        "{} here, and those not shown, up to {} jobs of {} that this filter finds; each as it is then. What a worker has is left alone.",
-        parts::counted(hits.len() as u64, "job", "jobs"),
-        parts::grouped(CONSOLE_SELECTED_MAX as u64),
-        shown::shortened(&shown::text(queue), 60)
-    );
-    let button = |what: &'static str, label: &str, words: String| {
+    fields.extend(filter::FIELDS.iter().filter_map(|name| Some((*name, params.bytes(name)?))));
+    let button = |what: &'static str, label: &str, verb: &str| {
         let fields = [&fields[..], &[("what", what.as_bytes())]].concat();
+        let words = format!("{verb} {}", hit_by(what, params, queue, found));
         parts::action(frame, "/do/bulk", &fields, label, Confirm::Count { words })
     };
+    let is_for = |what| found.hits.iter().any(|hit| hit.is_for(what));
     html! {
-        @if has(&["dead"]) && offered(frame, "DELAY.REDRIVE") {
-            (button("redrive", "Redrive all found", format!("Redrive: {every}")))
+        @if is_for("redrive") && offered(frame, "DELAY.REDRIVE") {
+            (button("redrive", "Redrive all found", "Redrive"))
         }
-        @if has(&["delayed"]) && offered(frame, "DELAY.RESCHEDULE") {
-            (button("run", "Run all found now", format!("Make due now: {every}")))
+        @if is_for("run") && offered(frame, "DELAY.RESCHEDULE") {
+            (button("run", "Run all found now", "Make due now"))
         }
-        @if offered(frame, "DELAY.CANCEL") {
-            (button("cancel", "Cancel all found", format!("Remove: {every}")))
+        @if is_for("cancel") && offered(frame, "DELAY.CANCEL") {
+            (button("cancel", "Cancel all found", "Remove"))
         }
     }
+}
+
+/// How many jobs an action concerns, and by which filter they are found.
+fn hit_by(what: &str, params: &Params, queue: &[u8], found: &Found) -> String {
+    let count = found.hits.iter().filter(|hit| hit.is_for(what)).count() as u64;
+    let (one, many) = match what {
+        "redrive" => ("dead job", "dead jobs"),
+        "run" => ("delayed job", "delayed jobs"),
+        _ => ("job that no worker has", "jobs that no worker has"),
+    };
+    let counted = parts::counted(count, one, many);
+    // Only a page that saw the whole queue knows all of them.
+    let is_whole = found.cursor.is_none() && !params.has("cursor");
+    let counted =
+        if is_whole { counted } else { format!("{counted} on this page, and all others") };
+    let words: Vec<String> = filter::words(params)
+        .into_iter()
+        .map(|(word, said)| format!("{word}: {}", shown::shortened(&said, 200)))
+        .collect();
+    let words =
+        if words.is_empty() { "none, so all of the queue".to_owned() } else { words.join("; ") };
+    format!(
+        "{counted}, of {}. Filter: {words}. At most {} at once; each as it is then.",
+        shown::shortened(&shown::text(queue), 60),
+        parts::grouped(CONSOLE_SELECTED_MAX as u64),
+    )
 }
 
 #[cfg(test)]
@@ -235,7 +285,13 @@ mod tests {
     }
 
     fn hit(id: &[u8], state: &str) -> Hit {
-        Hit { queue: b"q".to_vec(), id: id.to_vec(), state: state.into(), due: 61_000 }
+        Hit {
+            queue: b"q".to_vec(),
+            id: id.to_vec(),
+            state: state.into(),
+            due: 61_000,
+            ..Hit::default()
+        }
     }
 
     #[test]

@@ -115,26 +115,45 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Forgets queues without jobs and windows: after `stats-retention`, or the longest unused when
-    /// there are too many. False if there are more of them.
+    /// Forgets queues that have only totals, the longest unused first: after `stats-retention`, or when there are too
+    /// many, or when memory is short. False if there are more of them.
     fn forget_idle(&mut self) -> bool {
+        let (mut forgotten, mut unsent) = (0, None);
         for _ in 0..limits::FORGOTTEN_PER_TURN {
             let Some(idle) = self.store.first_idle() else { return true };
             if !self.live.room.lets_time_pass() {
                 return false;
             }
             let old = idle.since.plus(self.live.settings.stats_retention_ms) <= self.now.floor();
-            if !old && self.store.idle_count() <= limits::IDLE_QUEUES_MAX {
+            let many = self.store.idle_count() > limits::IDLE_QUEUES_MAX;
+            if !old && !many && !self.live.is_short(self.store) {
                 return true;
             }
             let Some(queue) = self.store.take_idle(idle) else { continue };
-            if queue.aside.line.is_some() {
+            // A job that was popped goes back to it if its connection turns out closed.
+            let unsent =
+                unsent.get_or_insert_with(|| self.live.unsent.queues(limits::UNSENT_LOOKED_AT));
+            let is_held = unsent.as_ref().is_none_or(|queues| queues.contains(&idle.queue));
+            if queue.aside.line.is_some() || is_held {
                 self.store.note_idle(idle.queue, self.now.floor());
             } else {
                 self.commit(&Fact::QueueForgotten { queue: idle.queue }, Located::NOTHING);
+                forgotten += 1;
             }
         }
-        false
+        // Those that clients wait for stay, however many they are: looking at them all the time gains nothing.
+        forgotten == 0
+    }
+
+    /// Forgets policies that no job uses: memory is short.
+    fn forget_policies(&mut self) {
+        for _ in 0..limits::FORGOTTEN_PER_TURN {
+            if !self.live.room.lets_time_pass() {
+                return;
+            }
+            let Some(number) = self.store.forgettable_policy(0) else { return };
+            self.commit(&Fact::PolicyForgotten { number }, Located::NOTHING);
+        }
     }
 
     /// Gives back what freed jobs leave behind, in slices; true when done.
@@ -143,6 +162,7 @@ impl Step<'_, '_> {
         let max = self.live.settings.memory_bytes_max;
         if max > 0 && self.store.held_bytes() > max - max / 16 {
             self.store.press();
+            self.forget_policies();
         }
         let (done, used) = self.within(share, |step| {
             let Step { store, live, now, budget, .. } = step;

@@ -96,7 +96,14 @@ impl Step<'_, '_> {
     /// Whether a job due at `due` is ready now. It is not while earlier ones of its queue are still
     /// being swept: it takes its turn behind them in the wheel.
     pub fn ready_at_once(&self, queue: QueueNo, due: Millis) -> bool {
-        due <= self.now.floor() && self.store.queue(queue).wake > self.now.floor()
+        let now = self.now.floor();
+        due <= now && (self.store.queue(queue).wake > now || self.is_swept(queue))
+    }
+
+    /// Whether none of its delayed jobs is due.
+    pub fn is_swept(&self, queue: QueueNo) -> bool {
+        let next = self.store.queue(queue).delayed.next_wakeup(self.store.timers());
+        next.is_none_or(|at| at > self.now.floor())
     }
 
     fn taken(&self, queue: QueueNo, index: JobIndex, id: &[u8]) -> Error {

@@ -4,6 +4,7 @@ use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{QueueName, Scan, State};
 use crate::engine::model::stats::StatsView;
 use crate::engine::model::turn::Outcome;
+use crate::engine::model::walk::Cursor;
 use crate::engine::step::Step;
 use crate::engine::step::slice::Slice;
 use crate::engine::store::Store;
@@ -94,13 +95,19 @@ impl Step<'_, '_> {
     }
 
     pub fn scan(&mut self, of: &Scan<'_>) -> Outcome {
-        let Some(number) = self.queue(of.queue) else { return self.reply(Reply::Scanned(0, &[])) };
+        let from = match self.store.hasher().place_at(of.cursor) {
+            Ok(place) => place,
+            Err(error) => return self.refuse(&error),
+        };
+        let Some(number) = self.queue(of.queue) else {
+            return self.reply(Reply::Scanned(Cursor::END, &[]));
+        };
         let (store, mut glimpses) = (&*self.store, Vec::new());
         let queue = store.queue(number);
         let finder = of.contains.map(Finder::new);
-        let mut slice = Slice::new(of.cursor, of.count as usize, of.pattern);
-        slice.go(|cursor, count, steps| {
-            store.scan_jobs_while(queue, cursor, count, |index| {
+        let mut slice = Slice::new(from, of.count as usize, of.pattern);
+        slice.go(|place, count, steps| {
+            store.scan_jobs_while(queue, place, count, |index| {
                 if let Some(state) = fits(store, index, of, finder.as_ref(), steps) {
                     glimpses.push(store.glimpse(index, state));
                 }
@@ -108,7 +115,8 @@ impl Step<'_, '_> {
                 *steps < limits::PATTERN_STEPS_PER_TURN
             })
         });
-        self.turn.outbox.reply(self.client, Reply::Scanned(slice.cursor(), &glimpses));
+        let next = store.hasher().cursor_at(slice.place());
+        self.turn.outbox.reply(self.client, Reply::Scanned(next, &glimpses));
         Outcome::Replied
     }
 }
@@ -128,17 +136,32 @@ fn fits(
         |pattern, steps: &mut u64| glob::matches_counted(pattern, store.jobs().id(index), steps);
     let fits = of.state.is_none_or(|wanted| wanted == state)
         && of.due.is_none_or(is_due)
+        && is_marked(store, index, state, of)
         && of.pattern.is_none_or(|pattern| is_named(pattern, steps))
         && finder.is_none_or(|finder| contains(store, index, finder, steps));
     fits.then_some(state)
+}
+
+/// Whether a job has the error and died of the reason that are asked for.
+fn is_marked(store: &Store, index: JobIndex, state: State, of: &Scan<'_>) -> bool {
+    let history = store.jobs().history(index);
+    let reason = history.filter(|_| state == State::Dead).and_then(|history| history.death);
+    of.error.is_none_or(|error| error == error_of(store, index))
+        && of.reason.is_none_or(|wanted| reason.is_some_and(|(reason, _)| reason == wanted))
+}
+
+/// The text of the last `NACK ... ERROR`; empty without one.
+fn error_of(store: &Store, index: JobIndex) -> &[u8] {
+    let history = store.jobs().history(index);
+    history.and_then(|history| history.error.as_deref()).unwrap_or_default()
 }
 
 /// Whether a job has the text in id, body or error.
 fn contains(store: &Store, index: JobIndex, finder: &Finder<'_>, steps: &mut u64) -> bool {
     let jobs = store.jobs();
     *steps += limits::SEARCHED_JOB_STEPS;
-    let error = jobs.history(index).and_then(|history| history.error.as_deref());
-    [jobs.id(index), jobs.body(index), error.unwrap_or_default()].into_iter().any(|text| {
+    let texts = [jobs.id(index), jobs.body(index), error_of(store, index)];
+    texts.into_iter().any(|text| {
         *steps += text.len() as u64 / limits::SEARCHED_BYTES_PER_STEP;
         finder.find(text).is_some()
     })

@@ -4,6 +4,7 @@ use crate::engine::model::fact::Fact;
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{QueueName, State};
 use crate::engine::model::turn::Outcome;
+use crate::engine::model::walk::Cursor;
 use crate::engine::step::Step;
 use crate::engine::step::slice::Slice;
 use crate::engine::step::unfinished::{Names, Unfinished};
@@ -85,25 +86,25 @@ impl Step<'_, '_> {
         };
         // A transaction cannot be interrupted; what it may look at is bounded before.
         let mut slice = match self.alone {
-            true => Slice::new(walk.cursor, limits::KEYS_PER_TURN, Some(pattern)),
-            false => Slice::whole(walk.cursor),
+            true => Slice::new(walk.place, limits::KEYS_PER_TURN, Some(pattern)),
+            false => Slice::whole(walk.place),
         };
-        slice.go(|cursor, count, steps| {
-            self.store.scan_queues(db, cursor, count, |queue| {
+        slice.go(|place, count, steps| {
+            self.store.scan_queues(db, place, count, |queue| {
                 if queue.exists() && glob::matches_counted(pattern, &queue.name, steps) {
                     walk.bytes += queue.name.len() + NAME_COST;
                     walk.names.push(queue.name.clone());
                 }
             })
         });
-        walk.cursor = slice.cursor();
+        walk.place = slice.place();
         if walk.bytes > limits::REPLY_BYTES_MAX * 4 {
             return self.refuse(&Error::text(format!(
                 "ERR KEYS would answer with more than {} bytes; use SCAN",
                 limits::REPLY_BYTES_MAX * 4
             )));
         }
-        if walk.cursor > 0 {
+        if walk.place > 0 {
             self.live.unfinished.insert(self.client, Unfinished::Keys(walk));
             return Outcome::Again;
         }
@@ -114,22 +115,27 @@ impl Step<'_, '_> {
     pub fn scan_queues(
         &mut self,
         db: Db,
-        cursor: u64,
+        cursor: Cursor,
         pattern: Option<&[u8]>,
         count: u64,
     ) -> Outcome {
+        let from = match self.store.hasher().place_at(cursor) {
+            Ok(place) => place,
+            Err(error) => return self.refuse(&error),
+        };
         let (store, mut names) = (&self.store, Vec::new());
         // COUNT is a hint: who asks for more gets the rest with the next cursor.
-        let mut slice = Slice::new(cursor, count.min(limits::COUNT_MAX) as usize, pattern);
-        slice.go(|cursor, count, steps| {
-            store.scan_queues(db, cursor, count, |queue| {
+        let mut slice = Slice::new(from, count.min(limits::COUNT_MAX) as usize, pattern);
+        slice.go(|place, count, steps| {
+            store.scan_queues(db, place, count, |queue| {
                 let mut fits = |pattern| glob::matches_counted(pattern, &queue.name, steps);
                 if queue.exists() && pattern.is_none_or(&mut fits) {
                     names.push(&*queue.name);
                 }
             })
         });
-        self.turn.outbox.reply(self.client, Reply::ScannedNames(slice.cursor(), &names));
+        let next = store.hasher().cursor_at(slice.place());
+        self.turn.outbox.reply(self.client, Reply::ScannedNames(next, &names));
         Outcome::Replied
     }
 
@@ -139,11 +145,11 @@ impl Step<'_, '_> {
             return self.reply(Reply::Nil);
         }
         // From a random point of the hash order on, and from its beginning if nothing follows.
-        let mut cursor = draw >> 7;
+        let mut place = draw >> 7;
         let mut found: Option<&Queue> = None;
         loop {
             // Many at once: there may be one queue with jobs among 100,000 that have none.
-            cursor = store.scan_queues(db, cursor, RANDOM_STEP, |queue| {
+            place = store.scan_queues(db, place, RANDOM_STEP, |queue| {
                 if queue.exists() && found.is_none() {
                     found = Some(queue);
                 }

@@ -1,6 +1,6 @@
 //! What a consumer does with its lease.
 
-use crate::engine::model::fact::Fact;
+use crate::engine::model::fact::{Destination, Fact};
 use crate::engine::model::reply::Reply;
 use crate::engine::model::request::{Nack, QueueName};
 use crate::engine::model::turn::Outcome;
@@ -50,8 +50,13 @@ impl Step<'_, '_> {
             self.live.room.lets_grow(self.store, text.len() as u64)
                 && self.has_memory_for_text(index, text)
         });
+        let settles =
+            self.live.in_transaction && !self.live.room.is_paused() && self.is_swept(queue);
         self.commit(&Fact::Nacked { queue, id, counted, priority, error, to }, at);
         self.note_delivery_over(queue, to);
+        if settles && matches!(to, Destination::Delayed { due } if due <= self.now.floor()) {
+            self.settle(queue);
+        }
         self.reply(Reply::Integer(1))
     }
 

@@ -15,3 +15,4 @@ pub mod settings;
 pub mod stats;
 pub mod token;
 pub mod turn;
+pub mod walk;

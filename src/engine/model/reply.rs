@@ -8,6 +8,7 @@ use crate::engine::model::queue_settings::Setting;
 use crate::engine::model::request::{QueueName, Shape, State};
 use crate::engine::model::schedule::{Change, ScheduleRow, ScheduleView};
 use crate::engine::model::stats::StatsView;
+use crate::engine::model::walk::Cursor;
 use crate::error::Error;
 use crate::ids::{ClientId, Token};
 use crate::time::Millis;
@@ -147,12 +148,10 @@ pub enum Reply<'a> {
     Stats(&'a StatsView),
     /// Jobs in order.
     Peeked(&'a [Glimpse<'a>]),
-    /// SCAN's next cursor (0: done) and the jobs.
-    Scanned(u64, &'a [Glimpse<'a>]),
+    Scanned(Cursor, &'a [Glimpse<'a>]),
     /// KEYS.
     Names(&'a [&'a [u8]]),
-    /// SCAN's next cursor (0: done) and queue names.
-    ScannedNames(u64, &'a [&'a [u8]]),
+    ScannedNames(Cursor, &'a [&'a [u8]]),
     /// DELAY.QUEUES.
     Queues(&'a [QueueRow]),
     /// DELAY.FIND.

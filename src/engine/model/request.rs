@@ -7,7 +7,9 @@ pub use crate::engine::model::across::{Locate, Queues, Readable};
 use crate::engine::model::policy::Backoff;
 pub use crate::engine::model::queue_settings::Side;
 use crate::engine::model::queue_settings::{QueueSettings, Setting};
+use crate::engine::model::reply::Reason;
 use crate::engine::model::schedule::Scheduling;
+use crate::engine::model::walk::Cursor;
 use crate::ids::{Db, Token};
 use crate::words::words;
 
@@ -37,6 +39,18 @@ pub enum Wait {
     Forever,
     /// For so many ms, at least 1.
     For(u64),
+}
+
+impl Wait {
+    /// The same, but for no longer than that.
+    pub fn at_most(self, ms: u64) -> Wait {
+        match self {
+            Wait::No => Wait::No,
+            _ if ms == 0 => Wait::No,
+            Wait::Forever => Wait::For(ms),
+            Wait::For(own_ms) => Wait::For(own_ms.min(ms)),
+        }
+    }
 }
 
 /// What ADD does when the id is taken.
@@ -202,8 +216,7 @@ pub struct Find<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
     pub queue: QueueName<'a>,
-    /// 0 to begin; then what the last reply named.
-    pub cursor: u64,
+    pub cursor: Cursor,
     /// Only jobs in this state.
     pub state: Option<State>,
     /// Only jobs whose id matches this glob.
@@ -212,14 +225,28 @@ pub struct Scan<'a> {
     pub due: Option<(u64, u64)>,
     /// Only jobs with these bytes in id, body or error.
     pub contains: Option<&'a [u8]>,
+    /// Only jobs whose error is this text; empty for those without one.
+    pub error: Option<&'a [u8]>,
+    /// Only dead jobs with this reason.
+    pub reason: Option<Reason>,
     /// How many jobs to look at, 1 to 10,000.
     pub count: u32,
 }
 
 impl<'a> Scan<'a> {
     /// Of all jobs.
-    pub fn new(queue: QueueName<'a>, cursor: u64, count: u32) -> Scan<'a> {
-        Scan { queue, cursor, state: None, pattern: None, due: None, contains: None, count }
+    pub fn new(queue: QueueName<'a>, cursor: Cursor, count: u32) -> Scan<'a> {
+        Scan {
+            queue,
+            cursor,
+            state: None,
+            pattern: None,
+            due: None,
+            contains: None,
+            error: None,
+            reason: None,
+            count,
+        }
     }
 }
 
@@ -434,8 +461,7 @@ pub enum Request<'a> {
     /// `SCAN` → a cursor and names.
     ScanQueues {
         db: Db,
-        /// 0 to begin; then what the last reply named.
-        cursor: u64,
+        cursor: Cursor,
         /// Only names that match this glob.
         pattern: Option<&'a [u8]>,
         /// How many queues to look at, at least 1.
@@ -460,6 +486,17 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// How long it waits, if it is of those that may.
+    pub fn wait_mut(&mut self) -> Option<&mut Wait> {
+        match self {
+            Request::Pop { wait, .. }
+            | Request::Reserve(Reserve { wait, .. })
+            | Request::ListPop(ListPop { wait, .. })
+            | Request::Move(Move { wait, .. }) => Some(wait),
+            _ => None,
+        }
+    }
+
     /// Calls `visit` with each queue that it names.
     pub fn for_each_queue(&self, mut visit: impl FnMut(QueueName<'a>)) {
         let mut all = |db: Db, queues: &'a [&'a [u8]]| {

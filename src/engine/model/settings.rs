@@ -10,8 +10,8 @@ use crate::time::{Micros, Millis, Written};
 #[allow(missing_docs, reason = "what has no words here is what its name says")]
 pub struct Settings {
     /// Key of the hash of ids and names, by which SCAN goes through them. An input, so that the engine's answers
-    /// depend on its inputs alone. Of a node in a cluster it is the cluster's, so that a cursor goes on at the
-    /// next leader; that needs builds of one version for equal features of the processor: see `jobs/hash.rs`.
+    /// depend on its inputs alone. A server alone has that of its journal and a node that of its cluster, so that a
+    /// cursor goes on after a restart and at the next leader.
     pub hash_seed: u64,
     /// Tokens and server-made ids are above this; see [`floor_at`](super::token::floor_at).
     pub token_floor: u64,

@@ -46,6 +46,8 @@ pub struct Sizes {
     pub redriven: u64,
     /// One job is removed, or a dead letter leaves.
     pub deleted: u64,
+    /// Jobs of a queue fall due.
+    due: u64,
     /// A popped job is put back, beside its body and its policy.
     unpopped: u64,
     /// Nominal instants are passed over.
@@ -104,6 +106,7 @@ pub static SIZES: LazyLock<Sizes> = LazyLock::new(|| {
         advancing: due + ends.into_iter().max().expect("some").max(occurring),
         redriven: redriven.encoded_bytes(),
         deleted: dropped,
+        due,
         passed: Fact::Passed {
             queue,
             schedule: ScheduleNo(0),
@@ -180,6 +183,8 @@ impl Bound {
             Request::Pop { .. } | Request::ListPop(_) | Request::Reserve(_) => {
                 Bound::whole(count * SIZES.taking)
             }
+            // What is given back for now falls due within the transaction.
+            Request::Nack(ref nack) => Bound::whole(nacking(nack) + SIZES.due),
             Request::Move(_) if count == 0 => return None,
             Request::Move(ref of) => Bound::adding(moving_bytes_max(body_bytes, of.to.len()), 1),
             Request::DeleteEqual { .. } => Bound::ending(count * SIZES.deleted),

@@ -127,6 +127,8 @@ pub struct RoomLeft {
     /// When the flow was set: all that a turn does happens then.
     set_at: Millis,
     stall: Option<Stall>,
+    /// Since when nothing that came due was done because clients were paused; none once all of it is done.
+    paused_from: Option<Millis>,
     /// The process stood still, and what arrived meanwhile has not been read.
     has_backlog: bool,
     /// Waiters are served later, so that what arrived meanwhile comes first.
@@ -158,6 +160,7 @@ impl Default for RoomLeft {
             whole: None,
             set_at: Millis(0),
             stall: None,
+            paused_from: None,
             has_backlog: false,
             defers: false,
         }
@@ -165,12 +168,15 @@ impl Default for RoomLeft {
 }
 
 impl RoomLeft {
-    /// Sets the flow of the turn that begins at `now`.
-    pub fn set(&mut self, now: Micros, flow: Flow) {
+    /// Sets the flow of the turn that begins at `now`; time passed last at `advanced`.
+    pub fn set(&mut self, now: Micros, flow: Flow, advanced: Millis) {
         if !self.lets_time_pass() {
             self.begin_stall(self.set_at);
         }
         self.paused = matches!(flow, Flow::Paused { .. });
+        if self.paused {
+            self.paused_from.get_or_insert(advanced.plus(1));
+        }
         let (stalled, room, stopped) = match flow {
             Flow::Running { room } => (false, room, None),
             Flow::Stalled { room } | Flow::Paused { room } => (true, room, None),
@@ -323,6 +329,11 @@ impl RoomLeft {
         self.bytes >= self.promised.saturating_add(bytes)
     }
 
+    /// Whether clients are paused: no time passes, whatever the room.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
     /// Whether one more step of passing time fits.
     pub fn lets_time_pass(&self) -> bool {
         !self.paused && self.has_room(self.advancing)
@@ -372,9 +383,15 @@ impl RoomLeft {
         (from <= end && end <= to).then(|| now.ceil().plus((end.0 - from.0).max(1)))
     }
 
-    /// Every lease whose end has come was met.
+    /// What has come due from this instant on came due while clients were paused, or after that: time stood.
+    pub fn paused_from(&self) -> Option<Millis> {
+        self.paused_from
+    }
+
+    /// Every lease whose end has come was met, and all else that was due is done.
     pub fn caught_up(&mut self) {
         self.stall = self.stall.filter(|stall| stall.to.is_none());
+        self.paused_from = None;
     }
 
     /// The process did nothing from `from` until now.

@@ -120,7 +120,7 @@ impl Step<'_, '_> {
         }
         // Two for one: the table of unused policies shrinks back however fast new ones come.
         for _ in 0..2 {
-            if let Some(number) = self.store.forgettable_policy() {
+            if let Some(number) = self.store.forgettable_policy(limits::UNUSED_POLICIES_MAX) {
                 self.commit(&Fact::PolicyForgotten { number }, Located::NOTHING);
             }
         }

@@ -86,6 +86,9 @@ impl Live {
     /// maxmemory 1,000 MB, histories of 104 B:   4 KiB a job   240,000 jobs, 25 MB to come: nothing is kept back
     ///                                             92 B a job   5.4 million jobs: 500 MB, and 562 MB to come
     /// ```
+    ///
+    /// Totals of queues without jobs never keep a job out: their bytes are not counted here, as far as their share goes,
+    /// and once they would make a difference they go in the same turn, when time passes.
     fn check_memory_for(
         &self,
         store: &Store,
@@ -97,7 +100,31 @@ impl Live {
         if max == 0 {
             return Ok(());
         }
-        let used = store.bytes() + bytes;
+        let spared = store.giving_way_bytes().min(max / limits::TOTALS_SHARE);
+        self.check_memory_beside(store, spared, bytes, jobs, fits)
+    }
+
+    /// Whether what is kept for comfort has to go: totals take more than their share, or adding would be refused if
+    /// they were counted. What has been forgotten already is not, also while a base file still needs it.
+    pub fn is_short(&self, store: &Store) -> bool {
+        let max = self.settings.memory_bytes_max;
+        let leaving = || store.giving_way_bytes() - store.spare_bytes();
+        max > 0
+            && (store.spare_bytes() > max / limits::TOTALS_SHARE
+                || self.check_memory_beside(store, leaving(), 0, 1, || false).is_err())
+    }
+
+    /// The same, where `spared` of the bytes that are held are about to go.
+    fn check_memory_beside(
+        &self,
+        store: &Store,
+        spared: u64,
+        bytes: u64,
+        jobs: u64,
+        fits: impl FnOnce() -> bool,
+    ) -> Result<(), Error> {
+        let max = self.settings.memory_bytes_max;
+        let used = store.bytes() - spared + bytes;
         if used > max {
             return Err(Error::OutOfMemory { used, max });
         }
@@ -112,7 +139,7 @@ impl Live {
             let used = max.saturating_add(self.settings.memory_bytes_over);
             return Err(Error::OutOfMemory { used, max });
         }
-        let held = self.held_bytes(store) + bytes;
+        let held = self.held_bytes(store) - spared + bytes;
         if held > max + limits::HELD_BYTES_BEYOND && !fits() {
             store.press();
             return Err(Error::OutOfMemory { used: held, max });

@@ -6,10 +6,10 @@
 //! X, all the same:
 //!
 //! ```text
-//! index   [ counted ........ | cursor | ........ not yet ]
+//! index   [ counted ........ | place | ........ not yet ]
 //! ```
 //!
-//! a job that stops being delayed before the cursor came to it is counted as it leaves, and one that
+//! a job that stops being delayed before the place came to it is counted as it leaves, and one that
 //! was delayed after X has a later sequence and is passed over. Growing the index changes no order in
 //! it, so every other job is met exactly once.
 
@@ -17,7 +17,7 @@ use crate::engine::model::fact::Fact;
 use crate::engine::step::Step;
 use crate::engine::step::schedule::times::Times;
 use crate::engine::store::jobs::hash::wide;
-use crate::engine::store::jobs::index::cursor_of;
+use crate::engine::store::jobs::index::place_of;
 use crate::engine::store::jobs::{JobIndex, Stage};
 use crate::engine::store::queue::Queue;
 use crate::engine::store::schedules::Schedule;
@@ -39,7 +39,7 @@ pub struct Forecast {
     from: Millis,
     span_ms: u64,
     pub counts: Vec<u64>,
-    cursor: u64,
+    place: u64,
     /// All jobs are counted.
     jobs_counted: bool,
     /// Of the schedules those from this one on are yet to be counted; of that one, instants after this.
@@ -58,7 +58,7 @@ impl Forecast {
             from: now.ceil(),
             span_ms,
             counts: vec![0; count as usize],
-            cursor: 0,
+            place: 0,
             jobs_counted: false,
             schedule: ScheduleNo(0),
             counted: None,
@@ -76,9 +76,9 @@ impl Forecast {
             return true;
         }
         let queue = store.queue(self.queue);
-        let cursor = self.cursor;
-        self.cursor = store.scan_jobs(queue, cursor, jobs_max, |index| self.count(store, index));
-        self.jobs_counted = self.cursor == 0;
+        let place = self.place;
+        self.place = store.scan_jobs(queue, place, jobs_max, |index| self.count(store, index));
+        self.jobs_counted = self.place == 0;
         self.jobs_counted
     }
 
@@ -182,8 +182,8 @@ pub fn pass_job(
     index: JobIndex,
 ) {
     let forecast = forecast.as_mut().filter(|forecast| forecast.queue == queue);
-    let cursor = cursor_of(wide(store.jobs().get(index).hash));
-    if let Some(forecast) = forecast.filter(|forecast| cursor >= forecast.cursor) {
+    let place = place_of(wide(store.jobs().get(index).hash));
+    if let Some(forecast) = forecast.filter(|forecast| place >= forecast.place) {
         forecast.count(store, index);
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! A comparison takes up to the pattern's length times the name's: `*[b…b]c*` with a thousand `b` looks at
 //! half a million bytes in a name of 512, which is half a ms. So a walk with a long pattern goes on in small
-//! pieces, and ends early once they have taken long; the cursor tells where.
+//! pieces, and ends early once they have taken long; [`Slice::place`] tells where.
 
 use crate::limits::{NAME_BYTES_MAX, PATTERN_STEPS_PER_TURN};
 
 /// See the module.
 #[derive(Debug)]
 pub struct Slice {
-    cursor: u64,
+    place: u64,
     left: usize,
     /// Entries of a piece.
     piece: usize,
@@ -18,25 +18,25 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// From `cursor` on over `count` entries, at least one piece of them.
-    pub fn new(cursor: u64, count: usize, pattern: Option<&[u8]>) -> Slice {
+    /// From `place` on over `count` entries, at least one piece of them.
+    pub fn new(place: u64, count: usize, pattern: Option<&[u8]>) -> Slice {
         let worst = pattern.map_or(1, |pattern| (pattern.len() * NAME_BYTES_MAX).max(1));
         let piece = (2 * PATTERN_STEPS_PER_TURN as usize / worst).clamp(4, count.max(4));
-        Slice { cursor, left: count, piece, steps: 0, is_over: false }
+        Slice { place, left: count, piece, steps: 0, is_over: false }
     }
 
     /// Over everything, in one piece.
-    pub fn whole(cursor: u64) -> Slice {
-        Slice { cursor, left: usize::MAX, piece: usize::MAX, steps: 0, is_over: false }
+    pub fn whole(place: u64) -> Slice {
+        Slice { place, left: usize::MAX, piece: usize::MAX, steps: 0, is_over: false }
     }
 
-    /// Goes through the share: `look` visits about so many entries from a cursor on, adds the bytes that it
+    /// Goes through the share: `look` visits about so many entries from a place on, adds the bytes that it
     /// compared, and tells where the next piece begins.
     pub fn go(&mut self, mut look: impl FnMut(u64, usize, &mut u64) -> u64) {
         while let Some(count) = self.next() {
             let mut steps = 0;
-            let cursor = look(self.cursor, count, &mut steps);
-            self.looked(cursor, count, steps);
+            let place = look(self.place, count, &mut steps);
+            self.looked(place, count, steps);
         }
     }
 
@@ -47,16 +47,16 @@ impl Slice {
     }
 
     /// Where the next piece begins, and the next share; 0 when the walk is over.
-    pub fn cursor(&self) -> u64 {
-        self.cursor
+    pub fn place(&self) -> u64 {
+        self.place
     }
 
-    /// A piece of `count` entries ended at `cursor` after so many bytes compared.
-    fn looked(&mut self, cursor: u64, count: usize, steps: u64) {
-        self.cursor = cursor;
+    /// A piece of `count` entries ended at `place` after so many bytes compared.
+    fn looked(&mut self, place: u64, count: usize, steps: u64) {
+        self.place = place;
         self.left = self.left.saturating_sub(count);
         self.steps += steps;
-        self.is_over = cursor == 0 || self.left == 0;
+        self.is_over = place == 0 || self.left == 0;
     }
 }
 
@@ -69,9 +69,9 @@ mod tests {
         let mut slice = Slice::new(0, 10_000, Some(&[b'a'; 1024]));
         assert_eq!(slice.next(), Some(4));
         slice.looked(7, 4, 1 << 19);
-        assert_eq!((slice.next(), slice.cursor()), (Some(4), 7));
+        assert_eq!((slice.next(), slice.place()), (Some(4), 7));
         slice.looked(9, 4, 1 << 19);
-        assert_eq!((slice.next(), slice.cursor()), (None, 9), "half a million bytes each");
+        assert_eq!((slice.next(), slice.place()), (None, 9), "half a million bytes each");
     }
 
     #[test]

@@ -101,6 +101,18 @@ impl Step<'_, '_> {
         done
     }
 
+    /// In a transaction no time passes: it happens at one instant. The job that its NACK has just made due, in a queue
+    /// where nothing else was, is ready for its next command all the same, as it is outside of one.
+    pub fn settle(&mut self, number: QueueNo) {
+        let queue = self.store.queue(number);
+        let (enters, place) = (queue.due_enters(), queue.next_place(queue.due_enters()));
+        self.within(u32::MAX, |step| step.sweep_due(number));
+        if self.store.queue(number).next_place(enters) != place {
+            self.touch(number, Some(place));
+        }
+        self.store.rearm(number, self.now.floor().plus(1));
+    }
+
     /// Jobs in a run become ready one by one, and one fact tells of all of them. What comes next: a job
     /// that expires, if one is due.
     fn sweep_due(&mut self, number: QueueNo) -> Peek {

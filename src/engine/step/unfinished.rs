@@ -18,7 +18,7 @@ pub enum Unfinished {
 /// How far a KEYS has come.
 #[derive(Debug, Default)]
 pub struct Names {
-    pub cursor: u64,
+    pub place: u64,
     pub names: Vec<Box<[u8]>>,
     pub bytes: usize,
 }

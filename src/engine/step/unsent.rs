@@ -1,6 +1,6 @@
 //! Unsent jobs: decided and in a reply, but not yet on their way.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use ahash::RandomState;
 
@@ -179,6 +179,24 @@ impl Unsent {
     pub fn forget(&mut self) {
         self.clients.clear();
         self.returning.clear();
+    }
+
+    /// The queues that popped jobs would go back to; none if there are more jobs than `most`.
+    pub fn queues(&self, most: usize) -> Option<HashSet<QueueNo, RandomState>> {
+        let replies = self.clients.values().flat_map(|unsent| &unsent.replies);
+        let returning = self.returning.iter();
+        let first = returning.clone().flat_map(|returning| returning.first.as_slice());
+        let later = returning.flat_map(|returning| returning.replies.iter()).flatten();
+        let mut queues = HashSet::with_hasher(self.clients.hasher().clone());
+        for (count, taken) in replies.flatten().chain(first).chain(later).enumerate() {
+            if count == most {
+                return None;
+            }
+            if let Taken::Popped(popped) = taken {
+                queues.insert(popped.queue);
+            }
+        }
+        Some(queues)
     }
 
     /// What goes back next.

@@ -448,7 +448,7 @@ impl Store {
         let queue = self.queue_mut(number);
         queue.used = now;
         queue.version += 1;
-        if !queue.exists() && queue.windows == 0 {
+        if queue.has_only_totals() {
             self.note_idle(number, now);
         }
     }

@@ -64,6 +64,8 @@ pub struct Store {
     bytes: u64,
     /// Those of them that are counted for jobs.
     job_bytes: u64,
+    /// Those of removed queues that had only totals and are not freed yet.
+    leaving_bytes: u64,
     /// Bytes held for the id indexes of all queues, those included that are removed.
     index_bytes: usize,
     /// Giving back what freed jobs leave behind. Volatile.
@@ -124,6 +126,7 @@ impl Store {
             hasher,
             bytes: 0,
             job_bytes: 0,
+            leaving_bytes: 0,
             index_bytes: 0,
             tidying: Tidying::new(settings.spare_bytes_min, settings.spare_quiet_ms),
             number: 0,
@@ -159,14 +162,20 @@ impl Store {
         &self.policies
     }
 
-    /// A policy that no job uses and that is to be forgotten next.
-    pub fn forgettable_policy(&mut self) -> Option<PolicyNo> {
-        self.policies.forgettable()
+    /// A policy that no job uses and that is to be forgotten next, where more than `kept` fell out of use.
+    pub fn forgettable_policy(&mut self, kept: usize) -> Option<PolicyNo> {
+        self.policies.forgettable(kept)
     }
 
     /// Bytes counted for jobs and queues: follows from what there is, not from how it came about.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Those of them that give way when memory is short: of queues that have only totals, forgotten ones included until
+    /// they are freed.
+    pub fn giving_way_bytes(&self) -> u64 {
+        self.spare_bytes() + self.leaving_bytes
     }
 
     /// The greatest number used for a token or an id.
@@ -386,6 +395,7 @@ impl Store {
                 return false;
             }
             self.bytes -= queue.own_bytes();
+            self.leaving_bytes -= queue.spare_bytes;
             self.index_bytes -= queue.table.bytes();
             *budget = budget.saturating_sub(GRAVE_STEPS);
         }

@@ -249,6 +249,7 @@ impl Store {
         database.image_bytes -= gone.image_bytes;
         database.existing -= u64::from(existed && !exists);
         database.counts.iter_mut().zip(counts).for_each(|(left, gone)| *left -= gone);
+        self.recount_spare(number);
         removed
     }
 

@@ -70,6 +70,8 @@ pub struct Queue {
     pub purging: Option<Box<Purging>>,
     /// Bytes counted for jobs and windows.
     pub bytes: u64,
+    /// Of its own bytes, those that give way when memory is short: all while it has only totals.
+    pub spare_bytes: u64,
     /// What they take, by stage.
     pub footprints: Footprints,
     /// When it has due work next; none is `NEVER`. Its timer in the partition's wheel is this or
@@ -186,6 +188,7 @@ impl Queue {
             purging: None,
             generated_form: false,
             bytes: 0,
+            spare_bytes: 0,
             footprints: Footprints::default(),
             wake: NEVER,
             opening: NEVER,
@@ -206,6 +209,11 @@ impl Queue {
     pub fn exists(&self) -> bool {
         let set = self.settings.is_some() || self.pauses.any();
         self.jobs > 0 || set || self.schedules.as_ref().is_some_and(|all| !all.is_empty())
+    }
+
+    /// Whether only totals are left of it.
+    pub fn has_only_totals(&self) -> bool {
+        !self.exists() && self.windows == 0
     }
 
     /// Bytes counted for the queue beside its jobs.

@@ -29,6 +29,8 @@ pub(super) struct Database {
     wake_wheel: Wheel,
     /// Bytes of the images of all queues and their jobs in a base file.
     pub(super) image_bytes: u64,
+    /// What its queues have that gives way when memory is short, bytes.
+    spare_bytes: u64,
     /// How many queues exist.
     pub(super) existing: u64,
     /// Jobs by state.
@@ -250,6 +252,23 @@ impl Store {
         queues.put(place, queue);
         names.insert(wide(hash), number.0, |number| wide(name_hash(queues, &self.hasher, number)));
         self.bytes += own_bytes;
+        self.recount_spare(number);
+    }
+
+    /// Counts the queue's own bytes among those that give way, or no longer: to be called after each change of
+    /// what [`Queue::has_only_totals`] and [`Queue::own_bytes`] say.
+    pub(super) fn recount_spare(&mut self, number: QueueNo) {
+        let (db, place) = place_of(number);
+        let Database { queues, spare_bytes, .. } = &mut self.databases[db];
+        let queue = queues.get_mut(place).expect("the queue's number is bound");
+        let now = if queue.has_only_totals() { queue.own_bytes() } else { 0 };
+        let before = std::mem::replace(&mut queue.spare_bytes, now);
+        *spare_bytes = *spare_bytes + now - before;
+    }
+
+    /// Bytes of queues that have only totals.
+    pub fn spare_bytes(&self) -> u64 {
+        self.used().iter().map(|database| database.spare_bytes).sum()
     }
 
     /// Changes what a queue has beside its jobs (settings, pauses, the first place), with all that
@@ -268,7 +287,9 @@ impl Store {
         *image_bytes = *image_bytes + image_after - image_before;
         self.bytes += queue.own_bytes();
         *existing += u64::from(queue.exists());
-        if let Some(end) = queue.pauses.next_end() {
+        let pause_end = queue.pauses.next_end();
+        self.recount_spare(number);
+        if let Some(end) = pause_end {
             self.wake_by(number, end);
         }
     }
@@ -287,6 +308,8 @@ impl Store {
         wake_keys.free(queue.wake_key);
         database.existing -= u64::from(queue.exists());
         database.image_bytes -= queue.image_bytes;
+        database.spare_bytes -= queue.spare_bytes;
+        self.leaving_bytes += queue.spare_bytes;
         for (all, own) in database.counts.iter_mut().zip(queue.counts) {
             *all -= own;
         }
@@ -314,11 +337,14 @@ impl Store {
         *image_bytes = *image_bytes + after - before;
         let hash = wide(self.hasher.name(name));
         names.insert(hash, number.0, |number| hash_of(queues, number));
+        self.recount_spare(number);
     }
 
     /// Takes all queues of a database out at once.
     pub(super) fn flush(&mut self, db: Db) {
-        let Database { queues, schedule_wakes, .. } = std::mem::take(self.database_mut(db));
+        let Database { queues, schedule_wakes, spare_bytes, .. } =
+            std::mem::take(self.database_mut(db));
+        self.leaving_bytes += spare_bytes;
         let kept = self.bases.is_running();
         self.graveyard.put_wakes(schedule_wakes);
         let graveyard = if kept { &mut self.kept } else { &mut self.graveyard };
@@ -357,7 +383,7 @@ impl Store {
         self.bound_queue(idle.queue).filter(|queue| queue.born == idle.born)?;
         let queue = self.queue_mut(idle.queue);
         queue.idle = false;
-        if queue.exists() || queue.windows > 0 {
+        if !queue.has_only_totals() {
             return None;
         }
         if queue.used > idle.since {

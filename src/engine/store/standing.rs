@@ -237,7 +237,7 @@ impl Store {
         } else {
             footprints.of(stage).remove(footprint);
         }
-        let Some(state) = stage.state() else { return };
+        let Some(state) = stage.state() else { return self.recount_spare(queue) };
         let queue_ref = self.queue_mut(queue);
         let add = |count: &mut u64| {
             *count = count.checked_add_signed(by).expect("counts are never negative");
@@ -251,6 +251,9 @@ impl Store {
             add(&mut database.existing);
         }
         add(&mut database.counts[state as usize]);
+        if existed != exists {
+            self.recount_spare(queue);
+        }
         // There may be room for an occurrence now.
         if by < 0 && self.queue(queue).schedules.is_some() {
             self.release_schedules(queue);

@@ -12,7 +12,7 @@ use crate::server::core::Core;
 
 const ALONE: &str = "ERR this server runs alone: cluster-node is not set";
 const ELECTED: &str = "ERR the cluster elects its leader; FAILOVER hands over";
-const NO_REPLICATION: &str = "ERR replication is not supported in this version";
+const NO_REPLICATION: &str = "ERR replication is between the nodes of a cluster, not by REPLICAOF or PSYNC; see cluster-node in docs/cluster.md";
 
 /// REPLICAOF and SLAVEOF. The text says why not: a real Sentinel must not meddle with a cluster.
 pub fn replica_of(core: &Core, nobody: bool) -> Result<(), String> {

@@ -5,10 +5,8 @@ use crate::config::{Refused, file};
 use crate::glob;
 use crate::ids::ClientId;
 use crate::observe::{Counters, commands::CommandTotals, errors::ErrorCounts};
-use crate::server::admin::users;
+use crate::server::admin::{certificates, users};
 use crate::server::cluster;
-use crate::server::cluster::peer_tls;
-use crate::server::connection::tls;
 use crate::server::core::Core;
 use crate::server::watch::machine;
 use crate::session::acl::log::Denials;
@@ -17,6 +15,10 @@ use std::collections::HashSet;
 /// CONFIG GET: all that match, in the order of the names.
 pub fn write(core: &mut Core, client: ClientId, patterns: &[&[u8]]) {
     let mut settings = core.options.config.shown_all();
+    // What the limit of open files allows. The file keeps what it says, for a start with a higher one.
+    let clients_max = core.options.limits.clients_max;
+    let maxclients = settings.iter_mut().find(|(name, _)| *name == "maxclients");
+    maxclients.expect("it is an option").1 = clients_max.to_string();
     settings.sort_unstable_by_key(|(name, _)| *name);
     settings.retain(|(name, _)| {
         patterns.iter().any(|pattern| glob::matches_any_case(pattern, name.as_bytes()))
@@ -57,7 +59,8 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
         return Err(failed(&named.unwrap_or(&pairs[0]).0, &reason));
     }
     let fitting = machine::make_room_for(config.number(Name::MaxClients));
-    if fitting < config.number(Name::MaxClients) {
+    let is_asked = pairs.iter().any(|(name, _)| name == "maxclients");
+    if is_asked && fitting < config.number(Name::MaxClients) {
         let reason = format!(
             "The operating system is not able to handle the specified number of clients, try \
              with {fitting}"
@@ -67,10 +70,7 @@ pub fn set(core: &mut Core, words: &[&[u8]]) -> Result<bool, String> {
     if let Some((name, _)) = pairs.iter().find(|(name, _)| name.starts_with("tls-")) {
         // Also when a path stays as it is: the file may hold another certificate.
         let refused = |why| failed(name, &format!("Unable to update TLS configuration: {why}"));
-        let (clients, peers) = (tls::server_config(&config), peer_tls::keys(&config));
-        let (clients, peers) = (clients.map_err(refused)?, peers.map_err(refused)?);
-        core.users.tls = clients;
-        core.users.peer_tls.set(peers);
+        certificates::read_again(&mut core.users, &config).map_err(refused)?;
     }
     let names_zones = pairs.iter().any(|(name, _)| name == "tzdata");
     if names_zones {

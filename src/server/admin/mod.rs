@@ -1,6 +1,7 @@
 //! What a session sees of the server while one of its commands runs.
 
 mod acl;
+pub(super) mod certificates;
 mod clients;
 mod cluster;
 mod config;
@@ -33,7 +34,7 @@ use crate::server::connection::clients::Clients;
 use crate::server::core::Core;
 use crate::session::acl::Acl;
 use crate::session::acl::log::{Context, Entry as DenialEntry, Reason};
-use crate::session::world::{Admin, Ended, Obstacles, Served, World};
+use crate::session::world::{Admin, Ended, Obstacles, Relayed, Served, World};
 use crate::session::{ClientLine, Session, SocketFacts, Standing};
 use smallvec::SmallVec;
 
@@ -276,6 +277,27 @@ impl World for ClientWorld<'_> {
         let now = self.core.clock.now;
         let (engine, mut turn) = self.core.engine();
         engine.begin_transaction(now, client, whole, held_bytes_max, &mut turn)
+    }
+
+    fn relayed(&self) -> Option<Relayed> {
+        let relay = self.running.socket.relay.as_deref()?;
+        // Rounded up: no wait ends before its time.
+        let wait_ms = relay.wait_left().map(|left| left.as_micros().div_ceil(1_000) as u64);
+        Some(Relayed {
+            room_bytes: relay.room(self.core.outputs.end(self.running.slot)),
+            wait_ms,
+            is_request: relay.holds_jobs,
+        })
+    }
+
+    fn stop_relayed(&mut self) {
+        self.running.socket.relay.iter().for_each(|relay| relay.stop());
+    }
+
+    fn answer_bytes_max(&mut self, client: ClientId, request: &Request<'_>) -> u64 {
+        let now = self.core.clock.now;
+        let (engine, mut turn) = self.core.engine();
+        engine.answer_bytes_max(now, client, request, &mut turn)
     }
 
     fn check_queued(&self, request: &Request<'_>, limits: bool) -> Result<(), Error> {

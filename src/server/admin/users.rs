@@ -7,6 +7,7 @@ use crate::limits::ACL_FILE_BYTES_MAX;
 use crate::server::admin::{ClientWorld, clients};
 use crate::server::connection::calls::Ending;
 use crate::server::connection::client::Client;
+use crate::server::connection::clients::Clients;
 use crate::server::core::{Core, Users};
 use crate::session::acl::{self, Acl};
 use crate::session::{ClientLine, Session, SocketFacts, TakenUp};
@@ -72,20 +73,25 @@ pub fn take_up(
 /// Users have changed: every other session takes up its user's new rules, and the connections of users that
 /// are gone are closed. The running session sees to itself.
 pub fn changed(world: &mut ClientWorld<'_>) {
+    for (_, id) in take_up_each(world.core, world.others) {
+        clients::kill(world, id);
+    }
+}
+
+/// The same for all of `clients`; which of them are to be closed.
+pub fn take_up_each(core: &mut Core, clients: &mut Clients) -> Vec<(u32, ClientId)> {
     let mut closed = Vec::new();
-    for (slot, client) in world.others.iter_mut() {
+    for (slot, client) in clients.iter_mut() {
         let Client { id, session, socket, .. } = client;
         let line = |core: &Core| SocketFacts {
             waiting: socket.postponed || core.outputs.is_waiting(slot),
             ..socket.facts(core.clock.mono_us)
         };
-        if !take_up(world.core, session, slot, line) {
-            closed.push(*id);
+        if !take_up(core, session, slot, line) {
+            closed.push((slot, *id));
         }
     }
-    for id in closed {
-        clients::kill(world, id);
-    }
+    closed
 }
 
 /// ACL LOAD. All sessions are to take that up.

@@ -18,12 +18,11 @@ mod send;
 
 use crate::cluster::claims::Claims;
 use crate::cluster::codec::{Head, Outgoing};
-use crate::cluster::frame::Inbox;
 use crate::cluster::hello::{Called, Secret};
 use crate::journal::Disk;
+use crate::server::cluster::connection::Parts;
 use crate::server::cluster::entry_log::ArrivedBases;
 use crate::server::cluster::peer_tls::PeerTls;
-use crate::server::cluster::socket::Socket;
 use crate::server::cluster::wakeup::Wakeup;
 use bytes::Bytes;
 use line::Line;
@@ -140,23 +139,23 @@ impl Bases {
     ///
     /// # Errors
     /// The system has no thread for it.
-    pub fn receive(
-        self: &Arc<Bases>,
-        socket: Socket,
-        inbox: Inbox,
-        peer: u64,
-        name: &str,
-    ) -> io::Result<()> {
+    pub fn receive(self: &Arc<Bases>, parts: Parts, peer: u64, name: &str) -> io::Result<()> {
+        let Parts { socket, inbox, sealer, unsent } = parts;
         socket.tcp().set_nonblocking(false)?;
         let before = lock(&self.receiving).replace(socket.tcp().try_clone()?);
         if let Some(before) = before {
             // It may be over already.
             let _ = before.shutdown(Shutdown::Both);
         }
-        let line = Line::new(socket, inbox)?;
+        let mut line = Line::new(socket, inbox)?;
+        line.sealer = sealer;
         let (bases, name) = (Arc::clone(self), name.to_owned());
         let thread = std::thread::Builder::new().name("base-in".to_owned());
-        thread.spawn(move || receive::run(&bases, line, peer, &name))?;
+        thread.spawn(move || {
+            // The end of the handshake, which the loop may have had no room for; if it fails, so does what follows.
+            let _ = line.write(&unsent);
+            receive::run(&bases, line, peer, &name);
+        })?;
         Ok(())
     }
 

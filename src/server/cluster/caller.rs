@@ -3,7 +3,7 @@
 use crate::cluster::clocks::ClockNote;
 use crate::cluster::codec::Head;
 use crate::cluster::frame::{Body, FrameError, Kind, Lane};
-use crate::cluster::hello::{Handshake, Peer};
+use crate::cluster::hello::{Handshake, Peer, Refusal, Way};
 use crate::cluster::names::Name;
 use crate::cluster::verify::VerifyNote;
 use crate::limits::{PEER_JOIN_BYTES, PEER_KEEPALIVE_PROBES, PEER_KEEPALIVE_S};
@@ -56,7 +56,8 @@ impl Caller {
             .with_interval(Duration::from_secs(PEER_KEEPALIVE_S / 3))
             .with_retries(PEER_KEEPALIVE_PROBES);
         SockRef::from(&stream).set_tcp_keepalive(&probes)?;
-        let handshake = Handshake::door(cx.own.clone(), cx.secret.clone(), nonce());
+        let way = Way { tls: cx.tls.keys().is_some(), has_old: cx.has_old };
+        let handshake = Handshake::door(cx.own.clone(), cx.secret.clone(), nonce(), way);
         let socket = Socket::accepted(&cx.tls, stream)?;
         let connection = Connection::new(cx, socket, handshake, Vec::new())?;
         Ok(Caller {
@@ -112,6 +113,9 @@ impl Caller {
                 let node = self.known.as_ref().map(|known| known.node);
                 cx.verify.extend(node.map(|node| (node, note)));
                 continue;
+            }
+            if frame.kind == Kind::Refused {
+                return Err(Refusal::told(&frame.head).into());
             }
             if frame.kind != Kind::Message {
                 return Err(FrameError::Place(frame.kind).into());

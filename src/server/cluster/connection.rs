@@ -2,8 +2,9 @@
 
 use crate::cluster::claims::Claims;
 use crate::cluster::clocks::ClockNote;
-use crate::cluster::frame::{Inbox, Kind, encode};
+use crate::cluster::frame::{Inbox, Kind, encode_sealed};
 use crate::cluster::hello::{Handshake, Nonce, Peer, Refusal, Secret};
+use crate::cluster::seal::Sealer;
 use crate::cluster::verify::VerifyNote;
 use crate::limits::{
     PEER_ACKNOWLEDGED_ELECTIONS, PEER_BYTES_AT_ONCE, PEER_READ_BYTES, REFUSAL_BYTES_MAX,
@@ -29,6 +30,8 @@ pub struct Context {
     /// What this node says of itself.
     pub own: Claims,
     pub secret: Secret,
+    /// A member that has proved itself speaks an older protocol than the caller's proof needs.
+    pub has_old: bool,
     /// What connections are sealed with.
     pub tls: PeerTls,
     /// CLOCK_BOOTTIME, µs, as of this wake-up.
@@ -71,6 +74,7 @@ impl Context {
             poller: Poller::new()?,
             own,
             secret,
+            has_old: false,
             tls: PeerTls::default(),
             now_us: 0,
             refusals: Refusals::default(),
@@ -102,6 +106,15 @@ impl Context {
     }
 }
 
+/// What is left of a connection that another thread goes on with.
+pub struct Parts {
+    pub socket: Socket,
+    /// What has come over it and was not taken.
+    pub inbox: Inbox,
+    pub sealer: Option<Sealer>,
+    pub unsent: Vec<u8>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Connection {
@@ -109,6 +122,8 @@ pub struct Connection {
     socket: Socket,
     handshake: Handshake,
     inbox: Inbox,
+    /// Seals what is sent after the handshake.
+    sealer: Option<Sealer>,
     queue: Queue,
     is_readable: bool,
     is_writable: bool,
@@ -135,6 +150,7 @@ impl Connection {
             socket,
             handshake,
             inbox: Inbox::new(),
+            sealer: None,
             queue,
             is_readable: false,
             is_writable: false,
@@ -175,10 +191,11 @@ impl Connection {
         self.socket.tcp().peer_addr()
     }
 
-    /// The socket, and what has come over it and was not taken; it is not watched any more.
-    pub fn into_parts(self, cx: &Context) -> io::Result<(Socket, Inbox)> {
+    /// The socket and what belongs to it; it is not watched any more.
+    pub fn into_parts(mut self, cx: &Context) -> io::Result<Parts> {
         cx.poller.forget(&self.socket)?;
-        Ok((self.socket, self.inbox))
+        let unsent = self.queue.take();
+        Ok(Parts { socket: self.socket, inbox: self.inbox, sealer: self.sealer, unsent })
     }
 
     /// Bytes that wait to be written.
@@ -232,8 +249,10 @@ impl Connection {
         let mut out = Vec::new();
         let shaken = self.handshake.advance(&mut self.inbox, &mut out);
         self.queue.push([Bytes::from(out)]);
-        if shaken.is_err() {
-            let _ = self.write();
+        match &shaken {
+            Ok(Some(_)) => self.sealer = self.handshake.sealer(),
+            Ok(None) => {}
+            Err(_) => drop(self.write()),
         }
         shaken
     }
@@ -242,13 +261,13 @@ impl Connection {
     pub fn refuse(&mut self, trouble: &Trouble) {
         let text = trouble.to_string();
         let text = &text.as_bytes()[..text.len().min(REFUSAL_BYTES_MAX)];
-        self.push(encode(Kind::Refused, text, &[]));
+        self.push(Kind::Refused, text, &[]);
         let _ = self.write();
     }
 
-    /// Appends the parts of a message.
-    pub fn push(&mut self, parts: Vec<Bytes>) {
-        self.queue.push(parts);
+    /// Appends a message.
+    pub fn push(&mut self, kind: Kind, head: &[u8], bodies: &[Bytes]) {
+        self.queue.push(encode_sealed(kind, head, bodies, &mut self.sealer));
     }
 
     /// Writes what there is room for, up to [`PEER_BYTES_AT_ONCE`].

@@ -4,8 +4,10 @@ use crate::cluster::claims::NodeId;
 use crate::cluster::clocks::ClockNote;
 use crate::cluster::codec::{Entries, Outgoing};
 use crate::cluster::driver::Dial;
-use crate::cluster::frame::{Kind, Lane, encode};
-use crate::cluster::hello::{Called, Handshake, PROTOCOL_CLOCKS, PROTOCOL_VERIFY, Refusal};
+use crate::cluster::frame::{Kind, Lane};
+use crate::cluster::hello::{
+    Called, Handshake, PROTOCOL_CLOCKS, PROTOCOL_PROOF, PROTOCOL_VERIFY, Refusal,
+};
 use crate::cluster::names::{Address, Name};
 use crate::cluster::verify::{Missed, VerifyNote};
 use crate::limits::{
@@ -38,6 +40,8 @@ struct Peer {
     dialled: usize,
     /// Its id, where a member of that name is known.
     node: Option<u64>,
+    /// When it was reached last it spoke a protocol by which a door proves first.
+    is_old: bool,
     control: Link,
     data: Link,
     /// Where its host was found when it was last looked for, and how many of these were tried.
@@ -222,7 +226,7 @@ impl Dialer {
         if let Some(new) = entries {
             open.waiting = Some(open.waiting.map_or(new, |waiting| waiting.and(new)));
         }
-        open.connection.push(encode(Kind::Message, &message.head, &message.bodies));
+        open.connection.push(Kind::Message, &message.head, &message.bodies);
     }
 
     /// Queues what each peer is to be told of this node's clock, for those that understand it. See
@@ -234,7 +238,7 @@ impl Dialer {
                 && open.connection.queued_bytes() <= PEER_CLOCK_QUEUE_BYTES_MAX
                 && let Some(note) = note(open.node)
             {
-                open.connection.push(encode(Kind::Clock, &note.encode(), &[]));
+                open.connection.push(Kind::Clock, &note.encode(), &[]);
             }
         }
     }
@@ -249,8 +253,13 @@ impl Dialer {
         if open.protocol < PROTOCOL_VERIFY {
             return Err(Missed::Old);
         }
-        open.connection.push(encode(Kind::Verify, &note.encode(), &[]));
+        open.connection.push(Kind::Verify, &note.encode(), &[]);
         Ok(())
+    }
+
+    /// Whether one of them is so old that it cannot prove itself first. Who says so has proved itself: an old door does.
+    pub fn has_old(&self) -> bool {
+        self.peers.iter().any(|peer| peer.is_old)
     }
 
     /// Where the node is that is connected under this id, and its name.
@@ -301,6 +310,7 @@ impl Peer {
             addresses,
             dialled: 0,
             node,
+            is_old: false,
             control: Link::new(Lane::Control),
             data: Link::new(Lane::Data),
             places: Vec::new(),
@@ -411,6 +421,8 @@ impl Peer {
             };
             let (node, protocol, since_us) = (peer.claims.node.0, peer.protocol, cx.now_us);
             cx.parted.retain(|other| *other != node);
+            self.is_old = protocol < PROTOCOL_PROOF;
+            let link = self.link_mut(lane);
             link.state = State::Open(Open { connection, node, protocol, since_us, waiting: None });
             if lane == Lane::Control {
                 self.data.state = State::Waiting(cx.now_us);

@@ -242,8 +242,8 @@ impl Door {
         if let (Lane::Base, Some(bases)) = (lane, &cx.bases) {
             let bases = Arc::clone(bases);
             let caller = self.callers.remove(&token).expect("it was just there");
-            let (socket, inbox) = caller.connection.into_parts(cx)?;
-            return Ok(bases.receive(socket, inbox, node, name.as_str())?);
+            let parts = caller.connection.into_parts(cx)?;
+            return Ok(bases.receive(parts, node, name.as_str())?);
         }
         caller.known = Some(Known { name: name.clone(), node, lane });
         cx.parted.retain(|other| *other != node);

@@ -73,7 +73,7 @@ mod tests {
             ("cluster-announce-port", &["7002"]),
             ("cluster-announce-tls-port", &["7003"]),
             ("cluster-announce-bus-port", &["7001"]),
-            ("cluster-secret", &["s"]),
+            ("cluster-secret", &["sixteen bytes, 1"]),
             ("cluster-election-timeout", &["500ms"]),
             ("cluster-lease-grace", &["3s"]),
         ]);

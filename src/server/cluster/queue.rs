@@ -37,6 +37,11 @@ impl Queue {
         self.bytes
     }
 
+    /// All that waits.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(self).parts.into_iter().collect::<Vec<_>>().concat()
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0

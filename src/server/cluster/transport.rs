@@ -121,6 +121,7 @@ impl Peers for Transport {
 
     fn work(&mut self, meet: Meet<'_>) -> Vec<Incoming> {
         self.dialer.work(&mut self.cx, meet);
+        self.cx.has_old = self.dialer.has_old();
         self.door.work(&mut self.cx, &mut self.dialer, self.is_full, meet);
         std::mem::take(&mut self.cx.incoming)
     }

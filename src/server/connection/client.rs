@@ -1,5 +1,6 @@
 //! One connection: its socket, what was read from it, and its session.
 
+use crate::console::relay::Relay;
 use crate::ids::ClientId;
 use crate::limits::{HEAVY_TURNS, HEAVY_US, READ_BYTES_PER_TURN};
 use crate::resp::Framer;
@@ -9,6 +10,7 @@ use crate::server::connection::listen;
 use crate::server::connection::stream::{Peer, Stream};
 use crate::session::{Session, SocketFacts};
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// A connected client.
@@ -61,6 +63,8 @@ pub struct Socket {
     pub reply_bytes: usize,
     /// Since when its unread replies have been above the soft limit; monotonic, µs.
     pub over_soft_us: Option<u64>,
+    /// What was agreed with the console where that hands its replies on.
+    pub relay: Option<Arc<Relay>>,
 }
 
 /// What became of a read.
@@ -95,6 +99,7 @@ impl Client {
             read_bytes: 0,
             reply_bytes: 0,
             over_soft_us: None,
+            relay: None,
         };
         let (framer, input) = (Framer::new(), Input::default());
         Client { id: session.id(), session, framer, input, socket }
@@ -181,6 +186,11 @@ impl Socket {
     /// Whether the peer is on this machine.
     pub fn is_local(&self) -> bool {
         self.peer.is_local()
+    }
+
+    /// Whether it was made within the process, for somebody who came by another way.
+    pub fn is_pair(&self) -> bool {
+        matches!(self.stream, Stream::Unix(_)) && !self.peer.is_unix()
     }
 
     /// The peer; `ip:port` when it is shown.

@@ -1,6 +1,7 @@
 //! Connections made within the process: one end of a socket pair is a client like any other, the other end speaks
 //! for somebody who came by another way, such as a browser.
 
+use crate::console::relay::Relay;
 use crate::server::connection::stream::{Accepted, Peer, Stream};
 use crate::server::connection::wake::Notifier;
 use std::io;
@@ -11,8 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Where other threads leave their pairs, and the loop takes them.
 #[derive(Debug)]
 pub struct Pairs {
-    made: Mutex<Vec<(UnixStream, Peer)>>,
+    made: Mutex<Vec<Made>>,
     notifier: Arc<Notifier>,
+}
+
+/// The server's end of a pair.
+#[derive(Debug)]
+struct Made {
+    stream: UnixStream,
+    peer: Peer,
+    relay: Arc<Relay>,
+    is_proven: bool,
 }
 
 impl Pairs {
@@ -22,16 +32,25 @@ impl Pairs {
     }
 
     /// Connects to the server as `peer`, who came in at `local`: with these CLIENT LIST and the rules for other
-    /// machines see it. `maxclients` counts it, and refuses it with a line.
+    /// machines see it. `maxclients` counts it, and refuses it with a line. Unless it `is_proven`, by a token of this
+    /// machine, it has to say a password also where the default user has none.
+    ///
+    /// What both ends agree on is in `relay`.
     ///
     /// # Errors
     /// There is no file descriptor left.
-    pub fn connect(&self, peer: SocketAddr, local: SocketAddr) -> io::Result<UnixStream> {
+    pub fn connect(
+        &self,
+        peer: SocketAddr,
+        local: SocketAddr,
+        relay: Arc<Relay>,
+        is_proven: bool,
+    ) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.push((theirs, Peer::Tcp { peer, local }));
+        made.push(Made { stream: theirs, peer: Peer::Tcp { peer, local }, relay, is_proven });
         drop(made);
         self.notifier.notify();
         Ok(ours)
@@ -40,11 +59,9 @@ impl Pairs {
     /// What was made since the last time, as if it had been accepted.
     pub fn take(&self) -> Vec<Accepted> {
         let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
-        let ready = |(stream, peer)| {
-            io::Result::Ok(Accepted::Ready(
-                Stream::Unix(tokio::net::UnixStream::from_std(stream)?),
-                peer,
-            ))
+        let ready = |Made { stream, peer, relay, is_proven }| {
+            let stream = Stream::Unix(tokio::net::UnixStream::from_std(stream)?);
+            io::Result::Ok(Accepted::Relayed { stream, peer, relay, is_proven })
         };
         // Where the system has no room to watch it, it is closed, which the other end sees.
         made.into_iter().filter_map(|pair| ready(pair).ok()).collect()
@@ -60,9 +77,15 @@ mod tests {
         let pairs = Pairs::new(Arc::default());
         let (browser, console) =
             ("192.0.2.7:5000".parse().unwrap(), "192.0.2.1:9250".parse().unwrap());
-        let _ours = pairs.connect(browser, console).unwrap();
+        let relay = || Arc::new(Relay::for_request());
+        let _ours = pairs.connect(browser, console, relay(), true).unwrap();
+        let _other = pairs.connect(browser, console, relay(), false).unwrap();
         let taken = pairs.take();
-        let [Accepted::Ready(Stream::Unix(_), peer)] = taken.as_slice() else {
+        let [
+            Accepted::Relayed { stream: Stream::Unix(_), peer, is_proven: true, .. },
+            Accepted::Relayed { is_proven: false, .. },
+        ] = taken.as_slice()
+        else {
             panic!("{taken:?}");
         };
         assert_eq!((peer.to_string().as_str(), peer.is_local()), ("192.0.2.7:5000", false));

@@ -1,5 +1,6 @@
 //! A client's connection: TCP, a Unix socket, TLS over TCP, or memory.
 
+use crate::console::relay::Relay;
 use crate::server::connection::memory::Memory;
 use crate::server::connection::tls::Tls;
 use bytes::BytesMut;
@@ -40,6 +41,9 @@ pub enum Peer {
 pub enum Accepted {
     /// It can speak at once.
     Ready(Stream, Peer),
+    /// The console speaks at its other end, for a client that it has accepted. One that has not proven itself has to say a
+    /// password first, whatever its user needs.
+    Relayed { stream: Stream, peer: Peer, relay: Arc<Relay>, is_proven: bool },
     /// TLS comes first.
     Handshake(TcpStream),
 }

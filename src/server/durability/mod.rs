@@ -25,7 +25,7 @@ use crate::error::Misconf;
 use crate::ids::ClientId;
 use crate::journal::batch::Batch;
 use crate::journal::recovery::{Progress, Recovered, recover};
-use crate::journal::{Disk, Lock};
+use crate::journal::{Disk, Lock, hash_key};
 use crate::observe::metrics::SYNC_US;
 use crate::observe::persistence::{Persistence, Trouble};
 use crate::server::clock::turn_clock::TurnClock;
@@ -110,8 +110,11 @@ impl Durability {
         let notifier = Arc::clone(&self.notifier);
         let is_node = self.clustered.is_some();
         let load = move |progress: &Progress| {
-            let seed = is_node.then(|| hash_seed(&disk, options)).transpose()?.flatten();
-            let hash_seed = seed.unwrap_or(settings.hash_seed);
+            let drawn = settings.hash_seed;
+            let hash_seed = match is_node {
+                true => hash_seed(&disk, options)?.unwrap_or(drawn),
+                false => hash_key(&*disk, drawn)?,
+            };
             recover(&disk, options, Settings { hash_seed, ..settings }, progress)
         };
         let loading = Loading::begin(load, notifier, clock.timer.mono_us())?;

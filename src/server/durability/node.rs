@@ -10,7 +10,7 @@ use crate::ids::Index;
 use crate::journal::recovery::{Progress, ReadBase, Recovered, Replay, recover_beside};
 use crate::journal::state::Members;
 use crate::journal::{Disk, Log, LogView, Storage};
-use crate::limits::{LEVEL, LOG_KEEP_SHARE};
+use crate::limits::{LEVEL, LOG_CACHE_BYTES, LOG_CACHE_SHARE, LOG_KEEP_SHARE};
 use crate::observe::cluster::ClusterView;
 use crate::server::clock::timer::{Timer, boot_us};
 use crate::server::clock::turn_clock::TurnClock;
@@ -75,6 +75,14 @@ impl Clustered {
     }
 }
 
+/// Bytes of batches that are kept in memory for followers.
+fn log_cache_bytes(config: &Config) -> usize {
+    match config.size(Name::MaxMemory) {
+        0 => LOG_CACHE_BYTES,
+        max => (max / LOG_CACHE_SHARE as usize).min(LOG_CACHE_BYTES),
+    }
+}
+
 /// Goes on as a node with what was recovered.
 ///
 /// # Errors
@@ -91,7 +99,8 @@ pub(super) fn start(
     let drawn = machine::random().max(1);
     let id = identify(&mut recovered.log, recovered.base_index, &options.node, drawn);
     let id = id.map_err(io::Error::other)?;
-    let start = node_start(&recovered, id, machine::random()).map_err(io::Error::other)?;
+    let mut start = node_start(&recovered, id, machine::random()).map_err(io::Error::other)?;
+    start.cache_bytes = log_cache_bytes(config);
     let members = members_of(&recovered);
     let Recovered { engine, mut log, index, first, epoch, now, base_first, .. } = recovered;
     let Recovered { base_index, base_bytes, opened, .. } = recovered;

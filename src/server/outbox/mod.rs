@@ -114,6 +114,11 @@ impl Outputs {
         self.by_slot[slot as usize].unsent.len()
     }
 
+    /// Whether replies in a slot hand over jobs and have not begun to leave.
+    pub fn holds_jobs(&self, slot: u32) -> bool {
+        self.by_slot[slot as usize].has_unsent_jobs()
+    }
+
     /// What has not left a slot.
     pub fn unsent(&self, slot: u32) -> &Unsent {
         &self.by_slot[slot as usize].unsent
@@ -595,6 +600,7 @@ mod tests {
             subject,
             turn,
             departures: 0,
+            publisher: None,
         };
         outputs.bring(CLIENT, &message)
     }

@@ -29,6 +29,8 @@ pub struct Output {
     /// The first of those replies goes to a client that had been waiting, perhaps for long: its
     /// peer may be gone without our having noticed.
     pub waited: bool,
+    /// What is in the kernel's hands is not handed over yet: [`Output::handed_on`] says when it is.
+    pub holds_jobs: bool,
     /// Replies that wait for the journal.
     pub(super) gated: Gated,
     pub(super) protocol: Protocol,
@@ -97,12 +99,7 @@ impl Output {
     ) -> usize {
         self.unsent.drop_first(count, buffers);
         self.sent_bytes += count as u64;
-        let begun = self.handed_at.iter().take_while(|at| **at < self.sent_bytes).count();
-        self.handed_at.drain(..begun);
-        if self.handed_at.is_empty() && self.handed_at.capacity() > HANDED_KEPT {
-            // A pipeline had taken many.
-            self.handed_at = VecDeque::new();
-        }
+        let begun = if self.holds_jobs { 0 } else { self.handed_on(self.sent_bytes) };
         while let Some((at, due)) = self.on_time.front().copied()
             && at < self.sent_bytes
         {
@@ -111,6 +108,17 @@ impl Output {
         }
         if self.on_time.is_empty() && self.on_time.capacity() > HANDED_KEPT {
             self.on_time = VecDeque::new();
+        }
+        begun
+    }
+
+    /// All before `position` has begun to leave. Returns how many replies that hand over jobs begin there.
+    pub fn handed_on(&mut self, position: u64) -> usize {
+        let begun = self.handed_at.iter().take_while(|at| **at < position).count();
+        self.handed_at.drain(..begun);
+        if self.handed_at.is_empty() && self.handed_at.capacity() > HANDED_KEPT {
+            // A pipeline had taken many.
+            self.handed_at = VecDeque::new();
         }
         begun
     }

@@ -2,7 +2,7 @@
 
 use crate::command::table::Face;
 use crate::ids::ClientId;
-use crate::limits::TLS_REFUSALS_MAX;
+use crate::limits::{OPERATORS_MAX, TLS_REFUSALS_MAX};
 use crate::server::connection::client::Client;
 use crate::server::connection::handshake::Handshakes;
 use crate::server::connection::stream::Accepted;
@@ -10,6 +10,9 @@ use crate::server::turn::Turns;
 use crate::session::Session;
 use std::sync::Arc;
 use tokio::net::TcpStream;
+
+/// What a connection beyond `maxclients` is told: [`crate::session::MAX_CLIENTS`].
+const TOO_MANY: &str = "-ERR max number of clients reached\r\n";
 
 /// What a connection of another machine is told while nobody needs a password.
 const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and \
@@ -26,8 +29,11 @@ impl Turns {
         accepted.extend(self.handshakes.iter().flat_map(Handshakes::take));
         accepted.extend(self.pairs.iter().flat_map(|pairs| pairs.take()));
         for accepted in accepted {
-            let (stream, peer) = match accepted {
-                Accepted::Ready(stream, peer) => (stream, peer),
+            let (stream, peer, relay, is_proven) = match accepted {
+                Accepted::Ready(stream, peer) => (stream, peer, None, true),
+                Accepted::Relayed { stream, peer, relay, is_proven } => {
+                    (stream, peer, Some(relay), is_proven)
+                }
                 Accepted::Handshake(socket) => {
                     self.begin_handshake(socket);
                     continue;
@@ -37,10 +43,13 @@ impl Turns {
             let slot = self.clients.reserve();
             let id = ClientId(self.next_id);
             let face = if self.core.sentinel.is_at(&peer) { Face::Sentinel } else { Face::Data };
-            let session = Session::greet(id, face, &self.core.users.acl);
+            let mut session = Session::greet(id, face, &self.core.users.acl);
+            if !is_proven {
+                session = session.with_password(&self.core.users.acl);
+            }
             let waker = self.notifier.waker(slot);
             let mut client = Client::new(session, stream, peer, waker, self.core.clock.mono_us);
-            if let Some(text) = self.refusal(&client) {
+            if let Some(text) = self.refusal(slot, &mut client) {
                 self.core.watch.counters.connections_rejected += 1;
                 self.clients.release(slot);
                 client.socket.farewell(text.as_bytes());
@@ -51,6 +60,9 @@ impl Turns {
             }
             self.next_id += 1;
             self.core.outputs.open(id, slot);
+            let holds = relay.as_ref().is_some_and(|relay| relay.holds_jobs);
+            self.core.outputs.at(slot).holds_jobs = holds;
+            client.socket.relay = relay;
             self.clients.put(slot, Box::new(client));
             self.list(slot);
         }
@@ -72,10 +84,11 @@ impl Turns {
         }
     }
 
-    fn refusal(&self, client: &Client) -> Option<&'static str> {
+    fn refusal(&mut self, slot: u32, client: &mut Client) -> Option<&'static str> {
         let shaking = self.handshakes.as_ref().map_or(0, Handshakes::count);
-        if (self.clients.count() + shaking) as u64 > self.core.options.limits.clients_max {
-            return Some("-ERR max number of clients reached\r\n");
+        let count = (self.clients.count() + shaking) as u64;
+        if count > self.core.options.limits.clients_max && !self.seats_operator(slot, client) {
+            return Some(TOO_MANY);
         }
         if self.core.options.limits.protected
             && self.core.users.acl.default_user().has_no_password()
@@ -84,5 +97,54 @@ impl Turns {
             return Some(DENIED);
         }
         None
+    }
+
+    /// Gives a connection of this machine one of the places that are kept for operators, if need be that of the oldest
+    /// one which is not known to be an operator's.
+    fn seats_operator(&mut self, slot: u32, client: &mut Client) -> bool {
+        let socket = &client.socket;
+        if !socket.is_local() || socket.is_pair() || client.session.face() == Face::Sentinel {
+            return false;
+        }
+        let mut operators = std::mem::take(&mut self.operators);
+        operators.retain(|at| self.operator(*at).is_some());
+        if operators.len() >= OPERATORS_MAX {
+            let unproven = operators.iter().position(|at| {
+                self.operator(*at).is_some_and(|found| !found.session.is_proven_operator())
+            });
+            if let Some(at) = unproven {
+                let (slot, _) = operators.remove(at);
+                if let Some(found) = self.clients.get_mut(slot) {
+                    found.socket.farewell(TOO_MANY.as_bytes());
+                }
+                self.core.watch.counters.connections_rejected += 1;
+                self.close(slot);
+            }
+        }
+        let has_place = operators.len() < OPERATORS_MAX;
+        if has_place {
+            client.session.take_spare_seat();
+            operators.push((slot, client.id));
+        }
+        self.operators = operators;
+        has_place
+    }
+
+    /// Once others have left, those on places for operators have places like all others.
+    pub(super) fn settle_operators(&mut self) {
+        if self.operators.is_empty()
+            || self.clients.count() as u64 > self.core.options.limits.clients_max
+        {
+            return;
+        }
+        for at in std::mem::take(&mut self.operators) {
+            if let Some(found) = self.operator(at) {
+                found.session.take_own_seat();
+            }
+        }
+    }
+
+    fn operator(&mut self, (slot, id): (u32, ClientId)) -> Option<&mut Client> {
+        self.clients.get_mut(slot).filter(|found| found.id == id)
     }
 }

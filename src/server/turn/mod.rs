@@ -3,6 +3,7 @@
 pub(super) mod accept;
 mod cluster;
 pub mod demotion;
+mod hangup;
 pub(super) mod journal;
 pub(super) mod limit;
 pub(super) mod observers;
@@ -16,6 +17,7 @@ use super::core::Core;
 use crate::cluster::driver::Status;
 use crate::cluster::member::Role;
 use crate::command::table::Face;
+use crate::ids::ClientId;
 use crate::limits::{ADVANCE_STEPS_PER_TURN, FLOOD_LOOK_US, REPLICAS_LOOK_US, TICK_US};
 use crate::observe::{Counters, rates};
 use crate::server::connection::client::Client;
@@ -43,10 +45,14 @@ pub struct Turns {
     pub accepted: Vec<Accepted>,
     /// TLS handshakes that are going on, if there is a port for them.
     pub handshakes: Option<Handshakes>,
+    /// Clients on places that are kept for operators, by slot.
+    pub(super) operators: Vec<(u32, ClientId)>,
     /// Connections that the console makes, if there is one.
     pub pairs: Option<Arc<Pairs>>,
     /// The wall clock was set since the last turn.
     pub stepped: bool,
+    /// A signal asks that files are read anew.
+    pub hung_up: bool,
     /// No new command is taken any more.
     pub draining: bool,
     /// Slots whose turn it is, in the order in which they came.
@@ -82,8 +88,10 @@ impl Turns {
             clients: Clients::default(),
             accepted: Vec::new(),
             handshakes: None,
+            operators: Vec::new(),
             pairs: None,
             stepped: false,
+            hung_up: false,
             draining: false,
             listed: Vec::new(),
             postponed: Vec::new(),
@@ -109,6 +117,8 @@ impl Turns {
         self.core.look_at_memory();
         // Before anything is decided by them.
         self.core.look_at_zones();
+        // Before anybody is greeted by a certificate, or permitted anything.
+        self.heed_hangup();
         self.list_answered();
         // New connections first: their first request is read in this turn.
         self.greet();
@@ -206,7 +216,8 @@ impl Turns {
     /// Whether every reply has left and nothing is half done.
     pub fn is_drained(&self) -> bool {
         let busy = |(slot, client): (u32, &Client)| {
-            client.socket.midway || self.core.outputs.unsent_bytes(slot) > 0
+            let holds = client.socket.relay.is_some() && self.core.outputs.holds_jobs(slot);
+            client.socket.midway || self.core.outputs.unsent_bytes(slot) > 0 || holds
         };
         !self.clients.iter().any(busy)
     }
@@ -220,6 +231,13 @@ impl Turns {
         self.close_those(|core, (slot, client)| {
             let is_silent = core.outputs.unsent_bytes(slot) == 0;
             core.outputs.is_waiting(slot) || (is_silent && asks(&client.session))
+        });
+    }
+
+    /// At an orderly stop: what the console has not handed on by now goes back.
+    pub fn take_back(&mut self) {
+        self.close_those(|core, (slot, client)| {
+            client.socket.relay.is_some() && core.outputs.holds_jobs(slot)
         });
     }
 
@@ -303,6 +321,7 @@ impl Turns {
             core.watch.oldest_ready.begin(&core.engine);
             self.tick_us = core.clock.mono_us + TICK_US;
             self.close_overdue();
+            self.settle_operators();
             self.log_left_out();
             zones::log_missed(&self.core.engine.take_missed());
         }

@@ -254,7 +254,8 @@ impl Turns {
         }
         for mut entry in slow {
             entry.name = session.name().to_vec();
-            self.core.watch.slow_log.add(entry, self.core.options.limits.slow.len_max);
+            let slow = self.core.options.limits.slow;
+            self.core.watch.slow_log.add(entry, slow.len_max, slow.bytes_max);
         }
         after
     }
@@ -285,8 +286,8 @@ fn run_command(
     match oversized {
         None => session.execute(&args, world),
         Some(len) => {
-            let bytes_max = limits.argument_bytes_max.into();
-            session.refuse_oversized(&args, len.into(), bytes_max, world)
+            let limit = (limits.argument_limit, limits.argument_bytes_max.into());
+            session.refuse_oversized(&args, len.into(), limit, world)
         }
     }
 }

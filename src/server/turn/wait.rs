@@ -7,6 +7,7 @@ use crate::server::connection::listen::{Door, Listener};
 use crate::server::connection::wake::Notifier;
 use crate::server::turn::Turns;
 use crate::server::turn::succession::Succession;
+use crate::server::watch::console_link::ConsoleLink;
 use crate::server::watch::http::Http;
 use std::future::poll_fn;
 use std::io;
@@ -20,7 +21,7 @@ pub struct Loop {
     listeners: Vec<Door>,
     alarm: Alarm,
     step_watch: StepWatch,
-    signals: Vec<Signal>,
+    signals: Signals,
     notifier: Arc<Notifier>,
     woken: Vec<u32>,
     /// Ends with the loop.
@@ -31,21 +32,30 @@ pub struct Loop {
     accept_from_us: u64,
 }
 
+/// Signals that the process listens to; none in a test.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each is what it does")]
+pub struct Signals {
+    pub stop: Vec<Signal>,
+    pub reload: Option<Signal>,
+}
+
 /// What runs beside the loop on threads of its own, and ends with it.
 #[derive(Debug, Default)]
 #[allow(missing_docs, reason = "each is what its type says")]
 pub struct Beside {
     pub http: Option<Http>,
     pub console: Option<Serving>,
+    pub console_link: Option<ConsoleLink>,
 }
 
 impl Loop {
-    /// Opens the listeners and sets the alarms. Each of `signals` stops it.
+    /// Opens the listeners and sets the alarms.
     pub fn new(
         turns: Turns,
         listeners: Vec<Listener>,
         beside: Beside,
-        signals: Vec<Signal>,
+        signals: Signals,
     ) -> io::Result<Loop> {
         Ok(Loop {
             notifier: Arc::clone(&turns.notifier),
@@ -87,6 +97,7 @@ impl Loop {
             self.wait().await?;
             self.turns.turn()?;
         }
+        self.turns.take_back();
         self.turns.end_bound()?;
         self.hand_over().await?;
         self.turns.core.durability.close()?;
@@ -131,14 +142,18 @@ impl Loop {
         while self.step_watch.poll_stepped(cx)?.is_ready() {
             self.turns.stepped = true;
         }
-        for signal in &mut self.signals {
+        for signal in &mut self.signals.stop {
             while signal.poll_recv(cx).is_ready() {
                 self.stops += 1;
             }
         }
+        while self.signals.reload.as_mut().is_some_and(|signal| signal.poll_recv(cx).is_ready()) {
+            self.turns.hung_up = true;
+        }
         let ready = pending
             || notified.notice
             || self.turns.stepped
+            || self.turns.hung_up
             || self.stops > 0
             || self.turns.is_behind();
         if ready { Poll::Ready(Ok(())) } else { Poll::Pending }

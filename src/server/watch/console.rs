@@ -4,36 +4,56 @@ use crate::config::Config;
 use crate::config::options::Name;
 use crate::console::link::{Connector, Ends};
 use crate::console::live::{Sample, Samples};
+use crate::console::proxy::Proxies;
 use crate::console::serve::Serving;
 use crate::console::site::{Options, Site};
+use crate::console::token::Token;
+use crate::limits::{CONSOLE_CONNECTIONS_MAX, CONSOLE_SESSIONS_MAX};
 use crate::server::connection::pair::Pairs;
+use crate::server::watch::machine;
 use crate::server::watch::status::StatusBoard;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
 
-/// Starts it on `listeners`, by TLS if there is `tls`. Its users come to the loop through `pairs`; what it samples stands
-/// on `status`. A shell reaches the server by `redis_cli`.
+/// Starts it on `listeners`, by TLS if there is `tls`, whose newest value counts. Its users come to the loop through
+/// `pairs`; what it samples stands on `status`. A shell reaches the server by `redis_cli`. A client that shows the
+/// `token` needs no password while the default user has none.
 ///
 /// # Errors
 /// The system has no room for another thread.
 pub fn start(
     config: &Config,
     listeners: Vec<TcpListener>,
-    tls: Option<Arc<rustls::ServerConfig>>,
+    tls: Option<watch::Receiver<Arc<rustls::ServerConfig>>>,
     pairs: Arc<Pairs>,
     status: Arc<StatusBoard>,
     redis_cli: String,
+    token: Option<Token>,
 ) -> io::Result<Serving> {
     let port = listeners.first().and_then(|listener| listener.local_addr().ok());
     let options = Options {
         port: port.map_or(0, |address| address.port()),
         redis_cli,
+        token,
         ..options(config, tls.is_some())
     };
-    let connector = Connector::new(move |ends: Ends| pairs.connect(ends.peer, ends.local));
+    let connector = Connector::new(move |ends: Ends, relay| {
+        pairs.connect(ends.peer, ends.local, relay, ends.is_proven)
+    })
+    .within(config.machine_bytes, machine::watchers_max(CONSOLE_SESSIONS_MAX));
     let samples = Samples::new(move || sample(status.gauges()));
     Serving::start(listeners, tls, Site::new(options, connector, samples))
+}
+
+/// The proxies that are believed.
+///
+/// # Errors
+/// What is no address and no network.
+pub fn proxies(config: &Config) -> Result<Proxies, String> {
+    Proxies::read(config.text(Name::ConsoleTrustedProxies))
 }
 
 /// Where it is, for the log and for a browser.
@@ -46,13 +66,17 @@ fn options(config: &Config, tls: bool) -> Options {
     Options {
         hosts: words(Name::ConsoleHosts),
         tls,
+        // They have been read when the server was bound.
+        proxies: proxies(config).unwrap_or_default(),
         insecure: config.flag(Name::ConsoleInsecure),
         readonly: config.flag(Name::ConsoleReadonly),
         cors: words(Name::ConsoleCors),
+        wait: Duration::from_millis(config.number(Name::ConsoleWait)),
         grafana: Some(config.text(Name::ConsoleGrafanaUrl))
             .filter(|url| url.starts_with("https://") || url.starts_with("http://"))
             .unwrap_or_default()
             .to_owned(),
+        connections_max: machine::watchers_max(CONSOLE_CONNECTIONS_MAX),
         ..Options::default()
     }
 }

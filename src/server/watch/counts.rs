@@ -39,6 +39,8 @@ pub struct Slow {
     pub over_ns: Option<u64>,
     /// `slowlog-max-len`.
     pub len_max: usize,
+    /// Bytes that those that are kept may take.
+    pub bytes_max: usize,
 }
 
 impl Watch {
@@ -91,7 +93,8 @@ impl Watch {
             {
                 let entry =
                     slowlog::Entry::new(clock.now_s(), call.spec(), &call.args(), addr, took_ns);
-                self.slow_log.add(slowlog::Entry { name, ..entry }, slow.len_max);
+                let entry = slowlog::Entry { name, ..entry };
+                self.slow_log.add(entry, slow.len_max, slow.bytes_max);
             }
         }
     }

@@ -1,6 +1,9 @@
 //! What the machine gives this process and what the process has used of it.
 
-use crate::limits::DESCRIPTORS_RESERVED;
+use crate::limits::{
+    DESCRIPTORS_RESERVED, DESCRIPTORS_RESERVED_MIN, DESCRIPTORS_RESERVED_SHARE, WATCHERS_MIN,
+    WATCHERS_SHARE,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::path::{Component, Path};
@@ -28,7 +31,20 @@ pub fn make_room_for(clients: u64) -> u64 {
         },
     );
     let now = raised.next().map_or(current, |(soft, _)| soft);
-    now.saturating_sub(DESCRIPTORS_RESERVED).max(1).min(clients)
+    clients_within(now).min(clients)
+}
+
+/// How many clients fit where so many files may be open.
+fn clients_within(files: u64) -> u64 {
+    let share = files / DESCRIPTORS_RESERVED_SHARE;
+    let reserved = share.clamp(DESCRIPTORS_RESERVED_MIN, DESCRIPTORS_RESERVED);
+    files.saturating_sub(reserved).max(1)
+}
+
+/// How many connections may watch the server at a time: `most`, or fewer where few files may be open.
+pub fn watchers_max(most: usize) -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(files / WATCHERS_SHARE).unwrap_or(most).clamp(WATCHERS_MIN, most)
 }
 
 /// Where the system says what memory this process has.
@@ -160,6 +176,15 @@ impl Mount<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn most_files_are_for_clients_however_few_there_are() {
+        for (files, clients) in
+            [(10_128, 10_000), (1_024, 896), (384, 256), (256, 171), (200, 134), (100, 52), (40, 1)]
+        {
+            assert_eq!(clients_within(files), clients, "{files} files");
+        }
+    }
 
     /// A root folder with these files.
     fn limit(name: &str, files: &[(&str, &str)]) -> Option<u64> {

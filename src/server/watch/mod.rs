@@ -2,6 +2,7 @@
 //! what the machine gives the process: its memory, its tables of time zones.
 
 pub(super) mod console;
+pub(super) mod console_link;
 pub(super) mod counts;
 pub(super) mod http;
 pub mod logs;

@@ -102,15 +102,15 @@ impl Resident {
         })
     }
 
-    /// Looks if it is time, and asks for memory to be given back if it is needed. True when hardly anything comes
-    /// or goes: whoever keeps memory for what may come had better let it go.
+    /// Looks if it is time, and asks for memory to be given back if it is needed, or if hardly anything comes or goes.
+    /// True then: whoever keeps memory for what may come had better let it go.
     pub fn note(&mut self, sample: Sample) -> bool {
-        let quiet = self.is_quiet(sample.moved_bytes, sample.mono_us);
-        if quiet {
+        let asked = self.giver.asked;
+        if self.is_quiet(sample.moved_bytes, sample.mono_us) {
             self.giver.ask();
         }
         self.watch(sample);
-        quiet
+        self.giver.asked > asked
     }
 
     fn watch(&mut self, sample: Sample) {

@@ -69,21 +69,30 @@ impl Entry {
             updated_ms: now_ms,
         }
     }
+
+    /// What it takes in memory, about.
+    fn bytes(&self) -> usize {
+        let texts = self.object.capacity() + self.user.capacity() + self.client.capacity();
+        size_of::<Entry>() + texts
+    }
 }
 
 /// The newest entries, newest first.
 #[derive(Debug, Default)]
 pub struct DenialLog {
     entries: VecDeque<Entry>,
+    bytes: usize,
     next_id: u64,
 }
 
 impl DenialLog {
     /// Notes that something was denied now; what is the same as one of the newest is counted there.
-    /// The oldest beyond `len_max` leave.
-    pub fn add(&mut self, mut entry: Entry, len_max: usize) {
-        entry.object.truncate(ACL_LOG_TEXT_BYTES_MAX);
-        entry.user.truncate(ACL_LOG_TEXT_BYTES_MAX);
+    /// The oldest beyond `len_max` entries and `bytes_max` leave.
+    pub fn add(&mut self, mut entry: Entry, len_max: usize, bytes_max: usize) {
+        for text in [&mut entry.object, &mut entry.user] {
+            text.truncate(ACL_LOG_TEXT_BYTES_MAX);
+            text.shrink_to_fit();
+        }
         let same = |old: &Entry| {
             let what = (old.reason, old.context) == (entry.reason, entry.context);
             let whose = (&old.object, &old.user) == (&entry.object, &entry.user);
@@ -92,6 +101,7 @@ impl DenialLog {
         let old = self.entries.iter().take(ACL_LOG_GROUP_ENTRIES).position(same);
         match old.and_then(|at| self.entries.remove(at)) {
             Some(old) => {
+                self.bytes -= old.bytes();
                 (entry.id, entry.count) = (old.id, old.count + 1);
                 entry.created_ms = old.created_ms;
             }
@@ -100,8 +110,12 @@ impl DenialLog {
                 self.next_id += 1;
             }
         }
+        self.bytes += entry.bytes();
         self.entries.push_front(entry);
-        self.entries.truncate(len_max);
+        while self.entries.len() > len_max || self.bytes > bytes_max {
+            let Some(oldest) = self.entries.pop_back() else { return };
+            self.bytes -= oldest.bytes();
+        }
     }
 
     /// The newest `count` entries, newest first.
@@ -111,7 +125,7 @@ impl DenialLog {
 
     /// Forgets all; numbers go on.
     pub fn clear(&mut self) {
-        self.entries.clear();
+        (self.entries, self.bytes) = (VecDeque::new(), 0);
     }
 }
 
@@ -134,5 +148,34 @@ impl Denials {
             Reason::Channel => &mut self.channels,
             Reason::Auth => &mut self.auth,
         } += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_leave_beyond_so_many_entries_and_bytes() {
+        let mut log = DenialLog::default();
+        let denied = |number: u64, log: &mut DenialLog, len_max, bytes_max| {
+            let (object, line) = (format!("{number:04}").repeat(250), "x".repeat(400));
+            let what = (Reason::Key, object.as_bytes());
+            log.add(Entry::new(what, Context::TopLevel, b"u", line, number), len_max, bytes_max);
+        };
+        (0..100).for_each(|number| denied(number, &mut log, 10, usize::MAX));
+        assert_eq!(
+            log.newest(99).map(|entry| entry.id).collect::<Vec<_>>()[..],
+            [99, 98, 97, 96, 95, 94, 93, 92, 91, 90]
+        );
+        (0..1_000).for_each(|number| denied(number, &mut log, 1_000, 20_000));
+        let kept: usize = log.newest(1_000).map(Entry::bytes).sum();
+        assert!(log.bytes == kept && kept <= 20_000 && kept > 18_000, "{kept}, {}", log.bytes);
+        // The same again is one entry, counted once.
+        (0..9).for_each(|_| denied(5, &mut log, 1_000, usize::MAX));
+        assert_eq!(log.newest(1).next().unwrap().count, 9);
+        assert_eq!(log.bytes, log.newest(1_000).map(Entry::bytes).sum::<usize>());
+        log.clear();
+        assert_eq!(log.bytes, 0);
     }
 }

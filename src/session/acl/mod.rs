@@ -33,6 +33,8 @@ pub struct Acl {
     all_channels: bool,
     /// `acllog-max-len`.
     pub log_len_max: usize,
+    /// Bytes that it may take.
+    pub log_bytes_max: usize,
     /// What was denied of late.
     pub log: DenialLog,
     /// How often.
@@ -46,6 +48,7 @@ impl Default for Acl {
             users: BTreeMap::new(),
             all_channels: false,
             log_len_max: crate::limits::ACL_LOG_LEN_DEFAULT,
+            log_bytes_max: crate::limits::LOG_BYTES_MAX,
             log: DenialLog::default(),
             denials: Denials::default(),
         };
@@ -121,7 +124,7 @@ impl Acl {
     /// Counts and logs that something was denied.
     pub fn note(&mut self, entry: Entry) {
         self.denials.count(entry.reason);
-        self.log.add(entry, self.log_len_max);
+        self.log.add(entry, self.log_len_max, self.log_bytes_max);
     }
 
     /// `requirepass`: the default user's only password; empty for none.

@@ -64,6 +64,13 @@ impl Rights {
         args.get(1).is_some_and(|first| words.iter().any(|word| word.eq_ignore_ascii_case(first)))
     }
 
+    /// Whether every command of a category is allowed.
+    pub fn have_category(&self, category: &str) -> bool {
+        let mut specs =
+            table::all_with_subcommands().filter(|spec| spec.all_categories().contains(&category));
+        specs.all(|spec| self.has(number_of(spec)))
+    }
+
     /// Applies a rule: `+cmd`, `-cmd`, `+cmd|sub`, `-cmd|sub`, `+cmd|first-argument`, `+@category`,
     /// `-@category`. Not one of these: a syntax error.
     pub fn apply(&mut self, rule: &str) -> Result<(), Why> {

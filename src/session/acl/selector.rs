@@ -114,6 +114,11 @@ impl Selector {
         self.rights.allows(spec, args)
     }
 
+    /// Whether it gives all commands for operators.
+    pub fn gives_admin(&self) -> bool {
+        self.rights.is_all() || self.rights.have_category("admin")
+    }
+
     /// Globs of the queues that can be read; none if all can.
     pub fn readable(&self) -> Option<impl Iterator<Item = &[u8]>> {
         let Keys::Patterns(patterns) = &self.keys else { return None };

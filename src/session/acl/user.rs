@@ -70,6 +70,12 @@ impl User {
         self.root.is_all()
     }
 
+    /// Whether it may operate the server: `+@admin`.
+    pub fn is_operator(&self) -> bool {
+        let selectors = || std::iter::once(&self.root).chain(&self.selectors);
+        selectors().any(Selector::gives_admin)
+    }
+
     /// Whether `password` is right. All of its passwords are compared, however early one fits.
     pub fn accepts(&self, password: &Hash) -> bool {
         let fits = self.passwords.iter().fold(false, |fits, known| fits | known.is(password));

@@ -18,7 +18,7 @@ const SHOWN_BYTES: u64 = 4;
 
 impl Session {
     /// What those commands may look at and answer, all together. An error if that alone is too much.
-    pub(super) fn measure(
+    pub(in crate::session) fn measure(
         &mut self,
         commands: &[Parsed<'_>],
         world: &mut dyn World,

@@ -2,6 +2,7 @@
 
 use delayd::engine::model::request::{QueueName, Request, Scan, State};
 use delayd::engine::model::schedule::{ScheduleState, Scheduling};
+use delayd::engine::model::walk::Cursor;
 use delayd::engine::{Engine, Facts, Outcome, Turn};
 use delayd::ids::{ClientId, DATABASES, Db};
 use delayd::time::Micros;
@@ -100,7 +101,7 @@ impl Look<'_> {
         lines.extend(self.schedules(queue));
         let (mut cursor, mut jobs) = (0, Vec::new());
         loop {
-            let scan = Request::Scan(Scan::new(queue, cursor, 100));
+            let scan = Request::Scan(Scan::new(queue, Cursor(cursor), 100));
             let Said::Scanned(next, seen) = self.ask(&scan) else {
                 panic!("SCAN answers with jobs")
             };

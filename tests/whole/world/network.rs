@@ -7,7 +7,7 @@ use delayd::cluster::claims::NodeId;
 use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::driver::Dial;
 use delayd::cluster::frame::{Inbox, Lane};
-use delayd::cluster::hello::{Called, Handshake, Refusal, Secret};
+use delayd::cluster::hello::{Called, Handshake, Refusal, Secret, Way};
 use delayd::limits::LEVEL;
 use delayd::server::cluster::bases::BaseEvent;
 use rand::Rng;
@@ -165,13 +165,16 @@ impl World {
         let [mut caller_in, mut door_in] = [Inbox::new(), Inbox::new()];
         let mut caller =
             Handshake::call(own, Secret::new("x"), [1; 32], called, Lane::Data, &mut hello);
-        let mut door = Handshake::door(its, Secret::new("x"), [2; 32]);
+        let mut door = Handshake::door(its, Secret::new("x"), [2; 32], Way::default());
         door_in.receive(&hello);
         door.advance(&mut door_in, &mut answer)?;
         caller_in.receive(&answer);
-        let door_is = caller.advance(&mut caller_in, &mut proof)?;
+        caller.advance(&mut caller_in, &mut proof)?;
         door_in.receive(&proof);
-        let caller_is = door.advance(&mut door_in, &mut Vec::new())?;
+        let mut welcome = Vec::new();
+        let caller_is = door.advance(&mut door_in, &mut welcome)?;
+        caller_in.receive(&welcome);
+        let door_is = caller.advance(&mut caller_in, &mut Vec::new())?;
         for (at, peer) in [(at, door_is), (to, caller_is)] {
             let claims = peer.expect("the handshake is over").claims;
             self.nodes[at].live().raft.peers.shakes(claims);

@@ -1,6 +1,6 @@
 //! The jobs of a queue by state, its schedules, and who waits for it.
 
-use super::{About, SAMPLE};
+use super::About;
 use crate::console::frame::Frame;
 use crate::console::pages::queues::teaching;
 use crate::console::parts::{self, Column, Confirm, Row, Table, Tone, offered};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Letters of a body in a table.
 const EXCERPT: usize = 80;
-/// Bytes of an error by which dead letters are grouped.
+/// Bytes of an error in a table.
 const ERROR_BYTES: usize = 80;
 
 /// Ready or delayed jobs, in the order in which they are handed out or fall due.
@@ -170,28 +170,33 @@ fn error_cell(job: &Value) -> Markup {
     html! { @if error.is_empty() { span class="faint" { "none told" } } @else { (shown::text(error)) } }
 }
 
-/// Equal beginnings of errors together, over a sample that is named.
+/// Equal errors together, over a sample that is named.
 fn groups(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup {
     let mut groups: BTreeMap<(&[u8], &str), u64> = BTreeMap::new();
     for job in dead {
         let reason = job.field("reason").text().unwrap_or("");
-        *groups.entry((error_of(job), reason)).or_default() += 1;
+        let error = job.field("error").bytes().unwrap_or_default();
+        *groups.entry((error, reason)).or_default() += 1;
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let row = |((error, reason), count): &((&[u8], &str), u64)| {
+        // Just the jobs of the row: what is done with all that is found is done with no other.
         let href = format!(
-            "/search?db={}&queue={}&state=dead&contains={}",
+            "/search?db={}&queue={}&state=dead&{}&reason={reason}",
             frame.db,
             shown::query(about.queue),
-            shown::query(error)
+            match error.is_empty() {
+                true => "untold=1".to_owned(),
+                false => format!("error={}", shown::query(error)),
+            }
         );
         let cells = vec![
-            html! { @if error.is_empty() { span class="faint" { "none told" } } @else { a href=(href) { (shown::text(error)) } } },
+            html! { a href=(href) { @if error.is_empty() { "none told" } @else { (shown::shortened(&shown::text(error), ERROR_BYTES)) } } },
             html! { (reason) },
             parts::number(*count),
         ];
-        Row { key: shown::query(error), select: None, cells }
+        Row { key: format!("{reason}-{}", shown::query(error)), select: None, cells }
     };
     let table = Table {
         id: "errors",
@@ -208,8 +213,7 @@ fn groups(frame: &Frame, about: &About<'_>, dead: &[&Value], all: u64) -> Markup
     html! {
         (table)
         p class="note" {
-            "The newest " (parts::grouped(dead.len() as u64)) " of " (parts::grouped(all)) " were looked at"
-            @if dead.len() == SAMPLE { ", by the first 80 bytes of their error" } "."
+            "The newest " (parts::grouped(dead.len() as u64)) " of " (parts::grouped(all)) " were looked at."
         }
     }
 }

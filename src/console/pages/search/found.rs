@@ -3,9 +3,23 @@
 use crate::console::params::Params;
 use crate::console::shown;
 use crate::console::value::Value;
+use bytes::Bytes;
 
 /// States of jobs, by their words.
 pub const STATES: [&str; 4] = ["ready", "delayed", "leased", "dead"];
+
+/// Bytes of a body that a row keeps.
+const BODY_BYTES: usize = 512;
+
+/// Whether an action on all that is found concerns a job in this state. The others stay as they are, so that each
+/// repetition gets further.
+pub fn is_for(what: &str, state: &str) -> bool {
+    match what {
+        "redrive" => state == "dead",
+        "run" => state == "delayed",
+        _ => state != "leased",
+    }
+}
 
 /// What an address asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,13 +61,16 @@ impl Meant {
 }
 
 /// A job that was found.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[allow(missing_docs, reason = "each is what its name says")]
 pub struct Hit {
     pub queue: Vec<u8>,
     pub id: Vec<u8>,
     pub state: String,
     pub due: u64,
+    /// What [`Hit::learn`] was told: the last error, and the beginning of the body.
+    pub error: Vec<u8>,
+    pub body: Option<Bytes>,
 }
 
 impl Hit {
@@ -61,14 +78,28 @@ impl Hit {
     pub fn of_find(found: &Value) -> Option<Hit> {
         let state = found.field("state").text()?.to_owned();
         let queue = found.field("queue").bytes()?.to_vec();
-        Some(Hit { queue, id: Vec::new(), state, due: found.field("due").number()? })
+        Some(Hit { queue, state, due: found.field("due").number()?, ..Hit::default() })
     }
 
     /// Of DELAY.SCAN.
     pub fn of_scan(queue: &[u8], job: &Value) -> Option<Hit> {
         let [id, state, due] = job.items() else { return None };
         let (id, state) = (id.bytes()?.to_vec(), state.text()?.to_owned());
-        Some(Hit { queue: queue.to_vec(), id, state, due: due.number()? })
+        Some(Hit { queue: queue.to_vec(), id, state, due: due.number()?, ..Hit::default() })
+    }
+
+    /// Takes in what DELAY.GET shows of it; nothing of a job that is gone by now.
+    pub fn learn(&mut self, job: &Value) {
+        let bytes = |name| job.field(name).bytes();
+        self.error = bytes("error").unwrap_or_default().to_vec();
+        // A copy: the whole may have 16 MiB.
+        self.body =
+            bytes("body").map(|body| Bytes::copy_from_slice(&body[..body.len().min(BODY_BYTES)]));
+    }
+
+    /// Whether an action on all that is found concerns it.
+    pub fn is_for(&self, what: &str) -> bool {
+        is_for(what, &self.state)
     }
 }
 

@@ -97,7 +97,7 @@ impl Step<'_, '_> {
         for schedule in named {
             let full = rows.len() == count as usize;
             if full || steps >= PATTERN_STEPS_PER_TURN || looked == SCHEDULES_LISTED_MAX {
-                is_cut = self.alone;
+                is_cut = true;
                 break;
             }
             looked += 1;
@@ -118,6 +118,11 @@ impl Step<'_, '_> {
         if rows.is_empty()
             && let Some(last) = last.filter(|_| is_cut)
         {
+            if !self.alone {
+                return Err(Error::text(format!(
+                    "ERR MATCH: none of the first {looked} names matches, and a transaction looks at no more"
+                )));
+            }
             let unfinished = Unfinished::Schedules((**last).into());
             self.live.unfinished.insert(self.client, unfinished);
             return Ok(Outcome::Again);

@@ -15,6 +15,7 @@ mod answer;
 mod needs;
 mod plan;
 
+use crate::engine::decide::list::BODIES_BYTES_MAX;
 use crate::engine::decide::watch::{Stamp, Watched};
 use crate::engine::model::request::{QueueName, Request, State};
 use crate::engine::room::Bound;
@@ -22,7 +23,7 @@ use crate::engine::step::{Live, Step};
 use crate::engine::store::Store;
 use crate::error::Error;
 use crate::ids::QueueNo;
-use crate::limits::INSPECT_STEPS_PER_TURN;
+use crate::limits::{INSPECT_STEPS_PER_TURN, TRANSACTION_COST_MAX};
 use crate::time::Micros;
 use plan::Plan;
 use std::borrow::Cow;
@@ -38,6 +39,8 @@ pub struct Whole<'r> {
     pub watched: &'r [(QueueName<'r>, Stamp)],
     /// What its other commands may look at and answer.
     pub beside: Needs,
+    /// Bytes that it may answer: what is between the server and the client hands on no more.
+    pub answer_bytes_max: u64,
 }
 
 /// What became of a transaction that was to begin.
@@ -98,7 +101,8 @@ impl Step<'_, '_> {
                 return Begun::Refused(refused);
             }
             let (facts, needs) = (plan.facts, plan.needs);
-            if let Err(refused) = needs.check_held(held_bytes_max) {
+            let fits = needs.check_answer(whole.answer_bytes_max);
+            if let Err(refused) = fits.and_then(|()| needs.check_held(held_bytes_max)) {
                 return Begun::Refused(refused);
             }
             let unordered = std::mem::take(&mut plan.unordered);
@@ -113,6 +117,24 @@ impl Step<'_, '_> {
         self.live.room.begin_whole(facts);
         self.live.in_transaction = true;
         Begun::Begun(needs)
+    }
+
+    /// The most bytes that a request may answer which is decided alone, now. What is due falls due first, so that
+    /// its jobs are counted. Cost: about that of running it.
+    pub fn answer_bytes_max(&mut self, request: &Request<'_>) -> u64 {
+        self.hand_off();
+        request.for_each_queue(|queue| {
+            self.queue(queue);
+        });
+        let mut plan = Plan::new(self.store, self.live, self.now, Needs::default());
+        // What would be refused answers an error, which is short.
+        let _ = plan.add(request);
+        let Needs { entries, reply_bytes, .. } = plan.needs;
+        let counted = !matches!(request, Request::Range { .. } | Request::Keys { .. })
+            && !request.takes()
+            || entries <= TRANSACTION_COST_MAX;
+        // Not counted to the end, but each of these stops at fewer.
+        if counted { reply_bytes } else { reply_bytes.max(2 * BODIES_BYTES_MAX as u64) }
     }
 
     /// All requests of the transaction have been decided: whoever waits for what they left is served.

@@ -24,6 +24,14 @@ impl Needs {
         self.largest_bytes = self.largest_bytes.max(reply_bytes);
     }
 
+    /// Whether so much may be answered.
+    pub fn check_answer(&self, max: u64) -> Result<(), Error> {
+        if self.reply_bytes > max {
+            return Err(Error::AnswerTooLarge { bytes: self.reply_bytes, max });
+        }
+        Ok(())
+    }
+
     /// Whether its client may hold so much.
     pub fn check_held(&self, max: u64) -> Result<(), Error> {
         let held_bytes = self.reply_bytes.saturating_add(self.unsent_jobs_bytes);

@@ -186,6 +186,7 @@ impl Step<'_, '_> {
         let was_held = self.store.queue(queue).schedules.as_ref().is_some_and(|all| all.was_held);
         let now = self.now.floor();
         let begun = self.work_began().filter(|_| !was_held).unwrap_or(now);
+        let begun = self.live.room.paused_from().map_or(begun, |from| begun.min(from));
         let least = Millis(begun.0.checked_sub(grace_ms)?);
         if grace_ms == 0 || coming.due >= least {
             return None;
@@ -195,7 +196,7 @@ impl Step<'_, '_> {
 
     /// If more has come due than CATCHUP makes up for: the newest nominal instant of those that are passed over, and
     /// how many they are. What is made up for is settled when it is first looked at, so that no more is passed over
-    /// while it is made.
+    /// while it is made. What came due while clients were paused is made, as jobs of that time fall due: time stood.
     fn older_than_newest(
         &mut self,
         queue: QueueNo,
@@ -218,6 +219,16 @@ impl Step<'_, '_> {
             return None;
         }
         self.budget.spend(LATE_STEPS);
+        let paused_from = self.live.room.paused_from();
+        let newest = match paused_from.filter(|from| *from <= now) {
+            Some(from) if coming.due >= from => None,
+            Some(from) => times.newest_due(Millis(from.0.saturating_sub(1))),
+            None => Some(newest),
+        };
+        let Some(newest) = newest.filter(|newest| *newest > coming.nominal) else {
+            self.store.make_up_from(queue, number, Some(coming.nominal), self.live.spells);
+            return None;
+        };
         let catchup = u64::from(schedule.definition.terms().catchup);
         let due = missed_upto(times, coming, Some(newest)).1;
         let first = match due > catchup {

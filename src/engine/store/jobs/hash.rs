@@ -7,22 +7,24 @@
 //! lines warm. (Made ids fall into some hundred thousand tables' lines otherwise: half of the time
 //! of an ADD was waiting for them.) A table holds 336, so groups of 32 leave it room to split, and
 //! no more than 32 ids can ever share a rank by design.
-
 //!
 //! Equal keys give equal hashes, and so one order of SCAN, in builds of one version whose target has the AES
 //! instructions switched on in both or in neither (`-C target-cpu`; neither is what a plain build for x86-64 or
-//! aarch64 has): ahash chooses by that. Nothing else rests on it. A cursor that comes from another build begins
-//! somewhere else, as if jobs had come and gone meanwhile; digests and facts know no hash of this key.
+//! aarch64 has): ahash chooses by that. Nothing else rests on it. A cursor of a build that hashes in another way is
+//! refused (see `order.rs`); digests and facts know no hash of this key.
 
 use ahash::RandomState;
 
 use crate::engine::model::token;
 
 /// Bits of a made id's number that do not decide about the table.
-const GROUP_BITS: u32 = 5;
+pub(super) const GROUP_BITS: u32 = 5;
 
-/// Where the rank's bits stand in the wide hash: below the 7 that tables use as a tag.
-const RANK_SHIFT: u32 = 57 - (32 - GROUP_BITS);
+/// Bits of a wide hash that make its place in the index: below the 7 that tables use as a tag.
+pub(super) const PLACE_BITS: u32 = 57;
+
+/// Where the rank's bits are in the wide hash.
+pub(super) const RANK_SHIFT: u32 = PLACE_BITS - (32 - GROUP_BITS);
 const RANK_MASK: u64 = ((1 << (32 - GROUP_BITS)) - 1) << RANK_SHIFT;
 
 /// The hash functions of a partition.

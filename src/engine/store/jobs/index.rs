@@ -38,8 +38,8 @@ struct Part {
     entries: Entries,
 }
 
-/// Where a scan meets an entry of this hash: at the first cursor that is not below.
-pub fn cursor_of(hash: u64) -> u64 {
+/// Where a scan meets an entry of this hash.
+pub fn place_of(hash: u64) -> u64 {
     rank(hash) >> 7
 }
 
@@ -129,17 +129,17 @@ impl Table {
         }
     }
 
-    /// Visits entries in rank order from `cursor` (0: the first) until `count` were visited, and all
-    /// that share the last one's rank. Returns the next cursor, 0 when done. Looks at one table at a
+    /// Visits entries in rank order from `place` (0: the first) until `count` were visited, and all
+    /// that share the last one's rank. Returns the next place, 0 when done. Looks at one table at a
     /// time, so the cost is `count` plus at most 336 entries.
     pub fn scan(
         &self,
-        cursor: u64,
+        place: u64,
         count: usize,
         hash_of: impl Fn(u32) -> u64,
         mut visit: impl FnMut(u32),
     ) -> u64 {
-        self.scan_while(cursor, count, hash_of, |entry| {
+        self.scan_while(place, count, hash_of, |entry| {
             visit(entry);
             true
         })
@@ -148,13 +148,13 @@ impl Table {
     /// As [`Table::scan`], and ends as if `count` had been reached when `visit` is false.
     pub fn scan_while(
         &self,
-        cursor: u64,
+        place: u64,
         count: usize,
         hash_of: impl Fn(u32) -> u64,
         mut visit: impl FnMut(u32) -> bool,
     ) -> u64 {
-        // A cursor is a rank without its 7 empty low bits, so it fits into 57 bits.
-        let mut from = cursor << 7;
+        // A place is a rank without its 7 empty low bits.
+        let mut from = place << 7;
         let mut left = count;
         let mut sorted: Vec<(u64, u32)> = Vec::new();
         loop {
@@ -295,20 +295,20 @@ mod tests {
     fn scan_returns_all_that_stays_while_the_table_grows_and_shrinks() {
         let mut table = Table::default();
         (0..5_000).for_each(|entry| table.insert(hash(entry), entry, hash));
-        let (mut cursor, mut seen, mut next) = (0, BTreeSet::new(), 10_000);
+        let (mut place, mut seen, mut next) = (0, BTreeSet::new(), 10_000);
         loop {
             let mut visited = 0;
-            cursor = table.scan(cursor, 100, hash, |entry| {
+            place = table.scan(place, 100, hash, |entry| {
                 visited += 1;
                 seen.insert(entry);
             });
             assert!(visited <= 100, "{visited} visited");
-            if cursor == 0 {
+            if place == 0 {
                 break;
             }
             (next..next + 400).for_each(|entry| table.insert(hash(entry), entry, hash));
             next += 400;
-            (4_000..5_000).filter(|entry| entry % 7 == cursor as u32 % 7).for_each(|entry| {
+            (4_000..5_000).filter(|entry| entry % 7 == place as u32 % 7).for_each(|entry| {
                 table.remove(hash(entry), entry, hash);
             });
         }

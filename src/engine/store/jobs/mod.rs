@@ -8,6 +8,7 @@ pub(in crate::engine) mod bodies;
 pub(in crate::engine) mod entries;
 pub(in crate::engine) mod hash;
 pub(in crate::engine) mod index;
+mod order;
 pub(in crate::engine) mod policies;
 pub(in crate::engine) mod slots;
 

@@ -10,7 +10,6 @@ use crate::engine::store::jobs::index::Table;
 use crate::engine::store::jobs::slots::Slots;
 use crate::engine::store::memory::allocated_bytes;
 use crate::ids::PolicyNo;
-use crate::limits::UNUSED_POLICIES_MAX;
 
 /// Bytes of a policy's slot and its share of the index, as far as these are full.
 const SLOT_BYTES: usize = size_of::<Option<Slot>>() + 12;
@@ -132,10 +131,10 @@ impl Policies {
         }
     }
 
-    /// A policy to be forgotten: when more than [`UNUSED_POLICIES_MAX`] fell out of use, the oldest of them,
-    /// if it is still unused. O(1): a turn that binds one policy asks twice and so keeps up.
-    pub fn forgettable(&mut self) -> Option<PolicyNo> {
-        if self.unused.len() <= UNUSED_POLICIES_MAX {
+    /// A policy to be forgotten: when more than `kept` fell out of use, the oldest of them, if it is still unused.
+    /// O(1): a turn that binds one policy asks twice and so keeps up.
+    pub fn forgettable(&mut self, kept: usize) -> Option<PolicyNo> {
+        if self.unused.len() <= kept {
             return None;
         }
         let (_, oldest) = self.unused.pop_first()?;

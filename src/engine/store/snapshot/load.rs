@@ -119,11 +119,11 @@ impl Loader {
         for standing in mem::take(&mut self.standings) {
             let number = standing.queue;
             standing.place_jobs(store).ok_or(malformed)?;
+            store.recount_spare(number);
             let queue = store.queue(number);
-            if queue.exists() || queue.windows > 0 {
-                store.rearm(number, Millis(0));
-            } else {
-                idle.push((queue.used, number));
+            match queue.has_only_totals() {
+                true => idle.push((queue.used, number)),
+                false => store.rearm(number, Millis(0)),
             }
         }
         idle.sort_unstable();

@@ -1,6 +1,7 @@
 //! A connection whose thread waits for it.
 
-use crate::cluster::frame::{Frame, Inbox, Kind, encode};
+use crate::cluster::frame::{Frame, Inbox, Kind, encode_sealed};
+use crate::cluster::seal::Sealer;
 use crate::limits::{PEER_READ_BYTES, PEER_SILENT_US};
 use crate::server::cluster::refusals::Trouble;
 use crate::server::cluster::socket::Socket;
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub struct Line {
     socket: Socket,
     pub inbox: Inbox,
+    /// Seals what is sent.
+    pub sealer: Option<Sealer>,
     scratch: Box<[u8]>,
 }
 
@@ -21,7 +24,8 @@ impl Line {
         let silent = Some(Duration::from_micros(PEER_SILENT_US));
         socket.tcp().set_read_timeout(silent)?;
         socket.tcp().set_write_timeout(silent)?;
-        Ok(Line { socket, inbox, scratch: vec![0; PEER_READ_BYTES].into_boxed_slice() })
+        let scratch = vec![0; PEER_READ_BYTES].into_boxed_slice();
+        Ok(Line { socket, inbox, sealer: None, scratch })
     }
 
     /// Waits for more; it is in the inbox.
@@ -83,7 +87,7 @@ impl Line {
 
     /// Sends a frame, and as many pieces as its bodies need.
     pub fn send(&mut self, kind: Kind, head: &[u8], bodies: &[Bytes]) -> io::Result<()> {
-        let parts = encode(kind, head, bodies);
+        let parts = encode_sealed(kind, head, bodies, &mut self.sealer);
         self.write(&parts.concat())
     }
 

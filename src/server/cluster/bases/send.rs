@@ -99,6 +99,7 @@ fn greet(task: &Task) -> Result<Line, Trouble> {
         line.write(&out)?;
         if shaken?.is_some() {
             line.inbox.open(Lane::Base);
+            line.sealer = handshake.sealer();
             return Ok(line);
         }
     }

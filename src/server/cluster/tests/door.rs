@@ -1,12 +1,14 @@
 //! Whoever else comes to the peers' port.
 
-use super::site::{Hand, Site, append, claims, ends, frame, greeting, heartbeat};
+use super::site::{Hand, Seen, Site, append, claims, ends, frame, greeting, heartbeat, name};
 use crate::cluster::claims::{ClusterId, Holds};
-use crate::cluster::frame::{Kind, Lane, encode};
+use crate::cluster::frame::{HEADER_BYTES, Kind, Lane, encode};
+use crate::cluster::hello::{Called, Handshake, Secret};
+use crate::cluster::seal::SEAL_BYTES;
 use crate::limits::PEER_HANDSHAKES_MAX;
 use crate::patience::limit;
 use bytes::Bytes;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -52,19 +54,19 @@ fn who_is_not_one_of_them_is_told_so() {
     let base = refused(Hand::call(&site, claims("n2", 2), "secret", "n1", Lane::Base));
     assert_eq!(base, told("this node takes no bases"));
     let wrong = refused(Hand::call(&site, claims("n2", 2), "other", "n1", Lane::Control));
-    assert_eq!(wrong, "the cluster-secret of n1 is not that of n2");
+    assert_eq!(wrong, told("the cluster-secret of n2 is not that of n1"));
     let elsewhere = refused(Hand::call(&site, claims("n2", 2), "secret", "n7", Lane::Control));
     assert_eq!(elsewhere, told("n7 was called, n1 answers at this address"));
 
     let mut first = Hand::call(&site, claims("n3", 3), "secret", "n1", Lane::Control);
     first.shake().unwrap();
-    first.stream.write_all(&frame(Kind::Message, &heartbeat(3, 1, 7).head)).unwrap();
+    first.say(Kind::Message, &heartbeat(3, 1, 7).head, &[]);
     assert_eq!(site.hears().0, 3);
     // One that calls again, as after a cut it did not notice.
     let mut again = Hand::call(&site, claims("n3", 3), "secret", "n1", Lane::Control);
     again.shake().unwrap();
     first.ends();
-    again.stream.write_all(&frame(Kind::Message, &heartbeat(3, 1, 9).head)).unwrap();
+    again.say(Kind::Message, &heartbeat(3, 1, 9).head, &[]);
     assert_eq!(site.hears().0, 3);
 }
 
@@ -104,31 +106,62 @@ fn garbage_ends_its_own_connection_and_is_logged_once() {
 
 #[test]
 fn a_peer_that_says_what_no_peer_says_is_cut_off() {
-    let bad_head = encode(Kind::Message, &[9; 64], &[]).concat();
-    let short = encode(
-        Kind::Message,
-        &append(2, 1, 3, Bytes::from_static(b"abc")).head,
-        &[Bytes::from_static(b"ab")],
-    )
-    .concat();
-    let long = encode(
-        Kind::Message,
-        &append(2, 1, 3, Bytes::from_static(b"abc")).head,
-        &[Bytes::from_static(b"abcd")],
-    )
-    .concat();
-    for (lane, bytes, text) in [
-        (Lane::Control, bad_head, "a message that cannot be read"),
-        (Lane::Data, short, "bodies of 3 bytes are asked for where there are 2"),
-        (Lane::Data, long, "1 bytes too many behind a message"),
+    let head = append(2, 1, 3, Bytes::from_static(b"abc")).head;
+    for (lane, head, body, text) in [
+        (Lane::Control, &[9; 64][..], "", "a message that cannot be read"),
+        (Lane::Data, &head, "ab", "bodies of 3 bytes are asked for where there are 2"),
+        (Lane::Data, &head, "abcd", "1 bytes too many behind a message"),
     ] {
         let site = n1();
         let mut hand = Hand::call(&site, claims("n2", 2), "secret", "n1", lane);
         hand.shake().unwrap();
-        hand.stream.write_all(&bytes).unwrap();
+        hand.say(Kind::Message, head, &[Bytes::from_static(body.as_bytes())]);
         hand.ends();
         assert_eq!(warned(&site, text), 1);
     }
+}
+
+/// What somebody between the nodes puts in: a heartbeat of a later term, as the peer would send it, but for the seal.
+#[test]
+fn a_frame_that_is_put_in_ends_the_connection() {
+    for lane in [Lane::Control, Lane::Data] {
+        let site = n1();
+        let mut hand = Hand::call(&site, claims("n2", 2), "secret", "n1", lane);
+        hand.shake().unwrap();
+        let message = match lane {
+            Lane::Control => heartbeat(2, 1, 7),
+            _ => append(2, 1, 7, Bytes::from_static(b"abc")),
+        };
+        hand.say(Kind::Message, &message.head, &message.bodies);
+        assert_eq!(site.hears().0, 2);
+        let parts = encode(Kind::Message, &message.head, &message.bodies);
+        hand.stream.write_all(&[&parts.concat()[..], &[0; SEAL_BYTES]].concat()).unwrap();
+        hand.ends();
+        assert_eq!(warned(&site, "a frame that the peer has not sealed"), 1);
+        assert!(site.rest().iter().all(|seen| !matches!(seen, Seen::Heard { .. })));
+    }
+}
+
+/// By that secrets could be tried at home.
+#[test]
+fn a_door_shows_no_code_to_a_caller_that_has_not_proved_itself() {
+    let site = n1();
+    for newest in 1..=3_u16 {
+        let mut out = Vec::new();
+        let called = Called { name: name("n1"), node: None };
+        let secret = Secret::new("secret");
+        Handshake::call(claims("n2", 2), secret, [7; 32], called, Lane::Control, &mut out);
+        let mut hello = out.split_off(greeting().len() + HEADER_BYTES);
+        hello[..2].copy_from_slice(&newest.to_le_bytes());
+        let mut stream = TcpStream::connect(site.address.to_string()).unwrap();
+        stream.set_read_timeout(Some(crate::patience::limit())).unwrap();
+        stream.write_all(&[greeting(), &frame(Kind::Hello, &hello)].concat()).unwrap();
+        let mut told = Vec::new();
+        let _ = stream.read_to_end(&mut told);
+        let kind = told[greeting().len() + 12];
+        assert_eq!(kind, Kind::Refused as u8, "{newest}: {}", String::from_utf8_lossy(&told));
+    }
+    warned(&site, "it speaks protocols up to 1 alone");
 }
 
 /// Connections that say nothing make room for those that do, and end after 2 s.
@@ -142,9 +175,9 @@ fn a_thousand_silent_callers_keep_no_peer_out() {
     let began = Instant::now();
     let mut peer = Hand::call(&site, claims("n2", 2), "secret", "n1", Lane::Control);
     peer.shake().unwrap();
-    peer.stream.write_all(&frame(Kind::Message, &heartbeat(2, 1, 7).head)).unwrap();
+    peer.say(Kind::Message, &heartbeat(2, 1, 7).head, &[]);
     assert_eq!(site.hears().0, 2);
-    known.stream.write_all(&frame(Kind::Message, &heartbeat(3, 1, 7).head)).unwrap();
+    known.say(Kind::Message, &heartbeat(3, 1, 7).head, &[]);
     assert_eq!(site.hears().0, 3);
     // The oldest had to go to make room; only those that could stay are told that their time was over.
     let mut kept = silent.split_off(silent.len() - PEER_HANDSHAKES_MAX + 1);

@@ -5,9 +5,10 @@ use crate::cluster::clocks::ClockNote;
 use crate::cluster::codec::{Head, Outgoing};
 use crate::cluster::driver::{Dial, Status};
 use crate::cluster::formation::Conflict;
-use crate::cluster::frame::{Inbox, Kind, Lane, PREFACE};
-use crate::cluster::hello::{Called, Handshake, Peer, Refusal, Secret};
+use crate::cluster::frame::{Inbox, Kind, Lane, PREFACE, encode_sealed};
+use crate::cluster::hello::{Called, Handshake, Peer, Refusal, Secret, Way};
 use crate::cluster::names::{Address, Name};
+use crate::cluster::seal::Sealer;
 use crate::patience::limit;
 use crate::server::cluster::peer_tls::PeerTls;
 use crate::server::cluster::peers::{Incoming, Peers};
@@ -315,6 +316,7 @@ pub struct Hand {
     pub stream: TcpStream,
     pub inbox: Inbox,
     pub handshake: Handshake,
+    sealer: Option<Sealer>,
 }
 
 impl Hand {
@@ -335,13 +337,14 @@ impl Hand {
     /// Takes a site's call.
     pub fn answer(listener: &TcpListener, own: Claims) -> Hand {
         let (stream, _) = listener.accept().unwrap();
-        Hand::new(stream, Handshake::door(own, Secret::new("secret"), [9; 32]), &[])
+        let door = Handshake::door(own, Secret::new("secret"), [9; 32], Way::default());
+        Hand::new(stream, door, &[])
     }
 
     fn new(mut stream: TcpStream, handshake: Handshake, out: &[u8]) -> Hand {
         stream.set_read_timeout(Some(limit())).unwrap();
         stream.write_all(out).unwrap();
-        Hand { stream, inbox: Inbox::new(), handshake }
+        Hand { stream, inbox: Inbox::new(), handshake, sealer: None }
     }
 
     /// Goes through the handshake; after it, waits for what a caller is told.
@@ -351,6 +354,7 @@ impl Hand {
             let shaken = self.handshake.advance(&mut self.inbox, &mut out);
             self.stream.write_all(&out).unwrap();
             if let Some(peer) = shaken? {
+                self.sealer = self.handshake.sealer();
                 return Ok(peer);
             }
             let mut bytes = [0; 4096];
@@ -358,6 +362,12 @@ impl Hand {
             assert!(count > 0, "closed in the middle of a handshake");
             self.inbox.receive(&bytes[..count]);
         }
+    }
+
+    /// Sends what a peer does after the handshake.
+    pub fn say(&mut self, kind: Kind, head: &[u8], bodies: &[Bytes]) {
+        let parts = encode_sealed(kind, head, bodies, &mut self.sealer);
+        self.stream.write_all(&parts.concat()).unwrap();
     }
 
     /// Waits until the other side has closed it.

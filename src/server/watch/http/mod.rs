@@ -7,6 +7,7 @@ use crate::limits::{
     HTTP_ACCEPT_PAUSE, HTTP_CONNECTION_TIME, HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX,
     HTTP_HEAD_TIME, HTTP_HEADERS_MAX,
 };
+use crate::server::watch::machine;
 use crate::server::watch::status::StatusBoard;
 use answer::Site;
 use hyper::server::conn::http1;
@@ -93,7 +94,7 @@ struct Visit {
 impl Visits {
     fn begin(&mut self, stream: TcpStream, site: &Arc<Site>) {
         self.0.retain(|visit| !visit.task.is_finished());
-        if self.0.len() >= HTTP_CONNECTIONS_MAX {
+        if self.0.len() >= machine::watchers_max(HTTP_CONNECTIONS_MAX) {
             self.end_one();
         }
         let (site, asked) = (Arc::clone(site), Arc::<AtomicBool>::default());

@@ -1,8 +1,8 @@
 //! How long the longest takes that must not be noticed. Cargo runs one test program after the other, and here one test
 //! runs after the other, so that nothing of ours is in the way; what else the machine does is measured meanwhile.
 
-#[path = "longest/herd.rs"]
 mod herd;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
