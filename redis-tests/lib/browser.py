@@ -5,7 +5,7 @@ import shutil
 import tempfile
 
 from selenium import webdriver
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -61,7 +61,17 @@ class Browser:
     def wait(self, condition, seconds=10):
         """Returns what the condition comes to, once it is something. What it looks at may be replaced meanwhile."""
         gone = (NoSuchElementException, StaleElementReferenceException)
-        return WebDriverWait(self.driver, seconds, 0.02, ignored_exceptions=gone).until(lambda _: condition())
+
+        def holds(_):
+            try:
+                return condition()
+            except WebDriverException as error:
+                # Chromium's own words for an element that is stale, where the driver does not translate them.
+                if "does not belong to the document" in str(error.msg):
+                    return False
+                raise
+
+        return WebDriverWait(self.driver, seconds, 0.02, ignored_exceptions=gone).until(holds)
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
