@@ -150,8 +150,8 @@ pub struct Replies {
 pub enum Cut {
     /// The server has ended the connection.
     Closed(io::Error),
-    /// The next reply is larger than what is handed on.
-    TooLarge,
+    /// The replies are larger than these bytes, the most that is handed on.
+    TooLarge(usize),
     /// Others have all places for large answers; nothing more was run.
     Busy,
     /// The next reply did not come in time.
@@ -168,7 +168,7 @@ impl From<Cut> for io::Error {
     fn from(cut: Cut) -> io::Error {
         match cut {
             Cut::Closed(error) => error,
-            Cut::TooLarge => io::ErrorKind::FileTooLarge.into(),
+            Cut::TooLarge(_) => io::ErrorKind::FileTooLarge.into(),
             Cut::Busy => io::ErrorKind::ResourceBusy.into(),
             Cut::Late => io::ErrorKind::TimedOut.into(),
         }
@@ -270,7 +270,7 @@ impl Link {
     async fn bound(&mut self) -> Result<(), Cut> {
         // Refusals are short, and come on top.
         if self.came > self.replies_bytes_max + CONSOLE_LARGE_BYTES {
-            return Err(Cut::TooLarge);
+            return Err(Cut::TooLarge(self.replies_bytes_max));
         }
         if self.came > CONSOLE_LARGE_BYTES {
             self.take_place().await?;

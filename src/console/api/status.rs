@@ -2,14 +2,13 @@
 
 use super::Failed;
 use crate::console::link::{Cut, Until};
-use crate::limits::CONSOLE_REPLIES_BYTES_MAX;
 use axum::http::StatusCode;
 
 /// Classes of errors that are the server's and no mistake of the client's: another node may answer, or this one later.
 const LATER: [&str; 7] =
     ["READONLY", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "MISCONF", "OOM", "UNBLOCKED"];
 
-/// Of an error that the server answered, whose first word is its class.
+/// The status for an error of the server, whose first word is its class.
 pub(super) fn of_error(text: &str) -> StatusCode {
     let class = text.split(' ').next().unwrap_or_default();
     // EXEC says what kept it from running.
@@ -26,14 +25,14 @@ pub(super) fn of_error(text: &str) -> StatusCode {
     }
 }
 
-/// Of a reply that did not come. What was taken for it is back in its queue.
+/// The answer for a reply that did not come. What was taken for it is back in its queue.
 pub(super) fn of_cut(cut: Option<&Cut>, until: Until) -> Failed {
     match cut {
-        Some(Cut::TooLarge) => Failed(
+        Some(Cut::TooLarge(most)) => Failed(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!(
                 "TOOLARGE the answers have more than {} MiB; jobs of this one are back in their queues, ask for less at once",
-                CONSOLE_REPLIES_BYTES_MAX >> 20
+                most >> 20
             ),
         ),
         Some(Cut::Busy) => Failed(
