@@ -3,6 +3,10 @@
 CARGO_BIN := $(HOME)/.cargo/bin
 export PATH := $(PATH):$(CARGO_BIN)
 export CARGO_TERM_COLOR ?= auto
+# A first build is 60 s shorter without what makes the second one incremental.
+ifeq ($(wildcard target/debug),)
+export CARGO_INCREMENTAL ?= 0
+endif
 
 # Property and simulation tests take their number of cases, or of seeds, from here.
 SOAK_CASES ?= $(or $(DELAYD_CASES),20000)
