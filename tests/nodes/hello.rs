@@ -161,6 +161,23 @@ fn frames_are_sealed_after_the_handshake() {
     }
 }
 
+/// What follows the last word of the handshake at once is the first message.
+#[test]
+fn the_first_message_may_come_with_the_last_word_of_the_handshake() {
+    let [mut caller, mut door] = Meeting::new().sides();
+    door.read(&caller.out, usize::MAX);
+    caller.out.clear();
+    caller.read(&std::mem::take(&mut door.out), usize::MAX);
+    door.read(&caller.out, usize::MAX);
+    let mut sealer = door.handshake.sealer();
+    assert!(door.end.unwrap().is_ok() && sealer.is_some());
+    let message = encode_sealed(Kind::Message, b"head", &[], &mut sealer).concat();
+    caller.read(&[door.out, message].concat(), usize::MAX);
+    assert!(caller.end.unwrap().is_ok());
+    caller.inbox.open(Lane::Data);
+    assert_eq!(caller.inbox.next_frame().unwrap().unwrap().head, b"head"[..]);
+}
+
 /// A caller of before: its HELLO with the newest protocol that it knows.
 fn old_call(meeting: &Meeting, newest: u16) -> Side {
     let [caller, mut door] = meeting.sides();

@@ -1,9 +1,9 @@
 //! What must not be noticed: a follower that is away or slow, and a leader that is stopped in good order.
-//! Each prints how long adds stood still; `--nocapture` shows it.
+//! Each prints how long adds stood still, which has a limit; `--nocapture` shows it.
 
 use crate::processes::calls::{Answer, Client, What};
 use crate::processes::trio::{NODES, Trio, wait_until};
-use crate::support::patience::{limit, pass, seconds};
+use crate::support::patience::{Machine, limit, pass, seconds};
 use crate::support::program::Reply;
 use crate::support::seeds::number_of;
 use rand::SeedableRng;
@@ -19,6 +19,7 @@ struct Adder {
     is_over: Arc<AtomicBool>,
     /// Jobs so far.
     added: Arc<AtomicU64>,
+    machine: Machine,
     thread: JoinHandle<(u64, Duration)>,
 }
 
@@ -41,7 +42,7 @@ impl Adder {
             }
             (count, longest)
         });
-        Adder { is_over, added, thread }
+        Adder { is_over, added, machine: Machine::watch(), thread }
     }
 
     /// Waits until it has added so many more.
@@ -52,10 +53,14 @@ impl Adder {
         });
     }
 
-    /// Jobs added, and the longest time between two of them.
-    fn stop(self) -> (u64, Duration) {
+    /// So many were added, and never was there longer than this between two of them.
+    fn stop(self, what: &str, gap: Duration) -> u64 {
         self.is_over.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap()
+        let (count, longest) = self.thread.join().unwrap();
+        println!("{what}: {count} adds, {longest:?} at most between two");
+        let allowed = self.machine.allows(gap);
+        assert!(longest < allowed, "{what}: {longest:?} between two adds, {allowed:?} are allowed");
+        count
     }
 }
 
@@ -73,8 +78,8 @@ fn unnoticed(what: &str, trouble: impl FnOnce(&Trio, usize, &Adder)) {
         let applied = trio.wire(follower).try_number("raft_applied_index");
         applied.filter(|applied| *applied >= index)
     });
-    let (count, longest) = adder.stop();
-    println!("{what}: {count} adds, {longest:?} at most between two");
+    // The trouble lasts for 4 s at least.
+    let count = adder.stop(what, seconds(3));
     assert_eq!((trio.leader(), trio.epoch(leader)), (leader, epoch));
     for node in 0..NODES {
         wait_until("each node has all jobs", || {
@@ -132,7 +137,8 @@ fn who_adds_while_a_leaders_disk_fills_is_not_kept_waiting() {
         trio.begin(away);
         let full = trio.leader();
         let Some(disk) = &trio.disks[full] else { return };
-        std::thread::sleep(Duration::from_millis(20 * (round % 10)));
+        // The disk fills at another moment of what the other one needs in each round.
+        pass(Duration::from_millis(20 * (round % 10)));
         disk.set("full");
         let (began, lasts) = (Instant::now(), Duration::from_secs(2));
         while began.elapsed() < lasts {
@@ -299,10 +305,12 @@ fn a_node_that_has_a_base_starts_again_and_feeds_one_that_was_away() {
     });
 }
 
-/// It hands over before it ends, so that nobody has to notice that it is away.
+/// It hands over before it ends, so that no node has to notice that it is away, which takes an election timeout.
 #[test]
 fn a_leader_that_is_stopped_has_a_successor_at_once() {
-    let mut trio = Trio::start("stopped", &[]);
+    let election = seconds(6);
+    let option = format!("{}s", election.as_secs());
+    let mut trio = Trio::start("stopped", &["--cluster-election-timeout", &option]);
     let adder = Adder::start(&trio);
     for _ in 0..3 {
         let leader = trio.leader();
@@ -316,8 +324,7 @@ fn a_leader_that_is_stopped_has_a_successor_at_once() {
             (applied >= index).then_some(())
         });
     }
-    let (count, longest) = adder.stop();
-    println!("three leaders stopped: {count} adds, {longest:?} at most between two");
+    let count = adder.stop("three leaders stopped", election / 2);
     assert!(count > 10, "{count}");
 }
 
@@ -348,8 +355,7 @@ fn a_leader_that_is_asked_to_hands_over() {
         });
         adder.goes_on(1);
     }
-    let (count, longest) = adder.stop();
-    println!("six hand-overs: {count} adds, {longest:?} at most between two");
+    let count = adder.stop("six hand-overs", seconds(5));
     assert!(count > 10, "{count}");
     let leader = trio.leader();
     let mut wire = trio.wire(leader);

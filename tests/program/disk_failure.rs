@@ -2,6 +2,7 @@
 //! were asked to.
 
 use crate::support::disk::Shim;
+use crate::support::patience::{Machine, seconds};
 use crate::support::program::{Folder, Program, Reply, Wire};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
@@ -293,8 +294,11 @@ fn a_journal_folder_that_is_gone_stops_the_journal_within_seconds() {
         }
         // At once: whenever the server looks, there is one or the other.
         let how = if replaced { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        let (machine, began) = (Machine::watch(), Instant::now());
         renameat_with(CWD, &journal, CWD, &other, how).unwrap();
         wire.wait_for("journal_state", |state| state == "failed");
+        let (took, allowed) = (began.elapsed(), machine.allows(seconds(5)));
+        assert!(took < allowed, "after {took:?}, {allowed:?} are allowed");
         let trouble = wire.field("journal_trouble");
         assert!(
             trouble.contains(if replaced { "was replaced" } else { "was removed" }),

@@ -141,7 +141,7 @@ fn wait_and_hang_up(server: &Running, command: &str, behind: usize) {
     gone.send("PING\r\n".repeat(behind / 6));
     // What was sent arrives before the end does.
     drop(gone);
-    server.wait_for("blocked_clients:0");
+    server.notices_the_end();
     other.send("DELAY.POP bound NOWAIT\r\n");
     other.expect_job("bound", "held");
     other.add("q", "0", "kept");

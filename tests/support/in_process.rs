@@ -1,7 +1,7 @@
 //! A server in this process and raw clients of it. Nothing here sleeps to wait; sockets are read with
 //! a time limit that only a failure reaches.
 
-use crate::support::patience::limit;
+use crate::support::patience::{Machine, limit, seconds};
 use delayd::config::Config;
 use delayd::server::{Server, Stopper};
 use std::io::{self, ErrorKind, Read, Write};
@@ -44,6 +44,14 @@ impl Running {
         }
     }
 
+    /// A client that waited has gone: that is noticed at once, or as all clients are looked at once a second.
+    pub fn notices_the_end(&self) {
+        let (machine, start) = (Machine::watch(), Instant::now());
+        self.wait_for("blocked_clients:0");
+        let (took, allowed) = (start.elapsed(), machine.allows(seconds(2)));
+        assert!(took < allowed, "noticed after {took:?}, {allowed:?} are allowed");
+    }
+
     /// A client that waits with much behind its command hangs up: that is noticed, and the next job is there for
     /// others.
     pub fn notices_hang_ups<C>(
@@ -57,7 +65,7 @@ impl Running {
             self.wait_for("blocked_clients:1");
             write(&mut gone, "PING\r\n".repeat(behind / 6).as_bytes()).unwrap();
             drop(gone);
-            self.wait_for("blocked_clients:0");
+            self.notices_the_end();
             let mut other = self.connect();
             other.add("q", "0", "kept");
             other.send("DELAY.POP q NOWAIT\r\n");

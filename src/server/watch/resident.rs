@@ -284,7 +284,7 @@ mod tests {
             let with = resident.resident_bytes().expect("Linux tells");
             with > before + (32 << 20) && pages.len() == 64 << 20
         };
-        // Beside it other tests give back what they had.
-        assert!((0..20).any(|_| grows()), "64 MiB more do not show");
+        // Other tests of this process give back what they had meanwhile.
+        crate::patience::until("64 MiB more are shown", || grows().then_some(()));
     }
 }

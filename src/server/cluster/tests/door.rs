@@ -6,7 +6,7 @@ use crate::cluster::frame::{HEADER_BYTES, Kind, Lane, encode};
 use crate::cluster::hello::{Called, Handshake, Secret};
 use crate::cluster::seal::SEAL_BYTES;
 use crate::limits::PEER_HANDSHAKES_MAX;
-use crate::patience::limit;
+use crate::patience::{Machine, limit, seconds};
 use bytes::Bytes;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -172,13 +172,15 @@ fn a_thousand_silent_callers_keep_no_peer_out() {
     known.shake().unwrap();
     let connect = |_| TcpStream::connect(site.address.to_string()).unwrap();
     let mut silent: Vec<TcpStream> = (0..900).map(connect).collect();
-    let began = Instant::now();
+    let (machine, began) = (Machine::watch(), Instant::now());
     let mut peer = Hand::call(&site, claims("n2", 2), "secret", "n1", Lane::Control);
     peer.shake().unwrap();
     peer.say(Kind::Message, &heartbeat(2, 1, 7).head, &[]);
     assert_eq!(site.hears().0, 2);
     known.say(Kind::Message, &heartbeat(3, 1, 7).head, &[]);
     assert_eq!(site.hears().0, 3);
+    let (took, allowed) = (began.elapsed(), machine.allows(seconds(2)));
+    assert!(took < allowed, "heard after {took:?}, {allowed:?} are allowed");
     // The oldest had to go to make room; only those that could stay are told that their time was over.
     let mut kept = silent.split_off(silent.len() - PEER_HANDSHAKES_MAX + 1);
     silent.iter_mut().for_each(ends);
