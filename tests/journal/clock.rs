@@ -1,7 +1,7 @@
 //! A journal that a server wrote whose wall clock was wrong, and how it is mended.
 
 use crate::journal::upgrade::desk::{Desk, add, name, reserve};
-use crate::support::patience::{seconds, until};
+use crate::support::patience::until;
 use crate::support::program::{Folder, Program, Reply, wall_ms};
 use delayd::engine::Settings;
 use delayd::engine::model::request::{Direction, Request, Reserve};
@@ -62,12 +62,13 @@ fn a_start_ahead_of_the_wall_clock_says_so_and_timeouts_last_as_long_as_they_say
     assert!((3_500_000_000..3_600_000_000).contains(&ahead_us), "{ahead_us}");
     // The engine's clock runs at half speed meanwhile.
     for command in ["BLPOP none 2", "DELAY.POP none 2", "DELAY.RESERVE 2 1 none"] {
-        // By that clock it would be four seconds each time.
+        // By that clock it would be four seconds each time, however busy the machine is.
         until(command, || {
             let start = Instant::now();
             assert_eq!(client.ask(command), Reply::Nil, "{command}");
-            assert!(start.elapsed() >= seconds(2), "{command}: {:?}", start.elapsed());
-            (start.elapsed() < seconds(4)).then_some(())
+            let took = start.elapsed().as_millis();
+            assert!(took >= 2_000, "{command}: {took} ms");
+            (took < 4_000).then_some(())
         });
     }
     let log = program.stop();
