@@ -5,6 +5,7 @@
 //! `DELAYD_CASES=20 cargo test --release --test it pressure::memory -- --nocapture` goes through more waves at a larger limit and
 //! prints a table; `DELAYD_PROGRAM` names another binary than the one that was built.
 
+use crate::support::patience::{limit, pass, within};
 use crate::support::program::{Folder, Program, Reply, Wire};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -27,9 +28,6 @@ const BATCH_CLIENT_BYTES: u64 = 4 * MIB;
 /// The same where jobs are taken, twenty at once: a reply is 4 MiB and the rest of its last job, and twice that while
 /// its buffer grows.
 const TAKEN_CLIENT_BYTES: u64 = 2 * (4 * MIB + LARGE_BYTES as u64);
-
-/// How long what is left of a wave may take to shrink.
-const IDLE: Duration = Duration::from_secs(60);
 
 /// What a server that was large may hold more than a small one in any case: the pages that new jobs come to in each
 /// of 150 sizes, of which a fresh one has touched little, and what its allocator knows of the memory it had.
@@ -175,7 +173,7 @@ impl Waves {
             }
             full = refused;
             if refused {
-                std::thread::sleep(PATIENCE);
+                pass(PATIENCE);
             }
         }
         let live: u64 = self.live.iter().map(|job| job.bytes()).sum();
@@ -215,13 +213,12 @@ impl Waves {
     fn settle(&mut self) -> (u64, u64, Duration) {
         let needed = self.needed_bytes();
         let start = Instant::now();
-        loop {
-            let resident = resident_bytes(&self.program);
-            if resident <= enough(needed) || start.elapsed() > IDLE {
-                return (needed, resident, start.elapsed());
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let mut resident = u64::MAX;
+        within(limit(), || {
+            resident = resident_bytes(&self.program);
+            (resident <= enough(needed)).then_some(())
+        });
+        (needed, resident, start.elapsed())
     }
 
     /// What a server has resident to which only these jobs were added.
@@ -402,11 +399,11 @@ fn flush_between_waves(options: &[&str]) {
         waves.print(&format!("{bytes:?} bytes"));
         waves.flush_all();
     }
-    let (start, mut resident) = (Instant::now(), u64::MAX);
-    while resident > EMPTIED_BYTES && start.elapsed() < IDLE {
-        std::thread::sleep(Duration::from_millis(100));
+    let mut resident = u64::MAX;
+    within(limit(), || {
         resident = anonymous_bytes(&waves.program);
-    }
+        (resident <= EMPTIED_BYTES).then_some(())
+    });
     println!("{} KiB at first, {} once all is gone", empty >> 10, resident >> 10);
     assert!(just_looks() || resident <= EMPTIED_BYTES, "{empty}, then {resident} bytes");
 }

@@ -1,7 +1,7 @@
 //! A client that looks for the leader, and keeps what it asked and was told.
 
 use crate::processes::trio::leads;
-use crate::support::patience::seconds;
+use crate::support::patience::{pass, seconds};
 use crate::support::program::{Reply, Wire, wall_ms};
 use crate::support::seen::Label;
 use rand::rngs::SmallRng;
@@ -154,7 +154,7 @@ impl Finder {
             open().ok()
         });
         if found.is_none() {
-            std::thread::sleep(Duration::from_millis(20));
+            pass(Duration::from_millis(20));
         }
         found
     }

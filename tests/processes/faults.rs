@@ -9,6 +9,7 @@ use crate::processes::load::Load;
 use crate::processes::trio::{NODES, Trio, name, wait_until};
 use crate::processes::{linear, order, reads, totals};
 use crate::support::faults::{Faults, Kind};
+use crate::support::patience::{pass, seconds};
 use crate::support::program::seed;
 use crate::support::seeds::{Telltale, number_of};
 use crate::support::seen::{Seen, SeenJob};
@@ -94,7 +95,7 @@ impl Fault {
 
     /// Begins, lasts and ends; all nodes run then.
     fn happen(&self, trio: &mut Trio, common: &mut Common, clocks: &mut Clocks) {
-        let last = |ms: &u64| std::thread::sleep(Duration::from_millis(*ms));
+        let last = |ms: &u64| pass(Duration::from_millis(*ms));
         match self {
             Fault::Common(kind) => common.happen(*kind, trio),
             Fault::Terminate { node, ms } => {
@@ -167,20 +168,20 @@ impl Common {
         let now = self.begin.elapsed().as_micros() as u64;
         let us = self.faults.strike(now, kind, trio);
         println!("{}", self.faults.newest());
-        std::thread::sleep(Duration::from_micros(us));
+        pass(Duration::from_micros(us));
         self.faults.heal(trio);
     }
 }
 
 /// Jobs that take all the room there is, and go again by themselves, for so long.
 fn fill(trio: &Trio, lasts: Duration) {
-    const PATIENCE: Duration = Duration::from_secs(10);
+    let patience = seconds(10);
     let (begin, body) = (Instant::now(), "x".repeat(50_000));
     let add = format!("DELAY.ADD ballast 1h {body} TTL 1ms");
     while begin.elapsed() < lasts {
         let Some(leader) = trio.try_leader() else { continue };
         let mut wire = trio.wire(leader);
-        wire.set_patience(PATIENCE).expect("it is open");
+        wire.set_patience(patience).expect("it is open");
         // Refused at times, or closed; never left without either.
         let mut ask = |line: &str| {
             let asked = Instant::now();
@@ -188,7 +189,7 @@ fn fill(trio: &Trio, lasts: Duration) {
             let raft = |node| trio.wire(node).info("raft");
             let all = || (0..NODES).map(raft).collect::<String>();
             assert!(
-                is_told || asked.elapsed() < PATIENCE,
+                is_told || asked.elapsed() < patience,
                 "{} keeps one waiting: {}",
                 name(leader),
                 all()
@@ -214,7 +215,8 @@ fn is_open(trio: &Trio, seed: u64, calls: &mut Vec<Call>) {
 fn look(trio: &Trio) -> Seen {
     let (mut last, begin) = (None, Instant::now());
     wait_until("all nodes show the same", || {
-        let is_late = begin.elapsed() > SAME;
+        // Until no lease runs any more, and longer than a follower needs.
+        let is_late = begin.elapsed() > seconds(30);
         assert!(!is_late, "they do not become the same, but {}", differences(trio, &last));
         let shown: Option<Vec<(u64, Seen)>> = (0..NODES).map(|node| shown_by(trio, node)).collect();
         let before = std::mem::replace(&mut last, shown);
@@ -252,9 +254,6 @@ fn shown_by(trio: &Trio, node: usize) -> Option<(u64, Seen)> {
     }
     Some((wire.try_number("raft_applied_index")?, seen))
 }
-
-/// Until no lease runs any more, and longer than a follower needs.
-const SAME: Duration = Duration::from_secs(30);
 
 fn leave(seed: u64, calls: &[Call]) -> String {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("calls-{seed}"));

@@ -1,6 +1,7 @@
 //! Clients at work: they add, cancel, take, hold, extend, give back and acknowledge, and repeat what was not answered.
 
 use crate::processes::calls::{Answer, At, Call, Client, What};
+use crate::support::patience::pass;
 use crate::support::program::Reply;
 use crate::support::seen::{Label, label_of};
 use rand::rngs::SmallRng;
@@ -102,7 +103,7 @@ impl Hand {
                 self.client.ask(What::Cancel { label });
             }
             // So that a machine of two cores has something left for three nodes.
-            std::thread::sleep(Duration::from_millis(5));
+            pass(Duration::from_millis(5));
         }
     }
 

@@ -1,6 +1,7 @@
 //! H7: what one consumer takes of a queue comes in its order, priority first and then place, whatever happens to the nodes.
 
 use crate::processes::calls::{Answer, At, Finder};
+use crate::support::patience::pass;
 use crate::support::program::{Reply, Wire};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -96,7 +97,7 @@ fn produce(mut line: Line, mut random: SmallRng) -> HashMap<u64, Added> {
             adds.insert(number, Added { begin, end: At::now(), priority });
         }
         if number % 20 == 0 {
-            std::thread::sleep(Duration::from_millis(150));
+            pass(Duration::from_millis(150));
         }
     }
     adds
@@ -109,7 +110,8 @@ fn consume(mut line: Line) -> Vec<Taken> {
         if let Some(Reply::Array(parts)) = line.ask(&format!("DELAY.POP {QUEUE} 0.2")) {
             takes.push(Taken { begin, number: parts[2].text().parse().expect("a number of ours") });
         }
-        std::thread::sleep(Duration::from_millis(6));
+        // Slower than they come, so that some wait.
+        pass(Duration::from_millis(6));
     }
     takes
 }

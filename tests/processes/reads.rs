@@ -1,6 +1,7 @@
 //! H9: what a follower shows was committed, and is no older than it says.
 
 use crate::processes::calls::{Answer, At, Finder};
+use crate::support::patience::{haste, pass, seconds};
 use crate::support::program::{Reply, Wire};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -11,8 +12,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const QUEUE: &str = "counted";
-/// A node that stands still is given up after this.
-const PATIENCE: Duration = Duration::from_millis(400);
 /// What a follower says of its leader is in whole seconds. It applies what it has heard within one more, on two cores
 /// that three nodes and some twenty clients share.
 const SLACK_US: u64 = 2_000_000;
@@ -74,13 +73,14 @@ fn write(mut finder: Finder, is_over: &AtomicBool) -> Vec<Written> {
         }
         let Some(mut open) = wire.take().or_else(|| finder.find()) else { continue };
         // Not as patient as others: it writes to the next leader while they still ask the one before.
-        let _ = open.set_patience(PATIENCE);
+        let _ = open.set_patience(haste());
         let told = open.try_ask(&format!("DELAY.ADD {QUEUE} 20d {number} ID x REPLACE"));
         if let Answer::Told(Reply::Bulk(_)) = Answer::of(told) {
             writes.push(Written { end: At::now(), number });
             wire = Some(open);
         }
-        std::thread::sleep(Duration::from_millis(10));
+        // Two cores have three nodes and twenty other clients to run.
+        pass(Duration::from_millis(10));
     }
     writes
 }
@@ -93,11 +93,12 @@ fn read(
 ) -> Vec<Read> {
     let mut reads = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(20));
+        pass(Duration::from_millis(20));
         let node = random.random_range(0..addresses.len());
         let begin = At::now();
         let look = || {
-            let mut wire = Wire::connect_for(addresses[node], PATIENCE).ok()?;
+            // One that stands still is waited for: what it shows as it goes on may be old.
+            let mut wire = Wire::connect_for(addresses[node], seconds(2)).ok()?;
             // Before the number: what is said of the leader is no younger than that.
             let heard = wire.try_ask("INFO replication").ok()?;
             let heard_s = field(&heard, "master_last_io_seconds_ago");

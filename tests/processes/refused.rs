@@ -2,7 +2,7 @@
 //! changed afterwards.
 
 use crate::processes::trio::{NODES, Trio, wait_until};
-use crate::support::patience::limit;
+use crate::support::patience::{limit, pass};
 use crate::support::program::{Program, Reply, seed};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -72,7 +72,8 @@ fn nodes_that_are_killed_while_they_form_become_one_cluster() {
             true => drop(trio.kill(node)),
             false => trio.begin(node),
         }
-        std::thread::sleep(Duration::from_millis(random.random_range(0..150)));
+        // At another moment of their meeting each time.
+        pass(Duration::from_millis(random.random_range(0..150)));
     }
     for node in 0..NODES {
         if !trio.runs(node) {

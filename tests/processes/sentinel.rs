@@ -160,11 +160,12 @@ fn who_has_stood_still_does_not_name_who_led_before() {
     all.name(&[0, 1, 2], leader);
     let old = all.port_of(leader);
     let (mut wire, mut data) = (all.wire(follower), all.trio.wire(follower));
+    // No node has a majority without these two: no leader follows.
+    all.trio.pause(other);
     all.trio.pause(leader);
     data.wait_for("raft_leader_heard_ms", |ms| ms.parse::<u64>().is_ok_and(|ms| ms >= 400));
     assert_eq!(named(&wire.ask(MASTER)), old);
     all.trio.pause(follower);
-    // Nobody has a majority: no leader follows.
     all.trio.kill(leader);
     // A leader is named for two election timeouts after it was heard of.
     pass(seconds(2 * ELECTION_S + 1));
@@ -172,6 +173,7 @@ fn who_has_stood_still_does_not_name_who_led_before() {
     wire.flush().unwrap();
     all.trio.go_on(follower);
     assert_ne!(named(&wire.read().unwrap()), old);
+    all.trio.go_on(other);
     let next = all.trio.leader();
     all.name(&[follower, other], next);
 }

@@ -5,6 +5,7 @@
 //! more than 64 MiB was gone as well, and what was reserved for them died of its attempts without a consumer.
 
 use crate::support::browser::{Console, Page, exchange};
+use crate::support::patience::{limit, pass, seconds};
 use crate::support::program::{Reply, Wire, seed};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -140,7 +141,7 @@ fn round(console: &Console, rng: &mut SmallRng, seen: &mut Seen, ids: &mut Vec<(
             } else {
                 end + Duration::from_micros(us as u64)
             };
-            std::thread::sleep(at.saturating_duration_since(Instant::now()));
+            pass(at.saturating_duration_since(Instant::now()));
             // At the instant at which the first job comes, which is for one of them.
             vanishing.clear();
             let id = format!("j{}", ids.len());
@@ -300,7 +301,7 @@ fn a_client_that_vanishes_leaves_its_job_at_its_old_place() {
         };
         let begun = Instant::now();
         while (ids(&mut wire, "q").len(), ids(&mut wire, "p").len()) != (2, 2) {
-            assert!(begun.elapsed() < Duration::from_secs(20), "{body}: it stays away");
+            assert!(begun.elapsed() < limit(), "{body}: it stays away");
         }
         assert_eq!(ids(&mut wire, "q"), ["a", "b"], "{body}");
         assert_eq!(ids(&mut wire, "p"), ["first", "second"], "{body}");
@@ -337,7 +338,7 @@ fn a_wait_ends_with_null_at_the_limit_whatever_it_asks_for() {
     ]);
     let (_, answers) = asked(&console, "/api/v1/pipeline", &short);
     assert_eq!(answers[2]["result"], json!(["q", "a", "x"]));
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < seconds(20), "{:?}", begun.elapsed());
     // A lease that would be over when it arrives.
     wire.ask("DELAY.ADD q 0 x ID b");
     let bound = json!(["DELAY.RESERVE", "NOWAIT", "1", "q", "BOUND"]);

@@ -1,6 +1,7 @@
 //! Clients that do what users' clients do, at once and for as long as the soak lasts.
 
 use crate::auditor::{Auditor, Handed, Label};
+use crate::support::patience::{pass, seconds};
 use crate::support::program::{Reply, Wire, wall_ms};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -61,7 +62,7 @@ impl Stage {
             if let Some(wire) = address.and_then(|address| Wire::connect(address).ok()) {
                 return Some(wire);
             }
-            std::thread::sleep(Duration::from_millis(5));
+            pass(Duration::from_millis(5));
         }
         None
     }
@@ -88,7 +89,7 @@ impl Actor {
             while !stage.is_over() && self.add_some(&mut wire).is_ok() {
                 stage.auditor.note("pipelines of adds");
                 let rest = if stage.auditor.live() > OPEN_MAX { 200 } else { 5 };
-                std::thread::sleep(Duration::from_millis(self.random.random_range(0..rest)));
+                pass(Duration::from_millis(self.random.random_range(0..rest)));
             }
         }
     }
@@ -184,7 +185,7 @@ impl Actor {
                 self.stage.auditor.note("hang-ups with bound leases");
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            std::thread::sleep(Duration::from_millis(self.random.random_range(0..600)));
+            pass(Duration::from_millis(self.random.random_range(0..600)));
         }
         self.end(wire, &jobs, over)
     }
@@ -375,7 +376,7 @@ impl Actor {
             return Ok(());
         }
         // That it is noticed within this time is what is looked at.
-        std::thread::sleep(Duration::from_millis(1_200));
+        pass(seconds(2));
         let text = |reply: &Reply| format!("{reply:?}");
         let added = other.try_ask(&format!("DELAY.ADD {queue} 0 body"))?;
         if let Reply::Bulk(_) = added {
@@ -397,7 +398,8 @@ impl Actor {
         let stage = Arc::clone(&self.stage);
         while let Some(mut wire) = stage.connect(&stage.over) {
             while !stage.is_over() && self.write_first(&mut wire).is_ok() {
-                std::thread::sleep(Duration::from_secs(2));
+                // The others need the memory, too.
+                pass(Duration::from_secs(2));
             }
         }
     }
@@ -441,7 +443,7 @@ impl Actor {
                 if wire.try_ask(&line).is_err() {
                     break;
                 }
-                std::thread::sleep(Duration::from_millis(self.random.random_range(0..500)));
+                pass(Duration::from_millis(self.random.random_range(0..500)));
             }
         }
     }

@@ -13,6 +13,7 @@ mod levels;
 mod support;
 
 use crate::support::disk::SmallDisk;
+use crate::support::patience::pass;
 use crate::support::program::{Folder, Program, Reply};
 use actors::{Actor, BULK, POPS, Stage, WORK};
 use levels::{Levels, told};
@@ -148,7 +149,7 @@ impl Soak {
                 let (at, live) = (self.began.elapsed().as_secs(), self.stage.auditor.live());
                 eprintln!("{at:4} s: {live} jobs, {now:?}, {}", told(&mut program.connect()));
             }
-            std::thread::sleep(Duration::from_millis(20));
+            pass(Duration::from_millis(20));
         }
     }
 
@@ -238,7 +239,7 @@ impl Soak {
                 files: before.files.min(now.files),
                 disk: before.disk.min(now.disk),
             });
-            std::thread::sleep(Duration::from_millis(100));
+            pass(Duration::from_millis(100));
         }
         least.expect("at least one look")
     }

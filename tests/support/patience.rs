@@ -1,5 +1,6 @@
 //! How long tests wait. Every limit by the wall clock is from here: it is there for what hangs, and says nothing about
-//! how fast anything is. What is measured is measured in a time that load does not stretch, or beside the machine itself. `DELAYD_PATIENCE` stretches all of them, for a machine that is slower still.
+//! how fast anything is. What is measured is measured in a time that load does not stretch, or beside the machine itself.
+//! `DELAYD_PATIENCE` stretches all of them, for a machine that is slower still.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +29,11 @@ pub fn seconds(count: u64) -> Duration {
     });
     assert!(count >= LEAST_SECONDS, "{count} s: load alone takes as long");
     Duration::from_secs(count).mul_f64(*FACTOR)
+}
+
+/// How long a client waits that asks another node instead, and again: no test fails because this was too short.
+pub fn haste() -> Duration {
+    Duration::from_millis(400)
 }
 
 /// Looks again and again until there is something.

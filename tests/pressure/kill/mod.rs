@@ -13,6 +13,7 @@ use self::events::{Event, QUEUES};
 use self::ledger::{Ended, Ledger};
 use self::load::{Lease, Open, Worker};
 
+use crate::support::patience::pass;
 use crate::support::program::{Folder, Program, Reply, Wire};
 use crate::support::seeds::{Telltale, number_of};
 use crate::support::seen::{Seen, drain};
@@ -87,7 +88,7 @@ impl Play {
             let mut command = Program::command(&self.folder.0, &options);
             command.stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = command.spawn().unwrap();
-            std::thread::sleep(Duration::from_millis(self.random.random_range(0..40)));
+            pass(Duration::from_millis(self.random.random_range(0..40)));
             child.kill().unwrap();
             child.wait().unwrap();
         }
@@ -101,7 +102,7 @@ impl Play {
         let load = Duration::from_millis(self.random.random_range(load_ms));
         let seed = self.random.random();
         let workers = Workers::start(program, seed, self);
-        std::thread::sleep(load);
+        pass(load);
         let killed = Instant::now();
         let program = self.program.take().expect("is always there");
         if let Ok(mut wire) = Wire::connect(program.address) {
