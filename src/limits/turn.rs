@@ -111,6 +111,8 @@ pub const UNSENT_LOOKED_AT: usize = 16_384;
 pub const TIDYING_STEPS_PER_TURN: u32 = 1_024;
 /// Connections accepted in a turn.
 pub const ACCEPTS_PER_TURN: usize = 64;
+/// Of those beyond `maxclients`: the last files are the journal's.
+pub const ACCEPTS_BEYOND_MAX: usize = 8;
 /// Steps of passing time in a turn. A million jobs due in one ms are swept 1,024 steps at a time in 25 µs
 /// on average and 80 µs at p99; twice that keeps a turn of nothing else below 200 µs.
 pub const ADVANCE_STEPS_PER_TURN: u32 = 2048;

@@ -79,6 +79,27 @@ fn maxclients_is_what_the_files_allow() {
     }
 }
 
+/// 64 connections at once beyond `maxclients` took the last files, and nothing got in for a second: no operator either.
+#[test]
+fn a_burst_of_connections_keeps_no_operator_out() {
+    let folder = Folder::new("small-burst");
+    let program = with_files(256, &folder, &["--requirepass", "secret"]);
+    let mut wire = program.connect();
+    assert_eq!(wire.ask("AUTH secret"), Reply::Simple("OK".into()));
+    let fitting = maxclients(&mut wire);
+    let clients: Vec<Wire> = (1..fitting).map(|_| program.connect()).collect();
+    let address = program.address;
+    for _ in 0..5 {
+        let burst: Vec<TcpStream> =
+            (0..300).filter_map(|_| TcpStream::connect(address).ok()).collect();
+        let mut operator = program.connect();
+        assert_eq!(operator.ask("AUTH secret"), Reply::Simple("OK".into()));
+        drop(burst);
+    }
+    assert!(!program.log().contains("no connection can be accepted"), "{}", program.log());
+    drop(clients);
+}
+
 /// 200,000 queues, each used once. Their totals took most of the memory, and jobs were refused.
 #[test]
 fn queues_that_hold_nothing_refuse_no_job() {

@@ -2,7 +2,7 @@
 
 use crate::command::table::Face;
 use crate::ids::ClientId;
-use crate::limits::{OPERATORS_MAX, TLS_REFUSALS_MAX};
+use crate::limits::{ACCEPTS_BEYOND_MAX, ACCEPTS_PER_TURN, OPERATORS_MAX, TLS_REFUSALS_MAX};
 use crate::server::connection::client::Client;
 use crate::server::connection::handshake::Handshakes;
 use crate::server::connection::stream::Accepted;
@@ -66,6 +66,15 @@ impl Turns {
             self.clients.put(slot, Box::new(client));
             self.list(slot);
         }
+    }
+
+    /// Connections to accept before the next turn: a few more than there are places for. Each takes a file until it is
+    /// refused.
+    pub(super) fn accepts_max(&self) -> usize {
+        let places =
+            self.core.options.limits.clients_max.saturating_sub(self.clients.count() as u64);
+        let places = usize::try_from(places).unwrap_or(ACCEPTS_PER_TURN);
+        places.saturating_add(ACCEPTS_BEYOND_MAX).min(ACCEPTS_PER_TURN)
     }
 
     /// Those above `maxclients` are still told so, a few at a time; more are closed without a word.

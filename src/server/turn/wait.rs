@@ -1,7 +1,7 @@
 //! The loop around the turns: what wakes it, and how it ends.
 
 use crate::console::serve::Serving;
-use crate::limits::{ACCEPTS_PER_TURN, SHUTDOWN_MS_MAX, TICK_US};
+use crate::limits::{SHUTDOWN_MS_MAX, TICK_US};
 use crate::server::clock::timer::{self, Alarm, StepWatch};
 use crate::server::connection::listen::{Door, Listener};
 use crate::server::connection::wake::Notifier;
@@ -164,8 +164,9 @@ impl Loop {
         if now_us < self.accept_from_us {
             return;
         }
+        let most = self.turns.accepts_max();
         for listener in &self.listeners {
-            while self.turns.accepted.len() < ACCEPTS_PER_TURN {
+            while self.turns.accepted.len() < most {
                 match listener.poll_accept(cx) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(accepted)) => self.turns.accepted.push(accepted),
