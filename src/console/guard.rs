@@ -1,7 +1,12 @@
 //! Which requests are heard at all: of which hosts, of which sites.
 
+use crate::limits::CONSOLE_FORM_BYTES_MAX;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Request, StatusCode, Version};
+use http_body_util::LengthLimitError;
+use hyper::body::Body as Streamed;
+use std::error::Error;
 use std::net::IpAddr;
 
 /// What every answer says. Nothing of another site is loaded, nothing written in a page runs, no other site frames it.
@@ -27,6 +32,20 @@ pub fn refusal<B>(request: &Request<B>, hosts: &[String]) -> Option<(StatusCode,
     let text = "This console is reached by an address, by localhost, or by a name in console-hosts. \
         The name in this request is none of them.";
     Some((StatusCode::MISDIRECTED_REQUEST, text))
+}
+
+/// All of a request's body, or why there is none. Refuse one that announces too much before any of it is read.
+pub async fn whole(body: Body) -> Result<Bytes, (StatusCode, &'static str)> {
+    let long = (StatusCode::PAYLOAD_TOO_LARGE, "a request has at most 1 MiB");
+    if body.size_hint().lower() > CONSOLE_FORM_BYTES_MAX as u64 {
+        return Err(long);
+    }
+    to_bytes(body, CONSOLE_FORM_BYTES_MAX).await.map_err(|error| {
+        match error.source().is_some_and(<dyn Error>::is::<LengthLimitError>) {
+            true => long,
+            false => (StatusCode::BAD_REQUEST, "the request's body is malformed or incomplete"),
+        }
+    })
 }
 
 /// Whether a request's Host is a name of this console. A foreign page can point its own name at this address and

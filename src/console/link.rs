@@ -1,13 +1,13 @@
 //! A connection to the server from within its process: commands go, replies come, RESP3.
 
 use super::relay::Relay;
-use super::reply::Scan;
+use super::reply::{self, Scan};
 use super::value::{Command, Value};
 use crate::limits::{
     CONSOLE_LARGE_BYTES, CONSOLE_LARGE_MACHINE_BYTES, CONSOLE_LARGE_MAX, CONSOLE_REPLIES_BYTES_MAX,
     CONSOLE_REPLIES_BYTES_MIN, CONSOLE_REPLIES_SHARE, CONSOLE_SESSIONS_MAX,
 };
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -137,8 +137,8 @@ pub struct Until {
 /// What came of a request.
 #[derive(Debug)]
 pub struct Replies {
-    /// To its commands, in order; fewer if it was cut.
-    pub values: Vec<Value>,
+    /// To its commands, in order, as their bytes; fewer if it was cut.
+    pub all: Vec<Bytes>,
     /// Why there are fewer.
     pub cut: Option<Cut>,
     /// They end here; for [`Relay::hand_on`].
@@ -199,8 +199,11 @@ impl Link {
     /// # Errors
     /// The server has ended the connection.
     pub async fn ask(&mut self, commands: &[Command]) -> io::Result<Vec<Value>> {
-        let Replies { values, cut, .. } = self.ask_until(commands, Until::default(), false).await;
-        cut.map_or(Ok(values), |cut| Err(cut.into()))
+        let Replies { all, cut, .. } = self.ask_until(commands, Until::default(), false).await;
+        match cut {
+            Some(cut) => Err(cut.into()),
+            None => all.into_iter().map(reply::value).collect(),
+        }
     }
 
     /// As [`ask`](Link::ask), with what came in time. The server runs no command whose answer is too large for what is
@@ -208,9 +211,9 @@ impl Link {
     /// all of them if they run as a `whole`. Drop a link whose replies were cut.
     pub async fn ask_until(&mut self, commands: &[Command], until: Until, whole: bool) -> Replies {
         (self.came, self.permit, self.is_queued) = (0, None, false);
-        let mut values = Vec::with_capacity(commands.len());
+        let mut all = Vec::with_capacity(commands.len());
         let cut = {
-            let asking = self.ask_all(commands, until.wait, whole, &mut values);
+            let asking = self.ask_all(commands, until.wait, whole, &mut all);
             match until.answer {
                 Some(at) => timeout_at(at.into(), asking).await.unwrap_or(Err(Cut::Late)),
                 None => asking.await,
@@ -220,7 +223,7 @@ impl Link {
             Some(Cut::Late) if self.is_queued => Some(Cut::Busy),
             cut => cut,
         };
-        Replies { values, cut, end: self.read }
+        Replies { all, cut, end: self.read }
     }
 
     async fn ask_all(
@@ -228,16 +231,16 @@ impl Link {
         commands: &[Command],
         wait: Option<Instant>,
         whole: bool,
-        values: &mut Vec<Value>,
+        all: &mut Vec<Bytes>,
     ) -> Result<(), Cut> {
         loop {
             let is_large = self.permit.is_some();
             let most = if is_large { self.replies_bytes_max } else { CONSOLE_LARGE_BYTES };
             self.relay.begin(self.read, most.saturating_sub(self.came), wait);
-            self.exchange(commands, values).await?;
-            let refused = values.iter().position(is_too_large);
+            self.exchange(commands, all).await?;
+            let refused = all.iter().position(|reply| is_refused(reply));
             let Some(refused) = refused.filter(|_| !is_large) else { return Ok(()) };
-            values.truncate(if whole { 0 } else { refused });
+            all.truncate(if whole { 0 } else { refused });
             self.is_queued = true;
             self.take_place().await?;
             self.is_queued = false;
@@ -245,18 +248,18 @@ impl Link {
     }
 
     /// Sends those that have no reply yet, and reads the replies.
-    async fn exchange(&mut self, commands: &[Command], values: &mut Vec<Value>) -> Result<(), Cut> {
-        let output = encode(&commands[values.len()..]);
+    async fn exchange(&mut self, commands: &[Command], all: &mut Vec<Bytes>) -> Result<(), Cut> {
+        let output = encode(&commands[all.len()..]);
         let mut written = 0;
-        while values.len() < commands.len() {
+        while all.len() < commands.len() {
             // Both at once: the server reads no more of a client that does not read.
             poll_fn(|cx| self.poll_either(cx, &output, &mut written)).await?;
             self.bound().await?;
-            while values.len() < commands.len() {
+            while all.len() < commands.len() {
                 match self.decode()? {
                     // Nothing was subscribed to by this connection; a message is no reply.
-                    Some((_, true)) => {}
-                    Some((value, false)) => values.push(value),
+                    Some(message) if reply::is_unasked(&message) => {}
+                    Some(reply) => all.push(reply),
                     None => break,
                 }
             }
@@ -299,8 +302,8 @@ impl Link {
         let output = encode(std::slice::from_ref(command));
         let mut written = 0;
         loop {
-            if let Some((value, _)) = self.decode()? {
-                return Ok(value);
+            if let Some(reply) = self.decode()? {
+                return reply::value(reply);
             }
             poll_fn(|cx| self.poll_either(cx, &output, &mut written)).await?;
         }
@@ -312,8 +315,8 @@ impl Link {
     /// The server has ended the connection, or the message is larger than what is handed on.
     pub async fn message(&mut self) -> io::Result<Value> {
         loop {
-            if let Some((value, _)) = self.decode()? {
-                return Ok(value);
+            if let Some(reply) = self.decode()? {
+                return reply::value(reply);
             }
             self.came = self.input.len();
             self.bound().await?;
@@ -365,7 +368,7 @@ impl Link {
         Poll::Ready(Ok(()))
     }
 
-    fn decode(&mut self) -> io::Result<Option<(Value, bool)>> {
+    fn decode(&mut self) -> io::Result<Option<Bytes>> {
         let before = self.input.len();
         let next = self.scan.next(&mut self.input)?;
         self.read += (before - self.input.len()) as u64;
@@ -375,14 +378,18 @@ impl Link {
 
 /// Whether a command was not run, as its answer might be larger than there is room for.
 pub fn is_too_large(reply: &Value) -> bool {
-    match reply {
-        Value::Error(text) => {
-            text.starts_with(b"TOOLARGE ")
-                || text.starts_with(b"EXECABORT ")
-                    && text.windows(11).any(|at| at == b": TOOLARGE ")
-        }
-        _ => false,
-    }
+    matches!(reply, Value::Error(text) if says_too_large(text))
+}
+
+/// The same of a reply as its bytes.
+fn is_refused(reply: &Bytes) -> bool {
+    reply::is_error(reply)
+        && reply::error(reply).is_some_and(|text| says_too_large(text.as_bytes()))
+}
+
+fn says_too_large(error: &[u8]) -> bool {
+    error.starts_with(b"TOOLARGE ")
+        || error.starts_with(b"EXECABORT ") && error.windows(11).any(|at| at == b": TOOLARGE ")
 }
 
 /// As clients send it: arrays of bulk strings.

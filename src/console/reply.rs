@@ -22,17 +22,15 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Takes the next whole reply, and whether it came unasked; none before all of it is there.
+    /// Takes the next whole reply as its bytes; none before all of it is there.
     ///
     /// # Errors
     /// It is no RESP3.
-    pub fn next(&mut self, input: &mut BytesMut) -> io::Result<Option<(Value, bool)>> {
+    pub fn next(&mut self, input: &mut BytesMut) -> io::Result<Option<Bytes>> {
         while let Some(rest) = self.skip(input)? {
             if rest == 0 {
-                let mut whole = input.split_to(self.at).freeze();
-                *self = Scan::default();
-                let unasked = whole.starts_with(b">");
-                return Ok(Some((value(&mut whole)?, unasked)));
+                let end = std::mem::take(self).at;
+                return Ok(Some(input.split_to(end).freeze()));
             }
         }
         Ok(None)
@@ -76,8 +74,84 @@ impl Scan {
     }
 }
 
-/// The reply that `whole` begins with, all of which is there. Its texts are parts of `whole`.
-fn value(whole: &mut Bytes) -> io::Result<Value> {
+/// An element of a reply; an array and a map are followed by as many items or fields.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "as those of a value")]
+pub enum Element {
+    Null,
+    Int(i64),
+    Double(f64),
+    Bool(bool),
+    Text(Bytes),
+    Error(Bytes),
+    Array(u64),
+    Map(u64),
+}
+
+/// Whether a reply came unasked: a message of a channel.
+pub fn is_unasked(whole: &[u8]) -> bool {
+    whole.starts_with(b">")
+}
+
+/// Whether a reply is an error.
+pub fn is_error(whole: &[u8]) -> bool {
+    matches!(whole.first(), Some(b'-' | b'!'))
+}
+
+/// The text of a reply that is an error.
+pub fn error(whole: &Bytes) -> Option<String> {
+    match element(&mut whole.clone()) {
+        Ok(Element::Error(text)) => Some(String::from_utf8_lossy(&text).into_owned()),
+        _ => None,
+    }
+}
+
+/// The items of a reply that is an array, as their bytes.
+///
+/// # Errors
+/// It is no array.
+pub fn items(whole: &Bytes) -> io::Result<Vec<Bytes>> {
+    let mut rest = whole.clone();
+    let Element::Array(count) = element(&mut rest)? else { return Err(malformed("no items")) };
+    let item = |_| {
+        let mut scan = Scan::default();
+        while scan.skip(&rest)?.ok_or_else(|| malformed("an end"))? > 0 {}
+        Ok(rest.split_to(scan.at))
+    };
+    (0..count).map(item).collect()
+}
+
+/// A whole reply as a value.
+///
+/// # Errors
+/// It is no RESP3.
+pub fn value(mut whole: Bytes) -> io::Result<Value> {
+    next_value(&mut whole)
+}
+
+fn next_value(whole: &mut Bytes) -> io::Result<Value> {
+    Ok(match element(whole)? {
+        Element::Null => Value::Null,
+        Element::Int(number) => Value::Int(number),
+        Element::Double(number) => Value::Double(number),
+        Element::Bool(flag) => Value::Bool(flag),
+        Element::Text(text) => Value::Text(alone(text)),
+        Element::Error(text) => Value::Error(alone(text)),
+        Element::Array(count) => {
+            Value::Array((0..count).map(|_| next_value(whole)).collect::<io::Result<_>>()?)
+        }
+        Element::Map(count) => {
+            let field = |_| Ok((next_value(whole)?, next_value(whole)?));
+            Value::Map((0..count).map(field).collect::<io::Result<_>>()?)
+        }
+    })
+}
+
+/// Takes the element that `whole` begins with, all of which is there. Texts are parts of `whole`.
+///
+/// # Errors
+/// It is no RESP3.
+pub fn element(whole: &mut Bytes) -> io::Result<Element> {
     let Some((kind, line, end)) = line(whole)? else { return Err(malformed("an end")) };
     let length = match kind {
         b'$' | b'=' | b'!' | b'*' | b'~' | b'>' | b'%' => count(line)?,
@@ -87,26 +161,21 @@ fn value(whole: &mut Bytes) -> io::Result<Value> {
     whole.advance(end);
     let text = || String::from_utf8_lossy(&line);
     Ok(match (kind, length) {
-        (b'+' | b'(', _) => Value::Text(line),
-        (b'-', _) => Value::Error(line),
-        (b':', _) => Value::Int(text().parse().map_err(|_| malformed("no number"))?),
-        (b',', _) => Value::Double(text().parse().map_err(|_| malformed("no number"))?),
-        (b'#', _) => Value::Bool(&line[..] == b"t"),
-        (b'$', Some(length)) => Value::Text(bulk(whole, length)?),
-        (b'!', Some(length)) => Value::Error(bulk(whole, length)?),
+        (b'+' | b'(', _) => Element::Text(line),
+        (b'-', _) => Element::Error(line),
+        (b':', _) => Element::Int(text().parse().map_err(|_| malformed("no number"))?),
+        (b',', _) => Element::Double(text().parse().map_err(|_| malformed("no number"))?),
+        (b'#', _) => Element::Bool(&line[..] == b"t"),
+        (b'$', Some(length)) => Element::Text(bulk(whole, length)?),
+        (b'!', Some(length)) => Element::Error(bulk(whole, length)?),
         // `txt:` and the text.
         (b'=', Some(length)) => {
             let text = bulk(whole, length)?;
-            Value::Text(text.slice(text.len().min(4)..))
+            Element::Text(text.slice(text.len().min(4)..))
         }
-        (b'*' | b'~' | b'>', Some(count)) => {
-            Value::Array((0..count).map(|_| value(whole)).collect::<io::Result<_>>()?)
-        }
-        (b'%', Some(count)) => {
-            let field = |_| Ok((value(whole)?, value(whole)?));
-            Value::Map((0..count).map(field).collect::<io::Result<_>>()?)
-        }
-        _ => Value::Null,
+        (b'*' | b'~' | b'>', Some(count)) => Element::Array(count),
+        (b'%', Some(count)) => Element::Map(count),
+        _ => Element::Null,
     })
 }
 
@@ -117,8 +186,12 @@ fn bulk(whole: &mut Bytes, length: u64) -> io::Result<Bytes> {
     }
     let text = whole.split_to(length);
     whole.advance(2);
-    // A short one is not to keep alive the large one that it came with.
-    Ok(if length <= SHORT_BYTES_MAX { Bytes::copy_from_slice(&text) } else { text })
+    Ok(text)
+}
+
+/// A short text does not keep alive the large reply that it came with.
+fn alone(text: Bytes) -> Bytes {
+    if text.len() <= SHORT_BYTES_MAX { Bytes::copy_from_slice(&text) } else { text }
 }
 
 /// The type of an element, the rest of its line, and where the line ends.
@@ -181,11 +254,27 @@ mod tests {
                 Some(first) => first,
                 None => scan.next(&mut input).unwrap().expect("it is whole"),
             };
-            assert_eq!(first, (all(), false));
-            assert_eq!(scan.next(&mut input).unwrap(), Some((Value::Null, false)));
-            let told = (Value::Array(vec![text("m")]), true);
-            assert_eq!(scan.next(&mut input).unwrap(), Some(told));
-            assert_eq!(scan.next(&mut input).unwrap(), None);
+            let mut next = || scan.next(&mut input).unwrap();
+            let (null, told) = (next().unwrap(), next().unwrap());
+            assert_eq!(next(), None);
+            assert!(!is_unasked(&first) && !is_unasked(&null) && is_unasked(&told));
+            assert_eq!(value(first).unwrap(), all());
+            assert_eq!(value(null).unwrap(), Value::Null);
+            assert_eq!(value(told).unwrap(), Value::Array(vec![text("m")]));
+        }
+    }
+
+    #[test]
+    fn items_of_a_reply_are_replies() {
+        let whole = Bytes::from_static(ALL);
+        let items = items(&whole).unwrap();
+        let values: Vec<Value> = items.iter().cloned().map(|item| value(item).unwrap()).collect();
+        assert_eq!(Value::Array(values), all());
+        let errors: Vec<String> = items.iter().filter_map(error).collect();
+        assert_eq!(errors, ["ERR x"]);
+        assert_eq!(items.iter().filter(|item| is_error(item)).count(), 1);
+        for wrong in ["+a\r\n", "*2\r\n+a\r\n", ""] {
+            assert!(super::items(&Bytes::from_static(wrong.as_bytes())).is_err(), "{wrong}");
         }
     }
 

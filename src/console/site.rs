@@ -12,8 +12,8 @@ use super::tries::Tries;
 use super::value::{Command, Value, command};
 use super::{act, api, assets, export, live, login, pages, search};
 use crate::limits::{
-    CONSOLE_EXCERPT_BYTES, CONSOLE_FILES_MAX, CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX,
-    CONSOLE_REQUEST_TIME, CONSOLE_RETRY_S, CONSOLE_STREAMS_MAX,
+    CONSOLE_EXCERPT_BYTES, CONSOLE_FILES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME,
+    CONSOLE_RETRY_S, CONSOLE_STREAMS_MAX,
 };
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -248,8 +248,9 @@ async fn route(site: Arc<Site>, request: Request, ends: Ends) -> Response {
 
 async fn read_and_answer(site: Arc<Site>, request: Request, ends: Ends) -> Response {
     let (head, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, CONSOLE_FORM_BYTES_MAX).await else {
-        return problem(StatusCode::PAYLOAD_TOO_LARGE, "A form has at most 1 MiB.");
+    let body = match guard::whole(body).await {
+        Ok(body) => body,
+        Err((status, why)) => return problem(status, &format!("There was no answer: {why}.")),
     };
     let query = Params::read(head.uri.query().unwrap_or_default().as_bytes());
     let path = head.uri.path().to_owned();

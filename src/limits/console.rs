@@ -55,6 +55,9 @@ pub const CONSOLE_REPLIES_BYTES_MIN: usize = super::REPLY_BYTES_MAX;
 const _: () = assert!(CONSOLE_REPLIES_BYTES_MIN < CONSOLE_REPLIES_BYTES_MAX);
 /// For each of so many bytes of memory one request may have large replies, up to [`CONSOLE_LARGE_MAX`].
 pub const CONSOLE_LARGE_MACHINE_BYTES: u64 = 128 << 20;
+/// Percent of the memory that are `max-clients-memory` by default. Of a smaller one the console's answers are those of a
+/// machine that has so much.
+pub const CONSOLE_CLIENTS_PERCENT: u64 = 8;
 /// Replies of more bytes are large: so many requests may have such at a time, until their answers are read.
 pub const CONSOLE_LARGE_BYTES: usize = 1 << 20;
 /// See there.

@@ -6,7 +6,7 @@ use delayd::console::frame::{Frame, May, Message, State};
 use delayd::console::link::encode;
 use delayd::console::live::Sample;
 use delayd::console::pages::forecast;
-use delayd::console::reply::Scan;
+use delayd::console::reply::{self, Scan};
 use delayd::console::shown;
 use delayd::console::value::{Command, Value};
 use delayd::server::in_memory::{FarEnd, InMemory};
@@ -338,9 +338,9 @@ fn ask(server: &mut InMemory, wire: &FarEnd, commands: &[Command]) -> Vec<Value>
     let mut input = BytesMut::from(&wire.receive()[..]);
     let mut replies = Vec::new();
     let mut scan = Scan::default();
-    while let Some((value, is_unasked)) = scan.next(&mut input).expect("RESP3") {
-        if !is_unasked {
-            replies.push(value);
+    while let Some(reply) = scan.next(&mut input).expect("RESP3") {
+        if !reply::is_unasked(&reply) {
+            replies.push(reply::value(reply).expect("RESP3"));
         }
     }
     assert_eq!((replies.len(), input.len()), (commands.len(), 0), "{commands:?}");

@@ -80,6 +80,89 @@ fn replies_of_one_request_are_bounded() {
     assert_eq!(command(&console, &json!(["DELAY.LEN", "q"])), (200, json!({"result": 1})));
 }
 
+/// One GET of 3.5 MB took 33 MB: its reply as values, as text, and as JSON with six bytes for each control character.
+#[test]
+fn an_answer_takes_little_more_memory_than_its_replies() {
+    const BODY: usize = 8 << 20;
+    let console = Console::start(&[]);
+    let mut wire = console.program.connect();
+    let body: Vec<u8> = (0..BODY).map(|at| at as u8).collect();
+    wire.call(&[b"DELAY.ADD", b"q", b"1h", &body, b"ID", b"a"]);
+    let jobs = 50_000;
+    for _ in 0..jobs {
+        wire.push(&[b"DELAY.ADD", b"small", b"1h", b"x"]);
+    }
+    wire.flush().unwrap();
+    (0..jobs).for_each(|_| drop(wire.read().unwrap()));
+    let get = json!([["DELAY.GET", "q", "a"]]).to_string();
+    let peek = json!(vec![json!(["DELAY.PEEK", "small", "COUNT", 10_000]); 20]).to_string();
+    for (asked_for, bytes) in [(get, BODY), (peek, 20 * 10_000 * 40)] {
+        let pid = console.program.pid();
+        let memory = |field: &str| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+        };
+        // The peak begins anew.
+        std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
+        let before = memory("VmRSS:");
+        let (status, replies) = asked(&console, "/api/v1/pipeline", &[], &asked_for);
+        assert_eq!(status, 200);
+        let first = &replies[0]["result"];
+        match first["body"].as_str() {
+            Some(text) => assert_eq!(text, String::from_utf8_lossy(&body)),
+            None => assert_eq!(first.as_array().map(Vec::len), Some(10_000)),
+        }
+        let took = memory("VmHWM:").saturating_sub(before);
+        assert!(took < 4 * bytes, "{} KiB for {} KiB of replies", took >> 10, bytes >> 10);
+    }
+}
+
+/// Unread replies count under `max-clients-memory`; answers over HTTP were bounded by the machine's memory alone.
+#[test]
+fn answers_fit_into_max_clients_memory() {
+    let console = Console::start(&["--max-clients-memory", "8mb"]);
+    let mut wire = console.program.connect();
+    let body = vec![b'x'; 1_500_000];
+    for id in [&b"a"[..], b"b", b"c", b"d"] {
+        wire.call(&[b"DELAY.ADD", b"q", b"0", &body, b"ID", id]);
+    }
+    let gets: Vec<Value> = ["a", "b", "c", "d"].map(|id| json!(["DELAY.GET", "q", id])).into();
+    let (status, replies) = asked(&console, "/api/v1/pipeline", &[], &json!(gets).to_string());
+    let fit =
+        |reply: &Value| reply["result"]["body"].as_str().is_some_and(|it| it.len() == 1_500_000);
+    let replies = replies.as_array().unwrap();
+    assert_eq!((status, replies.iter().filter(|reply| fit(reply)).count()), (200, 2), "of 4 MiB");
+    let refused =
+        |reply: &Value| reply["error"].as_str().is_some_and(|it| it.starts_with("TOOLARGE "));
+    assert!(replies[2..].iter().all(refused), "{} {}", replies[2], replies[3]);
+}
+
+/// Each was told that a request has at most 1 MiB, and one that announced more was asked for all of it first.
+#[test]
+fn bodies_that_are_broken_or_too_long_are_told_apart() {
+    let console = Console::start(&[]);
+    let token = console.entry_token().unwrap();
+    let send = |headers: &str, body: &str| {
+        let head = format!(
+            "POST /api/v1/command HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\
+             Authorization: Bearer {token}\r\nContent-Type: application/json\r\n{headers}\r\n\r\n{body}"
+        );
+        let page = console.exchange(&head);
+        (page.status, page.text())
+    };
+    let (status, text) = send("Transfer-Encoding: chunked", "zz\r\n");
+    assert!(status == 400 && text.contains("malformed"), "{status} {text}");
+    // Nothing of it is waited for, and nothing asked for.
+    let begun = Instant::now();
+    let (status, text) = send("Content-Length: 1048577\r\nExpect: 100-continue", "");
+    assert!(status == 413 && text.contains("at most 1 MiB"), "{status} {text}");
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    let long = format!("100001\r\n{}\r\n0\r\n\r\n", " ".repeat(0x10_0001));
+    assert_eq!(send("Transfer-Encoding: chunked", &long).0, 413);
+    assert_eq!(send("Transfer-Encoding: chunked", "8\r\n[\"PING\"]\r\n0\r\n\r\n").0, 200);
+}
+
 #[test]
 fn what_does_not_fit_http_is_refused() {
     let console = Console::start(&[]);

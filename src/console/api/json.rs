@@ -1,15 +1,12 @@
-//! Commands out of JSON, replies into JSON.
+//! Commands out of JSON, and how replies are to be written.
 
-use crate::console::value::{Command, Value};
+use crate::console::value::Command;
 use axum::http::HeaderMap;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value as Json, json};
 
 /// The greatest whole number that every reader of JSON keeps: 2^53 - 1. Tokens are greater, and come as text.
-const EXACT_MAX: u64 = (1 << 53) - 1;
+pub const EXACT_MAX: u64 = (1 << 53) - 1;
 
 /// How texts are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,13 +23,6 @@ impl Texts {
         match headers.get("upstash-encoding").is_some_and(|asked| asked == "base64") {
             true => Texts::Base64,
             false => Texts::Plain,
-        }
-    }
-
-    fn write(self, bytes: &[u8]) -> Json {
-        match self {
-            Texts::Base64 if bytes != b"OK" => STANDARD.encode(bytes).into(),
-            _ => String::from_utf8_lossy(bytes).into(),
         }
     }
 }
@@ -81,41 +71,6 @@ fn words(command: &RawValue) -> Result<Command, String> {
     words.into_iter().map(word).collect()
 }
 
-/// `{"result": …}` or `{"error": …}`.
-pub fn wrapped(reply: &Value, texts: Texts) -> Json {
-    match reply.error() {
-        Some(error) => json!({ "error": error }),
-        None => json!({ "result": json(reply, texts) }),
-    }
-}
-
-/// A reply as JSON: maps as objects, for Upstash's clients as flat arrays.
-pub fn json(reply: &Value, texts: Texts) -> Json {
-    match reply {
-        Value::Null => Json::Null,
-        Value::Int(number) if number.unsigned_abs() > EXACT_MAX => number.to_string().into(),
-        Value::Int(number) => (*number).into(),
-        Value::Double(number) => serde_json::Number::from_f64(*number)
-            .map_or_else(|| number.to_string().into(), Json::Number),
-        Value::Bool(flag) => (*flag).into(),
-        Value::Text(bytes) => texts.write(bytes),
-        Value::Array(items) => items.iter().map(|item| json(item, texts)).collect(),
-        // Upstash's clients know no maps.
-        Value::Map(fields) if texts == Texts::Base64 => fields
-            .iter()
-            .flat_map(|(name, value)| [json(name, texts), json(value, texts)])
-            .collect(),
-        Value::Map(fields) => {
-            let field = |(name, value): &(Value, Value)| {
-                let name = String::from_utf8_lossy(name.bytes().unwrap_or_default()).into_owned();
-                (name, json(value, texts))
-            };
-            Json::Object(fields.iter().map(field).collect::<Map<_, _>>())
-        }
-        Value::Error(text) => json!({ "error": String::from_utf8_lossy(text) }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,28 +90,5 @@ mod tests {
         for wrong in ["[]", "[\"A\"]", "{}"] {
             assert!(commands(wrong.as_bytes()).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn replies_keep_their_numbers() {
-        let text = |text: &'static str| Value::Text(text.into());
-        let reply = Value::Map(vec![
-            (text("token"), Value::Int(1 << 60)),
-            (text("due"), Value::Int(1_893_456_000_000)),
-            (text("id"), text("a")),
-        ]);
-        let plain = wrapped(&reply, Texts::Plain).to_string();
-        assert_eq!(
-            plain,
-            r#"{"result":{"due":1893456000000,"id":"a","token":"1152921504606846976"}}"#
-        );
-        let flat = wrapped(&Value::Map(vec![(text("due"), Value::Int(7))]), Texts::Base64);
-        assert_eq!(flat.to_string(), r#"{"result":["ZHVl",7]}"#);
-        let coded = wrapped(&Value::Array(vec![text("OK"), text("a"), Value::Null]), Texts::Base64);
-        assert_eq!(coded.to_string(), r#"{"result":["OK","YQ==",null]}"#);
-        assert_eq!(
-            wrapped(&Value::Error("ERR x".into()), Texts::Plain).to_string(),
-            r#"{"error":"ERR x"}"#
-        );
     }
 }

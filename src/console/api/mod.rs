@@ -8,6 +8,7 @@
 mod cors;
 mod events;
 mod json;
+mod pieces;
 mod status;
 
 use super::enter::{self, Refused};
@@ -15,12 +16,13 @@ use super::guard;
 use super::link::{Ends, Link, Replies, Until};
 use super::patient::HandOn;
 use super::relay::Relay;
-use super::site::{Site, holding};
-use super::value::{Command, Value, command};
+use super::reply;
+use super::site::Site;
+use super::value::{Command, command};
 use crate::command::spec::Flag;
 use crate::command::table;
-use crate::limits::{CONSOLE_FORM_BYTES_MAX, CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME};
-use axum::body::{Body, to_bytes};
+use crate::limits::{CONSOLE_PIPELINE_MAX, CONSOLE_REQUEST_TIME};
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{Method, StatusCode};
@@ -28,7 +30,9 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use json::Texts;
-use serde_json::{Value as Json, json};
+use pieces::Pieces;
+use serde_json::json;
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::time::timeout;
@@ -86,7 +90,7 @@ pub async fn answer(site: Arc<Site>, request: Request, ends: Ends) -> Response {
 
 /// An answer that says why there is no other; `text` begins with a class.
 pub fn refusal(status: StatusCode, text: &str) -> Response {
-    answered(status, &json!({ "error": text }))
+    as_json(status, Body::from(json!({ "error": text }).to_string()))
 }
 
 fn is_allowed(site: &Site, origin: &HeaderValue) -> bool {
@@ -143,11 +147,10 @@ async fn commands(
         ));
     }
     let login = login_of(&head.headers)?;
-    let body = timeout(CONSOLE_REQUEST_TIME, to_bytes(body, CONSOLE_FORM_BYTES_MAX)).await;
+    let body = timeout(CONSOLE_REQUEST_TIME, guard::whole(body)).await;
     let slow = |_| Failed(StatusCode::REQUEST_TIMEOUT, "ERR the body took too long".to_owned());
-    let body = body.map_err(slow)?.map_err(|_| {
-        Failed(StatusCode::PAYLOAD_TOO_LARGE, "ERR a request has at most 1 MiB".to_owned())
-    })?;
+    let unread = |(status, why)| Failed(status, format!("ERR {why}"));
+    let body = body.map_err(slow)?.map_err(unread)?;
     let read = |text: String| Failed(StatusCode::BAD_REQUEST, text);
     let single = !path.ends_with("/pipeline") && !path.ends_with("/multi-exec");
     let commands = if single {
@@ -178,14 +181,14 @@ async fn commands(
                 .to_owned(),
         ));
     }
-    let response = match (single, replies.values.first()) {
+    let (status, pieces) = match (single, replies.all.first()) {
         (true, Some(reply)) => one(reply, texts),
         (true, None) => return Err(status::of_cut(replies.cut.as_ref(), until)),
-        (false, _) => several(replies, count, texts, until),
+        (false, _) => (StatusCode::OK, several(&replies, count, texts, until)),
     };
     // Large answers have their place until they are read.
-    let permit = link.take_permit();
-    let mut response = holding(response, permit).await;
+    let body = pieces.into_body(link.take_permit()).map_err(|error| no_reply(&error))?;
+    let mut response = as_json(status, body);
     response.extensions_mut().insert(HandOn { link: Arc::new(link), position });
     Ok(response)
 }
@@ -199,38 +202,37 @@ async fn transaction(
     let mut asked = vec![command!["MULTI"]];
     asked.extend(commands);
     asked.push(command!["EXEC"]);
-    let Replies { mut values, cut, end } = link.ask_until(&asked, until, true).await;
+    let Replies { mut all, cut, end } = link.ask_until(&asked, until, true).await;
     if let Some(cut) = cut {
         return Err(status::of_cut(Some(&cut), until));
     }
-    match values.pop() {
-        Some(Value::Array(values)) => Ok(Replies { values, cut: None, end }),
-        Some(Value::Error(text)) => {
-            let mut text = String::from_utf8_lossy(&text).into_owned();
-            // What was refused when it was queued says why; EXEC says only that something was.
-            if let Some(why) = values.iter().find_map(Value::error) {
-                text = format!("EXECABORT Transaction discarded because of: {why}");
-            }
-            Err(Failed(status::of_error(&text), text))
+    let exec = all.pop().unwrap_or_default();
+    if let Some(mut text) = reply::error(&exec) {
+        // What was refused when it was queued says why; EXEC says only that something was.
+        if let Some(why) = all.iter().find_map(reply::error) {
+            text = format!("EXECABORT Transaction discarded because of: {why}");
         }
-        _ => Err(Failed(StatusCode::BAD_GATEWAY, "ERR the transaction has no reply".to_owned())),
+        return Err(Failed(status::of_error(&text), text));
     }
+    let all = reply::items(&exec).map_err(|error| no_reply(&error))?;
+    Ok(Replies { all, cut: None, end })
 }
 
-fn one(reply: &Value, texts: Texts) -> Response {
-    let status = reply.error().map_or(StatusCode::OK, |error| status::of_error(&error));
-    answered(status, &json::wrapped(reply, texts))
+fn one(reply: &Bytes, texts: Texts) -> (StatusCode, Pieces) {
+    let status = reply::error(reply).map_or(StatusCode::OK, |error| status::of_error(&error));
+    (status, Pieces::one(reply, texts))
 }
 
 /// The replies to all `count` commands; in the places of those that did not come, why.
-fn several(replies: Replies, count: usize, texts: Texts, until: Until) -> Response {
-    let mut all: Vec<Json> =
-        replies.values.iter().map(|reply| json::wrapped(reply, texts)).collect();
-    if all.len() < count {
-        let Failed(_, text) = status::of_cut(replies.cut.as_ref(), until);
-        all.resize(count, json!({ "error": text }));
-    }
-    answered(StatusCode::OK, &Json::Array(all))
+fn several(replies: &Replies, count: usize, texts: Texts, until: Until) -> Pieces {
+    let missing = count.saturating_sub(replies.all.len());
+    let Failed(_, why) = status::of_cut(replies.cut.as_ref(), until);
+    Pieces::several(&replies.all, missing, &why, texts)
+}
+
+/// The server has said something else than replies.
+fn no_reply(error: &io::Error) -> Failed {
+    Failed(StatusCode::BAD_GATEWAY, format!("ERR {error}"))
 }
 
 /// Whether a command can be carried, and may be.
@@ -321,8 +323,8 @@ async fn enter(
     Err(Failed(status, text.to_owned()))
 }
 
-fn answered(status: StatusCode, body: &Json) -> Response {
-    let mut response = Response::new(Body::from(body.to_string()));
+fn as_json(status: StatusCode, body: Body) -> Response {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response
         .headers_mut()

@@ -8,7 +8,7 @@ use crate::console::proxy::Proxies;
 use crate::console::serve::Serving;
 use crate::console::site::{Options, Site};
 use crate::console::token::Token;
-use crate::limits::{CONSOLE_CONNECTIONS_MAX, CONSOLE_SESSIONS_MAX};
+use crate::limits::{CONSOLE_CLIENTS_PERCENT, CONSOLE_CONNECTIONS_MAX, CONSOLE_SESSIONS_MAX};
 use crate::server::connection::pair::Pairs;
 use crate::server::watch::machine;
 use crate::server::watch::status::StatusBoard;
@@ -43,9 +43,16 @@ pub fn start(
     let connector = Connector::new(move |ends: Ends, relay| {
         pairs.connect(ends.peer, ends.local, relay, ends.is_proven)
     })
-    .within(config.machine_bytes, machine::watchers_max(CONSOLE_SESSIONS_MAX));
+    .within(memory_bytes(config), machine::watchers_max(CONSOLE_SESSIONS_MAX));
     let samples = Samples::new(move || sample(status.gauges()));
     Serving::start(listeners, tls, Site::new(options, connector, samples))
+}
+
+/// The memory of a machine on which the answers to large requests fit into `max-clients-memory`, with what else counts
+/// there; this one's, if that is less.
+fn memory_bytes(config: &Config) -> u64 {
+    let clients = config.number(Name::MaxClientsMemory);
+    config.machine_bytes.min(clients.saturating_mul(100) / CONSOLE_CLIENTS_PERCENT)
 }
 
 /// The proxies that are believed.
