@@ -18,6 +18,19 @@ _delayd() {
     1:dump:--from) ;;
     1:dump:--to) ;;
     1:dump:*) if [[ $word == -* ]]; then _delayd_words "--from --to --base --help"; else _delayd_paths -d; fi ;;
+    1:backup:--user) ;;
+    1:backup:--password-file) ;;
+    1:backup:--tls-ca-cert-file) ;;
+    1:backup:--tls-cert-file) ;;
+    1:backup:--tls-key-file) ;;
+    1:backup:--sni) ;;
+    1:backup:*) if [[ $word == -* ]]; then _delayd_words "--user --password-file --tls-ca-cert-file --tls-cert-file --tls-key-file --sni --from-leader --help"; else _delayd_paths -d; fi ;;
+    1:restore:--cluster-node) ;;
+    1:restore:--cluster-nodes) ;;
+    1:restore:*) if [[ $word == -* ]]; then _delayd_words "--cluster-node --cluster-nodes --help"; else _delayd_paths -d; fi ;;
+    1:cluster:--cluster-node) ;;
+    1:cluster:--cluster-nodes) ;;
+    1:cluster:*) if [[ $word == -* ]]; then _delayd_words "--cluster-node --cluster-nodes --i-accept-losses --yes --help"; else _delayd_paths -d; fi ;;
     1:console:--dir) ;;
     1:console:*) if [[ $word == -* ]]; then _delayd_words "--dir --token --no-open --help"; else _delayd_paths -d; fi ;;
     *:--port) ;;
@@ -101,7 +114,7 @@ _delayd() {
     *:--tls-cluster) _delayd_words "yes no" ;;
     1:*) _delayd_words "--port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --console-port --console-bind --console-hosts --console-trusted-proxies --console-tls --console-insecure --console-readonly --console-cors --console-wait --console-grafana-url --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --tzdata --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --cluster-node --cluster-nodes --cluster-port --cluster-bind --cluster-announce-ip --cluster-announce-port --cluster-announce-tls-port --cluster-announce-bus-port --cluster-secret --cluster-election-timeout --cluster-lease-grace --cluster-announce-sentinel-port --sentinel-port --sentinel-master-name --cluster-log-keep --cluster-sync-rate --cluster-max-clock-skew --replica-serve-stale-data --replica-priority --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --tls-cluster" ;;
     *)
-        _delayd_words "check dump console --port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --console-port --console-bind --console-hosts --console-trusted-proxies --console-tls --console-insecure --console-readonly --console-cors --console-wait --console-grafana-url --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --tzdata --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --cluster-node --cluster-nodes --cluster-port --cluster-bind --cluster-announce-ip --cluster-announce-port --cluster-announce-tls-port --cluster-announce-bus-port --cluster-secret --cluster-election-timeout --cluster-lease-grace --cluster-announce-sentinel-port --sentinel-port --sentinel-master-name --cluster-log-keep --cluster-sync-rate --cluster-max-clock-skew --replica-serve-stale-data --replica-priority --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --tls-cluster --help --version"
+        _delayd_words "check dump backup restore cluster console --port --bind --protected-mode --tcp-backlog --tcp-keepalive --timeout --maxclients --metrics-port --metrics-bind --metrics-queues-max --console-port --console-bind --console-hosts --console-trusted-proxies --console-tls --console-insecure --console-readonly --console-cors --console-wait --console-grafana-url --maxmemory --max-body-size --max-delay --max-lease --default-lease --stats-retention --max-clock-jump --tzdata --max-clients-memory --proto-max-bulk-len --client-query-buffer-limit --client-output-buffer-limit --slowlog-log-slower-than --slowlog-max-len --loglevel --log-format --dir --dbfilename --appendonly --appendfsync --appenddirname --journal-segment-size --cluster-node --cluster-nodes --cluster-port --cluster-bind --cluster-announce-ip --cluster-announce-port --cluster-announce-tls-port --cluster-announce-bus-port --cluster-secret --cluster-election-timeout --cluster-lease-grace --cluster-announce-sentinel-port --sentinel-port --sentinel-master-name --cluster-log-keep --cluster-sync-rate --cluster-max-clock-skew --replica-serve-stale-data --replica-priority --notify-keyspace-events --requirepass --aclfile --acl-pubsub-default --acllog-max-len --unixsocket --unixsocketperm --tls-port --tls-cert-file --tls-key-file --tls-ca-cert-file --tls-ca-cert-dir --tls-auth-clients --tls-protocols --tls-prefer-server-ciphers --tls-session-caching --tls-session-cache-size --tls-cluster --help --version"
         [[ $word == -* ]] || _delayd_paths -f
         ;;
     esac

@@ -6,7 +6,7 @@ use crate::nearest::nearest;
 use std::path::{Path, PathBuf};
 
 /// The commands of the program; the server runs without one.
-const COMMANDS: [&str; 4] = ["check", "cluster", "console", "dump"];
+const COMMANDS: [&str; 6] = ["backup", "check", "cluster", "console", "dump", "restore"];
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -74,8 +74,8 @@ fn no_command(first: &str) -> String {
         false => format!(
             "'{first}' is neither a file nor one of the commands {} and {}{} The server starts without a \
              command: delayd [FILE] [--option value ...]",
-            COMMANDS[..3].join(", "),
-            COMMANDS[3],
+            COMMANDS[..5].join(", "),
+            COMMANDS[5],
             if meant.is_empty() { "." } else { &meant }
         ),
     }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(text("-p 7"), "unknown option '-p'; was --port meant?");
         assert_eq!(text("-x"), "unknown option '-x'");
         let usage = "The server starts without a command: delayd [FILE] [--option value ...]";
-        let none = "is neither a file nor one of the commands check, cluster, console and dump";
+        let none = "is neither a file nor one of the commands backup, check, cluster, console, dump and restore";
         assert_eq!(text("serve"), format!("'serve' {none}. {usage}"));
         assert_eq!(
             text("chekc /var"),

@@ -9,9 +9,14 @@ pub fn help() -> String {
         "Usage: delayd [FILE] [--OPTION VALUE ...]\n\
          \x20      delayd check DIR [--repair [--yes]]\n\
          \x20      delayd dump DIR [--from INDEX] [--to INDEX] [--base]\n\
+         \x20      delayd backup HOST:PORT DIR [--user NAME] [--password-file FILE]\n\
+         \x20      delayd restore DIR INTO [--cluster-node NAME --cluster-nodes LIST]\n\
+         \x20      delayd cluster (found | recover | dissolve) DIR ...\n\
          \x20      delayd console [FILE] [--dir DIR] [--token] [--no-open]\n\
          A delay queue server that speaks the Redis protocol. check looks its journal through, and\n\
-         repairs it; dump writes it as JSON; console leads into its console. Each has a --help of its own.\n\n\
+         repairs it; dump writes it as JSON; backup fetches what a running server holds, restore makes\n\
+         a server's folder of that; cluster makes a folder that of a cluster, or of a server alone;\n\
+         console leads into its console. Each has a --help of its own.\n\n\
          FILE holds one option per line, as redis.conf does. Options:\n\n",
     );
     for spec in &OPTIONS {

@@ -456,6 +456,17 @@ impl Engine {
         advance::lower_schedules(&mut self.store, &self.live.zones, was, to);
     }
 
+    /// No token that was handed out before is taken any more, and leased jobs are ready again: see `store/behind.rs`. For an
+    /// engine that does not run, of a state that is older than what its clients have seen since. Looks at every job.
+    pub fn void_tokens(&mut self, now: Micros, floor: u64) {
+        self.store.void_tokens(now, floor);
+    }
+
+    /// The state is no cluster's any more. For an engine that does not run.
+    pub fn forget_leading(&mut self) {
+        self.store.forget_leading();
+    }
+
     /// Begins a base file: the state as it is now, between two turns. O(1). One that is being
     /// written is abandoned.
     pub fn begin_base(&mut self) {

@@ -19,6 +19,7 @@
 //! what the base covers. So a crash at any point leaves the old base with the whole log, or the new
 //! one. What is called `.base` is complete: if it is not, it is damaged.
 
+use crate::engine::Engine;
 use crate::ids::Index;
 use crate::journal::error::JournalError;
 use crate::journal::header::{FILE_VERSION, Found, HEADER_BYTES, Header, Magic};
@@ -28,7 +29,10 @@ use crate::journal::segment::draw_salt;
 use crate::journal::state::{Members, Position};
 use crate::journal::storage::{File, Storage};
 use crate::journal::stream::{Place, Stream};
-use crate::limits::{BASE_SYNC_BYTES, FILE_PIECE_BYTES, MEMBERS_BYTES_MAX};
+use crate::limits::{
+    BASE_IMAGE_BYTES_AT_ONCE, BASE_IMAGES_AT_ONCE, BASE_SYNC_BYTES, FILE_PIECE_BYTES,
+    MEMBERS_BYTES_MAX,
+};
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
@@ -220,6 +224,32 @@ impl<S: Storage> BaseWriter<S> {
     fn remove(&mut self) {
         // What cannot be removed now is removed at the next start.
         let _ = self.storage.remove(&self.unfinished);
+    }
+}
+
+/// Writes a base of all that an engine which does not run holds, puts it in place and removes those before it. A disk that is
+/// full or fails leaves none.
+pub(super) fn write_all<S: Storage>(
+    storage: &Arc<S>,
+    engine: &mut Engine,
+    head: BaseHead,
+    members: Option<Members>,
+) -> io::Result<()> {
+    let mut base = BaseWriter::begin(storage, head)?;
+    members.into_iter().for_each(|members| base.set_members(members));
+    engine.begin_base();
+    loop {
+        let is_whole = engine.base_slice(BASE_IMAGES_AT_ONCE, BASE_IMAGE_BYTES_AT_ONCE);
+        let images = std::mem::take(engine.base_output());
+        if !images.is_empty()
+            && let Err(error) = base.write(&images)
+        {
+            base.abandon();
+            return Err(error);
+        }
+        if is_whole {
+            return base.finish().map(drop);
+        }
     }
 }
 

@@ -194,7 +194,7 @@ impl<W: Write> Dump<W> {
                 let state = State::decode(body).ok_or(unread)?;
                 line.vote(state.vote).put("first", Value::Count(state.before.index.next().0));
                 line.put("cluster", Value::Text(format!("{:032x}", state.identity.cluster).into()));
-                line.put("node", Value::digits(state.identity.node));
+                line.put("node", Value::node(state.identity.node));
                 line.put("called", Value::Owned(state.identity.name));
                 let members = state.members.iter().map(|members| members.index.0);
                 line.put("members", Value::Counts(members.collect()));
@@ -203,10 +203,10 @@ impl<W: Write> Dump<W> {
                 line.vote(Some(Vote::decode(body).ok_or(unread)?));
             }
             Kind::Members => {
-                line.put("leader", Value::digits(node)).put("told", Value::Bytes(body));
+                line.put("leader", Value::node(node)).put("told", Value::Bytes(body));
             }
             Kind::Blank => {
-                line.put("leader", Value::digits(node));
+                line.put("leader", Value::node(node));
             }
             Kind::Cut | Kind::Facts | Kind::Images => {}
         }
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(
             told,
             [
-                r#"{"index":5,"sequence":40,"at":"1970-01-01T00:00:01.250000Z","fact":"led","term":7,"node":"9","level":2,"stall_from":"1970-01-01T00:00:01.000Z","stall_to":"1970-01-01T00:00:03.000Z"}"#,
+                r#"{"index":5,"sequence":40,"at":"1970-01-01T00:00:01.250000Z","fact":"led","term":7,"node":"0000000000000009","level":2,"stall_from":"1970-01-01T00:00:01.000Z","stall_to":"1970-01-01T00:00:03.000Z"}"#,
                 r#"{"index":5,"sequence":41,"at":"1970-01-01T00:00:03.500001Z","fact":"at"}"#,
                 r#"{"index":5,"sequence":42,"at":"1970-01-01T00:00:03.500001Z","fact":"queue_bound","queue":0,"name":"q","db":0}"#,
                 r#"{"index":5,"sequence":43,"at":"1970-01-01T00:00:03.500001Z","fact":"stall_over"}"#,
@@ -290,7 +290,7 @@ mod tests {
         let told = lines(|dump| dump.images(Index(5), &images).expect("own images"));
         assert_eq!(
             told[1],
-            r#"{"base":5,"image":"leading","term":7,"node":"9","level":2,"stall_from":null,"stall_to":null}"#
+            r#"{"base":5,"image":"leading","term":7,"node":"0000000000000009","level":2,"stall_from":null,"stall_to":null}"#
         );
     }
 }

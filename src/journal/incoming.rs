@@ -8,12 +8,15 @@
 //! Nothing reads it before it was found whole, and what it replaces stays until it is renamed.
 
 use crate::ids::Index;
-use crate::journal::base::{BaseHead, BaseReader, name_of, newest_of, remove_before};
+use crate::journal::base::{
+    BaseHead, BaseReader, index_of as index_of_base, name_of, newest_of, remove_before,
+};
 use crate::journal::error::JournalError;
 use crate::journal::header::{Found, HEADER_BYTES, Header, Magic};
 use crate::journal::state::{Members, Position};
 use crate::journal::storage::{File, Storage};
-use crate::limits::BASE_SYNC_BYTES;
+use crate::limits::{BACKUP_OPENS, BASE_SYNC_BYTES};
+use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
 
@@ -45,8 +48,54 @@ impl Offer {
         Ok((Offer { index, salt: header.salt, bytes: file.bytes()? }, file))
     }
 
-    fn name(&self) -> String {
+    /// The newest base of this folder, and its file. One that is replaced between the look and the opening is looked for again.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn of_newest<S: Storage>(storage: &S) -> io::Result<(Offer, S::File)> {
+        let mut left = BACKUP_OPENS;
+        loop {
+            let index = storage.list()?.iter().filter_map(|name| index_of_base(name)).max();
+            let index = index.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+            match Offer::of(storage, index) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && left > 0 => left -= 1,
+                found => return found,
+            }
+        }
+    }
+
+    /// Which it is.
+    pub fn id(&self) -> BaseId {
+        BaseId { index: self.index, salt: self.salt }
+    }
+}
+
+/// Which base it is, whatever its file is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BaseId {
+    /// The last batch that it covers.
+    pub index: Index,
+    /// Drawn when it was written.
+    pub salt: u64,
+}
+
+impl BaseId {
+    /// Reads one as it is written.
+    pub fn read(text: &str) -> Option<BaseId> {
+        let (index, salt) = text.split_once('-')?;
+        let read =
+            BaseId { index: Index(index.parse().ok()?), salt: u64::from_str_radix(salt, 16).ok()? };
+        (read.to_string() == text).then_some(read)
+    }
+
+    fn name(self) -> String {
         format!("{PREFIX}{:020}-{:016x}{SUFFIX}", self.index.0, self.salt)
+    }
+}
+
+impl std::fmt::Display for BaseId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{:016x}", self.index, self.salt)
     }
 }
 
@@ -55,8 +104,22 @@ const SUFFIX: &str = ".tmp";
 
 /// The batch with which such a file would end, by its name; none of other files.
 fn index_of(name: &str) -> Option<Index> {
-    let (index, _) = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.split_once('-')?;
-    index.parse().ok().map(Index)
+    part_of(name).map(|id| id.index)
+}
+
+/// Of which base such a file is a part, by its name.
+fn part_of(name: &str) -> Option<BaseId> {
+    let (index, salt) = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.split_once('-')?;
+    Some(BaseId { index: Index(index.parse().ok()?), salt: u64::from_str_radix(salt, 16).ok()? })
+}
+
+/// The base of which this folder has a part, from a transfer that was broken off: the newest.
+///
+/// # Errors
+/// Of the folder.
+pub fn part_in<S: Storage>(storage: &S) -> io::Result<Option<BaseId>> {
+    let parts = storage.list()?;
+    Ok(parts.iter().filter_map(|name| part_of(name)).max_by_key(|id| id.index))
 }
 
 /// Removes what could not take the place of the base up to `index` any more.
@@ -88,7 +151,7 @@ impl<S: Storage> Incoming<S> {
         offer: Offer,
         keep: &dyn Fn(Index) -> bool,
     ) -> io::Result<Incoming<S>> {
-        let own = offer.name();
+        let own = offer.id().name();
         let mut begun = None;
         for name in storage.list()? {
             let Some(index) = index_of(&name) else { continue };
@@ -138,13 +201,14 @@ impl<S: Storage> Incoming<S> {
         Ok(())
     }
 
-    /// Reads it through; `moves` is called now and then. It is durable when this returns, under its own name.
+    /// Reads it through; `visit` is shown all images, and the offset where they begin. It is durable when this returns, under
+    /// its own name.
     ///
     /// # Errors
     /// It is not whole, or not what was written: then it is removed, so that another attempt begins anew.
-    pub fn finish(self, moves: &mut dyn FnMut()) -> Result<Arrived, JournalError> {
-        let name = self.offer.name();
-        let read = self.read(&name, moves);
+    pub fn finish(self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<Arrived, JournalError> {
+        let name = self.offer.id().name();
+        let read = self.read(&name, visit);
         if read.is_err() {
             // What cannot be removed now is removed by the next attempt.
             let _ = self.storage.remove(&name);
@@ -152,25 +216,20 @@ impl<S: Storage> Incoming<S> {
         read
     }
 
-    fn read(&self, name: &str, moves: &mut dyn FnMut()) -> Result<Arrived, JournalError> {
+    fn read(&self, name: &str, visit: &mut dyn FnMut(u64, &[u8])) -> Result<Arrived, JournalError> {
         self.file.sync().map_err(JournalError::io(name, "sync"))?;
         let index = self.offer.index;
         let mut reader = BaseReader::open_as(&*self.storage, name, Some(index))?;
-        let mut moved_at = 0;
-        while reader.next_images()?.is_some() {
-            if reader.offset() - moved_at >= MOVE_BYTES {
-                moved_at = reader.offset();
-                moves();
-            }
+        loop {
+            let offset = reader.offset();
+            let Some(images) = reader.next_images()? else { break };
+            visit(offset, images);
         }
         let head = reader.head().expect("a base that was read to its end has told its head");
         let members = reader.members().cloned();
         Ok(Arrived { offer: self.offer, head, members, is_in_place: false })
     }
 }
-
-/// Read between two signs of life: some 10 ms.
-const MOVE_BYTES: u64 = 16 << 20;
 
 impl<S: Storage> std::fmt::Debug for Incoming<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -200,6 +259,11 @@ impl Arrived {
         self.offer.bytes
     }
 
+    /// The instant of its last batch.
+    pub fn now(&self) -> Micros {
+        self.head.now
+    }
+
     /// Puts it in the place of this folder's own bases, durably; once, however often this is called. The log is to
     /// [begin behind it](crate::journal::Log::restart_behind) then: a start does so if a crash comes between.
     ///
@@ -209,7 +273,7 @@ impl Arrived {
         if self.is_in_place {
             return Ok(());
         }
-        storage.rename(&self.offer.name(), &name_of(self.offer.index))?;
+        storage.rename(&self.offer.id().name(), &name_of(self.offer.index))?;
         storage.sync_dir()?;
         self.is_in_place = true;
         remove_before(storage, self.offer.index)?;

@@ -6,15 +6,14 @@
 //! in between leaves the journal as it was, with one more batch; once the base has its name, it is done.
 
 use crate::engine::Settings;
-use crate::ids::Index;
-use crate::journal::base::{BaseHead, BaseWriter};
+use crate::journal::base::{self, BaseHead};
 use crate::journal::entry::Entry;
 use crate::journal::error::JournalError;
 use crate::journal::log::LogOptions;
 use crate::journal::record::Kind;
 use crate::journal::recovery::{Progress, Recovered, recover};
 use crate::journal::storage::Storage;
-use crate::limits::{BASE_IMAGE_BYTES_AT_ONCE, BASE_IMAGES_AT_ONCE, SEGMENT_BYTES_MIN};
+use crate::limits::SEGMENT_BYTES_MIN;
 use crate::time::Micros;
 use std::io;
 use std::sync::Arc;
@@ -44,33 +43,7 @@ pub fn lower<S: Storage>(storage: &Arc<S>, to: Micros) -> Result<Micros, Journal
         .map_err(io("append to the log"))?;
     log.sync().map_err(io("sync the log"))?;
     engine.lower_clock(was, to);
-    engine.begin_base();
     let head = BaseHead { index, first, now: to, epoch, shard: options.shard };
-    write(storage, head, || {
-        let done = engine.base_slice(BASE_IMAGES_AT_ONCE, BASE_IMAGE_BYTES_AT_ONCE);
-        (std::mem::take(engine.base_output()), done)
-    })
-    .map_err(io("write a base"))?;
+    base::write_all(storage, &mut engine, head, None).map_err(io("write a base"))?;
     Ok(was)
-}
-
-/// Writes a base of what `next` gives until it says that this is all.
-fn write<S: Storage>(
-    storage: &Arc<S>,
-    head: BaseHead,
-    mut next: impl FnMut() -> (Vec<u8>, bool),
-) -> io::Result<Index> {
-    let mut base = BaseWriter::begin(storage, head)?;
-    loop {
-        let (images, done) = next();
-        if !images.is_empty()
-            && let Err(error) = base.write(&images)
-        {
-            base.abandon();
-            return Err(error);
-        }
-        if done {
-            return base.finish().map(|(index, _)| index);
-        }
-    }
 }

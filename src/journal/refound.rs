@@ -6,18 +6,22 @@
 //! folder for a server's alone any more; a crash between the two leaves a folder that no start takes, and that this can
 //! be done to again.
 
-use crate::engine::Settings;
+use crate::engine::{Engine, Settings};
 use crate::ids::Index;
-use crate::journal::base::{BaseHead, BaseWriter};
+use crate::journal::base::{self, BaseHead};
+use crate::journal::batch::EPOCH;
 use crate::journal::error::JournalError;
-use crate::journal::log::LogOptions;
+use crate::journal::log::{Log, LogOptions};
 use crate::journal::recovery::{Offered, Progress, Recovered, Replay, recover};
-use crate::journal::state::{Identity, Members, Position, State, Vote};
+use crate::journal::state::{Identity, Members, Position, Vote};
 use crate::journal::storage::Storage;
-use crate::limits::{BASE_IMAGE_BYTES_AT_ONCE, BASE_IMAGES_AT_ONCE, SEGMENT_BYTES_MIN};
+use crate::limits::{SEGMENT_BYTES_MIN, SPARES_MAX};
 use crate::time::Micros;
-use std::io;
 use std::sync::Arc;
+
+/// How the log is opened: the server has options of its own.
+pub(super) const OPTIONS: LogOptions =
+    LogOptions { segment_bytes: SEGMENT_BYTES_MIN, shard: 0, spares_max: SPARES_MAX };
 
 /// The only member of the new cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,55 +47,65 @@ pub struct Refounded {
     pub uncommitted: u64,
 }
 
+/// All that a journal holds.
+pub(super) struct Held<S: Storage> {
+    pub engine: Engine,
+    pub log: Log<S>,
+    /// Behind its last batch.
+    pub at: Replay,
+    /// Batches at the end that were not known to be committed, and have been applied.
+    pub uncommitted: u64,
+}
+
 /// Does it, durably. Opens the journal as a start does: a torn tail is cut. Needs as much memory as the server, and room
 /// for a base.
 ///
 /// # Errors
 /// What a start would refuse; or the disk fails or is full.
 pub fn refound<S: Storage>(storage: &Arc<S>, founder: Founder) -> Result<Refounded, JournalError> {
-    let options = LogOptions { segment_bytes: SEGMENT_BYTES_MIN, ..LogOptions::default() };
-    let recovered = recover(storage, options, Settings::default(), &Progress::default())?;
-    let Recovered { mut engine, mut log, index, first, now, epoch, opened, .. } = recovered;
-    let mut replay = Replay { index, first, epoch, now };
+    let Held { engine, log, at, uncommitted } = hold(storage)?;
+    let begun = begin(storage, log, engine, at, Some(founder))?;
+    Ok(Refounded { uncommitted, ..begun })
+}
+
+/// Reads it as a start does, and keeps what was not known to be committed.
+pub(super) fn hold<S: Storage>(storage: &Arc<S>) -> Result<Held<S>, JournalError> {
+    let recovered = recover(storage, OPTIONS, Settings::default(), &Progress::default())?;
+    let Recovered { mut engine, log, index, first, now, epoch, opened, .. } = recovered;
+    let mut at = Replay { index, first, epoch, now };
     for batch in &opened.uncommitted {
-        if let Offered::Void(what) = replay.offer(&mut engine, &batch.entry()) {
+        if let Offered::Void(what) = at.offer(&mut engine, &batch.entry()) {
             let (file, offset) = ("the log".to_owned(), 0);
             return Err(JournalError::Damaged { file, offset, what });
         }
     }
-    let State { vote, .. } = log.state();
-    let voted = vote.map_or(0, |vote| vote.epoch);
-    let epoch = replay.epoch.max(opened.last_epoch).max(voted) + 1;
-    let index = replay.index.max(opened.last).next();
-    let Replay { first, now, .. } = replay;
+    at = Replay { epoch: at.epoch.max(opened.last_epoch), index: at.index.max(opened.last), ..at };
+    Ok(Held { engine, log, at, uncommitted: opened.uncommitted.len() as u64 })
+}
+
+/// Begins the log anew behind all that `engine` holds, as that of the first node of a cluster, or of a server alone.
+pub(super) fn begin<S: Storage>(
+    storage: &Arc<S>,
+    mut log: Log<S>,
+    mut engine: Engine,
+    at: Replay,
+    founder: Option<Founder>,
+) -> Result<Refounded, JournalError> {
     let io = |action| JournalError::io("the journal", action);
-    let Founder { node, name, members: body } = founder;
-    log.identify(Identity { cluster: 0, node, name }).map_err(io("say whose it is in"))?;
-    log.vote(Vote { epoch, node }).map_err(io("vote in"))?;
-    log.sync().map_err(io("sync the log of"))?;
-    let members = Members { epoch, index, body };
-    let head = BaseHead { index, first, now, epoch, shard: options.shard };
-    engine.begin_base();
-    let mut base = BaseWriter::begin(storage, head).map_err(io("write a base of"))?;
-    base.set_members(members.clone());
-    let written = loop {
-        let is_whole = engine.base_slice(BASE_IMAGES_AT_ONCE, BASE_IMAGE_BYTES_AT_ONCE);
-        let images = std::mem::take(engine.base_output());
-        let written = if images.is_empty() { Ok(()) } else { base.write(&images) };
-        if written.is_err() || is_whole {
-            break written;
-        }
-    };
-    let finished = match written {
-        Ok(()) => base.finish().map(|_| ()),
-        Err(error) => {
-            base.abandon();
-            Err::<(), io::Error>(error)
-        }
-    };
-    finished.map_err(io("write a base of"))?;
+    let voted = log.voted().map_or(0, |vote| vote.epoch);
+    let Replay { index, first, now, epoch } = at;
+    let index = index.next();
+    let epoch = if founder.is_some() { epoch.max(voted) + 1 } else { EPOCH };
+    let mut members = None;
+    if let Some(Founder { node, name, members: body }) = founder {
+        log.identify(Identity { cluster: 0, node, name }).map_err(io("say whose it is in"))?;
+        log.vote(Vote { epoch, node }).map_err(io("vote in"))?;
+        log.sync().map_err(io("sync the log of"))?;
+        members = Some(Members { epoch, index, body });
+    }
+    let head = BaseHead { index, first, now, epoch, shard: OPTIONS.shard };
+    base::write_all(storage, &mut engine, head, members.clone()).map_err(io("write a base of"))?;
     let behind = Position { index, epoch, first };
-    log.restart_behind(behind, Some(members)).map_err(io("begin the log of"))?;
-    let uncommitted = opened.uncommitted.len() as u64;
-    Ok(Refounded { index, epoch, now, uncommitted })
+    log.restart_behind(behind, members).map_err(io("begin the log of"))?;
+    Ok(Refounded { index, epoch, now, uncommitted: 0 })
 }

@@ -3,6 +3,7 @@
 //! Here stands what users meet; in the files, what they do not: shares of a turn, what is kept back, what is
 //! waited for. Limits of which one has to be the greater say so to the compiler.
 
+mod backup;
 mod cluster;
 mod connection;
 mod console;
@@ -13,6 +14,7 @@ mod schedules;
 mod turn;
 mod watch;
 
+pub use backup::*;
 pub use cluster::*;
 pub use connection::*;
 pub use console::*;

@@ -1,6 +1,6 @@
 //! The command lines of the tools.
 
-use crate::cluster::names::{Listed, Name};
+use crate::cluster::names::{Address, Listed, Name};
 use crate::cluster::options::{node_list, node_name};
 use crate::ids::Index;
 use std::path::PathBuf;
@@ -11,6 +11,9 @@ pub enum Asked {
     Check(Check),
     Dump(Dump),
     Cluster(Cluster),
+    Dissolve(Dissolve),
+    Backup(Backup),
+    Restore(Restore),
     Console(Console),
     /// `--help` of one of them.
     Help(&'static str),
@@ -61,6 +64,56 @@ pub struct Cluster {
     pub has_others: bool,
     /// Without asking.
     pub yes: bool,
+}
+
+/// `delayd cluster dissolve`
+#[derive(Debug, PartialEq)]
+pub struct Dissolve {
+    /// The data directory of the last node, or the journal's folder in it.
+    pub dir: PathBuf,
+    /// The data directory of the server alone.
+    pub into: PathBuf,
+    /// Also of a node that had others, which may have more.
+    pub accepts: bool,
+}
+
+/// A running server, and how it is spoken to.
+#[derive(Debug, PartialEq)]
+pub struct Server {
+    pub place: Address,
+    /// The default one without it.
+    pub user: Option<String>,
+    pub password_file: Option<PathBuf>,
+    /// Speaks TLS: whose certificates are taken.
+    pub ca_cert_file: Option<PathBuf>,
+    /// What is shown to a server that asks for it, with its key.
+    pub cert_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
+    /// The name that the server's certificate is for, if it is not its host's.
+    pub sni: Option<String>,
+}
+
+/// `delayd backup`
+#[derive(Debug, PartialEq)]
+pub struct Backup {
+    pub server: Server,
+    /// The folder of the backup.
+    pub dir: PathBuf,
+    /// Also from a node that leads others.
+    pub from_leader: bool,
+}
+
+/// `delayd restore`
+#[derive(Debug, PartialEq)]
+pub struct Restore {
+    /// The folder of the backup.
+    pub dir: PathBuf,
+    /// The data directory of the server.
+    pub into: PathBuf,
+    /// Of the first node of a cluster: what it is called, and where others reach it.
+    pub own: Option<Listed>,
+    /// Others are to be members before anything is acknowledged.
+    pub has_others: bool,
 }
 
 /// `delayd console`
@@ -120,36 +173,93 @@ Exit codes:
 ";
 
 const CLUSTER_HELP: &str = "\
-Usage: delayd cluster found DIR --cluster-node NAME --cluster-nodes LIST
-       delayd cluster recover DIR --cluster-node NAME --cluster-nodes LIST
-                              --i-accept-losses
-Makes what a journal holds the beginning of a new cluster with one member. Not
-while a server runs. Needs as much memory as the server, and room for a base.
+Usage: delayd cluster (found | recover | dissolve) DIR ...
+Makes what a journal holds the beginning of a new cluster with one member, or of
+a server alone. Not while a server runs. Needs as much memory as the server, and
+room for a base.
 
-found    from the journal of a server alone. Start the node then with the same
-         cluster-node and cluster-nodes, and the others with empty folders: they
-         are sent all there is. Nothing is lost. A server alone does not open
-         the folder any more.
-recover  from the journal of a node of a cluster whose majority is lost for
-         good. What that majority had acknowledged and this node had not
-         received is lost. All its log is kept, committed or not; it says where
-         it ends. It leads alone at once; DELAY.CLUSTER ADD takes in others,
-         with empty folders. The other nodes of the old cluster must never be
-         started again.
+found DIR --cluster-node NAME --cluster-nodes LIST: from the journal of a server
+alone. Start the node then with the same cluster-node and cluster-nodes, and the
+others with empty folders: they are sent all there is. Nothing is lost. A server
+alone does not open the folder any more.
+
+recover DIR --cluster-node NAME --cluster-nodes LIST --i-accept-losses: from the
+journal of a node of a cluster whose majority is lost for good. What that
+majority had acknowledged and this node had not received is lost. All its log is
+kept, committed or not; it says where it ends. It leads alone at once;
+DELAY.CLUSTER ADD takes in others, with empty folders. The other nodes of the
+old cluster must never be started again.
+
+dissolve DIR INTO: from the journal of the last node of a cluster, from which
+DELAY.CLUSTER REMOVE took all others, into the folder INTO, for a server alone.
+Nothing is lost. DIR stays as it is; never start a node with it again.
 
 DIR is the data directory (option dir) or the journal's folder in it. Of several
 nodes that are left take the one whose log goes furthest: delayd check tells.
 
   --cluster-node NAME   as the option: what the node is called
   --cluster-nodes LIST  as the option: name=host:port, this node among them
-  --i-accept-losses     recover does nothing without it
-  --yes                 does not ask before it changes anything
+  --i-accept-losses     recover does nothing without it; dissolve takes a node
+                        that has other members only with it
+  --yes                 found and recover do not ask before they change anything
 
 Exit codes:
    0  done, and in order
    1  not done: it was not agreed to
    2  damage: a server would not start
    3  cannot be read, or is another's: permission, in use, of another kind
+  64  the command line is wrong
+";
+
+const BACKUP_HELP: &str = "\
+Usage: delayd backup HOST:PORT DIR [--user NAME] [--password-file FILE]
+Fetches all jobs, queues, schedules and settings of the server at HOST:PORT, a
+server alone or a node of a cluster, into the folder DIR, while it runs: the
+state as of one batch, with all that was answered before. What has come is read
+back and counted before it takes the place of an older backup in DIR. One that
+was broken off goes on where it was when the same is said again.
+
+The server sends no faster than its option cluster-sync-rate.
+
+  --user NAME             the user, which needs +delay.backup; without it the
+                          default one
+  --password-file FILE    a file whose first line is the password; without it
+                          the variable DELAYD_PASSWORD has it
+  --tls-ca-cert-file FILE  speaks TLS, and takes a certificate of this authority
+  --tls-cert-file FILE    the certificate that is shown to the server
+  --tls-key-file FILE     its key
+  --sni NAME              the name the server's certificate is for, if not HOST
+  --from-leader           takes it from the node that leads, too, which a backup
+                          from a follower leaves alone
+
+Exit codes:
+   0  the backup is whole
+   1  it was broken off: the same again goes on with it
+   2  what came is damaged; nothing of it is kept
+   3  refused: no server there, a wrong password, a leader, no room for a base
+  64  the command line is wrong
+";
+
+const RESTORE_HELP: &str = "\
+Usage: delayd restore DIR INTO [--cluster-node NAME --cluster-nodes LIST]
+Makes a server's folder INTO of the backup in DIR, which is read and checked as
+a whole before anything is written. Start a server with the option dir INTO
+then. Needs as much memory as the server, and room for a base.
+
+With --cluster-node and --cluster-nodes it is the folder of the first node of a
+new cluster. Start the others with empty folders: they are sent all there is.
+
+What was done since the backup was made is lost: jobs that were done are there
+again. What was leased then is ready again, and no token from before is taken.
+Never start nodes of the cluster that it replaces again.
+
+  --cluster-node NAME   as the option: what the node is called
+  --cluster-nodes LIST  as the option: name=host:port, this node among them
+
+Exit codes:
+   0  done
+   2  the backup is damaged: nothing was written
+   3  not done: no backup in DIR, a journal in INTO, permission, no room
   64  the command line is wrong
 ";
 
@@ -182,6 +292,8 @@ pub fn read(args: &[String]) -> Option<Result<Asked, String>> {
         "check" => CHECK_HELP,
         "dump" => DUMP_HELP,
         "cluster" => CLUSTER_HELP,
+        "backup" => BACKUP_HELP,
+        "restore" => RESTORE_HELP,
         "console" => CONSOLE_HELP,
         _ => return None,
     };
@@ -192,6 +304,8 @@ pub fn read(args: &[String]) -> Option<Result<Asked, String>> {
         "check" => check(rest),
         "dump" => dump(rest),
         "console" => Ok(console(rest)),
+        "backup" => backup(rest),
+        "restore" => restore(rest),
         _ => cluster(rest),
     };
     Some(asked.map_err(|text| format!("{tool}: {text}; see delayd {tool} --help")))
@@ -251,7 +365,8 @@ fn cluster(args: &[String]) -> Result<Asked, String> {
     let recovers = match args.first().map(String::as_str) {
         Some("found") => false,
         Some("recover") => true,
-        _ => return Err("found or recover is expected first".to_owned()),
+        Some("dissolve") => return dissolve(&args[1..]),
+        _ => return Err("found, recover or dissolve is expected first".to_owned()),
     };
     let (mut dir, mut node, mut nodes, mut accepts, mut yes) = (None, None, None, false, false);
     let mut args = args[1..].iter();
@@ -265,18 +380,102 @@ fn cluster(args: &[String]) -> Result<Asked, String> {
         }
     }
     let dir = dir.ok_or("DIR is missing")?;
-    let node = node.ok_or("--cluster-node is missing")?;
-    let nodes = nodes.ok_or("--cluster-nodes is missing")?;
+    let (own, has_others) = own_of(node, nodes)?;
     if accepts != recovers {
         return Err("--i-accept-losses goes with recover, which does nothing without it".to_owned());
     }
+    Ok(Asked::Cluster(Cluster { dir, recovers, own, has_others, yes }))
+}
+
+/// The node of this name in the list, and whether it has others.
+fn own_of(node: Option<&String>, nodes: Option<&String>) -> Result<(Listed, bool), String> {
+    let node = node.ok_or("--cluster-node is missing")?;
+    let nodes = nodes.ok_or("--cluster-nodes is missing")?;
     let text = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let node: Name = node_name(node, &text).map_err(|wrong| wrong.to_string())?;
     let nodes = node_list(nodes).map_err(|wrong| wrong.to_string())?;
     let has_others = nodes.len() > 1;
     let own = nodes.into_iter().find(|listed| listed.name == node);
-    let own = own.ok_or_else(|| format!("{node} is not in --cluster-nodes"))?;
-    Ok(Asked::Cluster(Cluster { dir, recovers, own, has_others, yes }))
+    Ok((own.ok_or_else(|| format!("{node} is not in --cluster-nodes"))?, has_others))
+}
+
+fn dissolve(args: &[String]) -> Result<Asked, String> {
+    let (mut words, mut accepts) = (Vec::new(), false);
+    for arg in args {
+        match arg.as_str() {
+            "--i-accept-losses" => accepts = true,
+            _ => words.push(plain(arg)?),
+        }
+    }
+    let [dir, into] = two(words, ["DIR", "INTO"])?;
+    Ok(Asked::Dissolve(Dissolve { dir: dir.into(), into: into.into(), accepts }))
+}
+
+fn backup(args: &[String]) -> Result<Asked, String> {
+    let (mut words, mut from_leader) = (Vec::new(), false);
+    let (mut user, mut password_file, mut sni) = (None, None, None);
+    let (mut ca_cert_file, mut cert_file, mut key_file) = (None, None, None);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let option = arg.as_str();
+        let mut value = || args.next().cloned().ok_or_else(|| format!("{option} needs a value"));
+        match option {
+            "--from-leader" => from_leader = true,
+            "--user" => user = Some(value()?),
+            "--sni" => sni = Some(value()?),
+            "--password-file" => password_file = Some(value()?.into()),
+            "--tls-ca-cert-file" => ca_cert_file = Some(value()?.into()),
+            "--tls-cert-file" => cert_file = Some(value()?.into()),
+            "--tls-key-file" => key_file = Some(value()?.into()),
+            _ => words.push(plain(arg)?),
+        }
+    }
+    let [place, dir] = two(words, ["HOST:PORT", "DIR"])?;
+    let place = Address::parse(place).map_err(|wrong| wrong.to_string())?;
+    if ca_cert_file.is_none() && (cert_file.is_some() || key_file.is_some() || sni.is_some()) {
+        return Err(
+            "--tls-cert-file, --tls-key-file and --sni go with --tls-ca-cert-file".to_owned()
+        );
+    }
+    if cert_file.is_some() != key_file.is_some() {
+        return Err("--tls-cert-file and --tls-key-file go together".to_owned());
+    }
+    let server = Server { place, user, password_file, ca_cert_file, cert_file, key_file, sni };
+    Ok(Asked::Backup(Backup { server, dir: dir.into(), from_leader }))
+}
+
+fn restore(args: &[String]) -> Result<Asked, String> {
+    let (mut words, mut node, mut nodes) = (Vec::new(), None, None);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--cluster-node" => node = Some(args.next().ok_or("--cluster-node needs a name")?),
+            "--cluster-nodes" => nodes = Some(args.next().ok_or("--cluster-nodes needs a list")?),
+            _ => words.push(plain(arg)?),
+        }
+    }
+    let [dir, into] = two(words, ["DIR", "INTO"])?;
+    let (dir, into) = (dir.into(), into.into());
+    let (own, has_others) = match (node, nodes) {
+        (None, None) => (None, false),
+        (node, nodes) => own_of(node, nodes).map(|(own, others)| (Some(own), others))?,
+    };
+    Ok(Asked::Restore(Restore { dir, into, own, has_others }))
+}
+
+/// What is no option.
+fn plain(arg: &str) -> Result<&str, String> {
+    match arg.starts_with("--") {
+        true => Err(format!("unknown option '{arg}'")),
+        false => Ok(arg),
+    }
+}
+
+fn two<'a>(words: Vec<&'a str>, names: [&str; 2]) -> Result<[&'a str; 2], String> {
+    words.try_into().map_err(|words: Vec<&str>| match words.get(2) {
+        Some(third) => format!("{} and {} are expected, got {third}, too", names[0], names[1]),
+        None => format!("{} is missing", names[words.len()]),
+    })
 }
 
 fn console(args: &[String]) -> Asked {
@@ -357,13 +556,64 @@ mod tests {
         let line = format!("cluster recover {nodes} n1=h:1 x --i-accept-losses");
         assert_eq!(asked(&line), cluster(true, false, false));
         let text = |line: &str| asked(line).expect("a tool").unwrap_err();
-        assert!(text("cluster").contains("found or recover is expected"));
-        assert!(text("cluster lose x").contains("found or recover is expected"));
+        assert!(text("cluster").contains("found, recover or dissolve is expected"));
+        assert!(text("cluster lose x").contains("found, recover or dissolve is expected"));
         assert!(text(&format!("cluster recover x {nodes} n1=h:1")).contains("--i-accept-losses"));
         assert!(text(&format!("cluster found x {nodes} n2=h:1")).contains("n1 is not in"));
         assert!(text(&format!("cluster found x {nodes} n1")).contains("cluster-nodes"));
         assert!(text("cluster found x --cluster-node n1").contains("--cluster-nodes is missing"));
         assert_eq!(asked("cluster --help"), Some(Ok(Asked::Help(CLUSTER_HELP))));
+    }
+
+    #[test]
+    fn a_backup_names_a_server_and_a_folder_and_no_password() {
+        let place = Address::new("h", 9_248).unwrap();
+        let server = |user: Option<&str>, file: Option<&str>| Server {
+            place: place.clone(),
+            user: user.map(str::to_owned),
+            password_file: file.map(PathBuf::from),
+            ca_cert_file: None,
+            cert_file: None,
+            key_file: None,
+            sni: None,
+        };
+        let backup = |server, from_leader| {
+            Some(Ok(Asked::Backup(Backup { server, dir: "d".into(), from_leader })))
+        };
+        assert_eq!(asked("backup h:9248 d"), backup(server(None, None), false));
+        let line = "backup --user u h:9248 --password-file p d --from-leader";
+        assert_eq!(asked(line), backup(server(Some("u"), Some("p")), true));
+        let text = |line: &str| asked(line).expect("a tool").unwrap_err();
+        assert!(text("backup").contains("HOST:PORT is missing"));
+        assert!(text("backup h:1").contains("DIR is missing"));
+        assert!(text("backup h d").contains("h is no host:port"), "{}", text("backup h d"));
+        assert!(text("backup h:1 d e").contains("got e, too"));
+        assert!(text("backup h:1 d --password x").contains("unknown option '--password'"));
+        assert!(text("backup h:1 d --sni x").contains("go with --tls-ca-cert-file"));
+        let tls = "backup h:1 d --tls-ca-cert-file c";
+        assert!(text(&format!("{tls} --tls-key-file k")).contains("go together"));
+        assert!(asked(tls).expect("a tool").is_ok());
+    }
+
+    #[test]
+    fn a_backup_is_restored_for_a_server_or_for_a_first_node() {
+        let own = || node_list("n1=h:1").unwrap().remove(0);
+        let restore = |own, has_others| {
+            let (dir, into) = ("x".into(), "y".into());
+            Some(Ok(Asked::Restore(Restore { dir, into, own, has_others })))
+        };
+        assert_eq!(asked("restore x y"), restore(None, false));
+        let line = "restore x y --cluster-node n1 --cluster-nodes n1=h:1,n2=h:2";
+        assert_eq!(asked(line), restore(Some(own()), true));
+        let dissolve = |accepts| {
+            Some(Ok(Asked::Dissolve(Dissolve { dir: "x".into(), into: "y".into(), accepts })))
+        };
+        assert_eq!(asked("cluster dissolve x y"), dissolve(false));
+        assert_eq!(asked("cluster dissolve --i-accept-losses x y"), dissolve(true));
+        let text = |line: &str| asked(line).expect("a tool").unwrap_err();
+        assert!(text("restore x").contains("INTO is missing"));
+        assert!(text("restore x y --cluster-node n1").contains("--cluster-nodes is missing"));
+        assert!(text("restore x y --yes").contains("unknown option '--yes'"));
     }
 
     #[test]
@@ -382,7 +632,7 @@ mod tests {
 
     #[test]
     fn help_fits_80_columns() {
-        for help in [CHECK_HELP, DUMP_HELP, CLUSTER_HELP] {
+        for help in [CHECK_HELP, DUMP_HELP, CLUSTER_HELP, BACKUP_HELP, RESTORE_HELP] {
             assert!(help.lines().all(|line| line.chars().count() <= 80));
         }
     }

@@ -154,7 +154,7 @@ fn log(text: &mut String, told: &LogReport) {
     let epoch = state.last.epoch;
     line(text, &format!("log      up to lsn {last_lsn}, epoch {epoch}: {}", kinds.join(", ")));
     if let Some(Vote { epoch, node }) = state.vote {
-        let whom = if node == 0 { "nobody".to_owned() } else { format!("node {node}") };
+        let whom = if node == 0 { "nobody".to_owned() } else { format!("node {node:016x}") };
         line(text, &format!("vote     in epoch {epoch} for {whom}"));
     }
     if let Some(Members { epoch, index, body }) = state.members.last() {

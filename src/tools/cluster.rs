@@ -6,6 +6,7 @@ use super::{Exit, confirmed, place};
 use crate::cluster::claims::{ClusterId, NodeId};
 use crate::cluster::directory::{Directory, Node, PARTITIONS};
 use crate::cluster::members::Members;
+use crate::cluster::names::Listed;
 use crate::journal::check::{Report, Verdict};
 use crate::journal::dump::written;
 use crate::journal::refound::{Founder, Refounded, refound};
@@ -42,13 +43,11 @@ fn change(asked: &Cluster, folder: &Path) -> Result<Exit, JournalError> {
         say("nothing was changed\n");
         return Ok(Exit::Torn);
     }
-    let drawn = [draw()?, draw()?, draw()?, draw()?];
-    let [node, high, low, key] = drawn;
-    let hash_seed = key_of(&disk, &report)?.unwrap_or(key);
-    let cluster = ClusterId(u128::from(high) << 64 | u128::from(low));
-    let founder = founder(asked, node, cluster, hash_seed);
+    let mut begun = Begun::draw()?;
+    begun.hash_seed = key_of(&disk, &report)?.unwrap_or(begun.hash_seed);
+    let founder = founder(&asked.own, asked.recovers || !asked.has_others, &begun);
     let Refounded { index, epoch, now, uncommitted } = refound(&disk, founder)?;
-    let (name, id) = (&asked.own.name, NodeId(node));
+    let (name, id, cluster) = (&asked.own.name, begun.id(), begun.cluster);
     say(&format!("\n{name} is the only member of cluster {cluster}, with the id {id}\n"));
     say(&format!("it begins with batch {index} of epoch {epoch}, at {}\n", written(now)));
     if uncommitted > 0 {
@@ -101,13 +100,36 @@ fn plan(asked: &Cluster, report: &Report) -> String {
     )
 }
 
-fn founder(asked: &Cluster, node: u64, cluster: ClusterId, hash_seed: u64) -> Founder {
-    let name = asked.own.name.clone();
+/// What is drawn for a new cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    node: u64,
+    pub cluster: ClusterId,
+    hash_seed: u64,
+}
+
+impl Begun {
+    /// By chance.
+    pub fn draw() -> Result<Begun, JournalError> {
+        let (node, high, low, hash_seed) = (draw()?, draw()?, draw()?, draw()?);
+        let cluster = ClusterId(u128::from(high) << 64 | u128::from(low));
+        Ok(Begun { node, cluster, hash_seed })
+    }
+
+    /// Of its first node.
+    pub fn id(&self) -> NodeId {
+        NodeId(self.node)
+    }
+}
+
+/// The first member. Unless the cluster `is_formed`, nothing is acknowledged until all that are listed are there.
+pub fn founder(own: &Listed, is_formed: bool, begun: &Begun) -> Founder {
+    let Begun { node, cluster, hash_seed } = *begun;
+    let name = own.name.clone();
     // Where clients find it is said when it starts.
-    let (peer, client) = (asked.own.peer.clone(), asked.own.peer.clone());
+    let (peer, client) = (own.peer.clone(), own.peer.clone());
     let own = Node { name: name.clone(), peer, client, tls: None, sentinel: None };
     let directory = Directory::founded(cluster.0, hash_seed, PARTITIONS, node, own);
-    let is_formed = asked.recovers || !asked.has_others;
     let directory = Directory { is_formed, ..directory };
     let mut members = Vec::new();
     Members { directory: directory.encode().into(), ..Members::of([node]) }.encode(&mut members);

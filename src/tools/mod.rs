@@ -1,8 +1,11 @@
-//! `delayd check`, `delayd dump` and `delayd cluster`: the journal looked at, repaired, told and made a cluster's, without
-//! a server. `delayd console`: the way into a running one's console.
+//! `delayd check`, `delayd dump`, `delayd cluster` and `delayd restore`: the journal looked at, repaired, told, made a
+//! cluster's and made of a backup, without a server. `delayd backup`: a running one's state. `delayd console`: the way into a
+//! running one's console.
 
 mod args;
+mod backup;
 mod check;
+mod client;
 mod clock;
 mod cluster;
 mod console;
@@ -10,6 +13,7 @@ mod dump;
 mod place;
 mod progress;
 mod repair;
+mod restore;
 mod table;
 
 use std::io::{self, IsTerminal};
@@ -20,7 +24,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// In order.
     Good = 0,
-    /// A torn tail, which a start cuts by itself.
+    /// A torn tail, which a start cuts by itself; a backup that was broken off and can be gone on with.
     Torn = 1,
     /// Damage.
     Damaged = 2,
@@ -57,6 +61,9 @@ pub fn run(args: &[String]) -> Option<ExitCode> {
         Ok(args::Asked::Check(asked)) => check::run(&asked),
         Ok(args::Asked::Dump(asked)) => dump::run(&asked),
         Ok(args::Asked::Cluster(asked)) => cluster::run(&asked),
+        Ok(args::Asked::Dissolve(asked)) => restore::dissolve(&asked),
+        Ok(args::Asked::Backup(asked)) => backup::run(&asked),
+        Ok(args::Asked::Restore(asked)) => restore::run(&asked),
         Ok(args::Asked::Console(asked)) => console::run(&asked),
         Ok(args::Asked::Help(text)) => {
             // A reader that has seen enough, such as `head`, is no error.

@@ -1,10 +1,11 @@
 //! Where the journal is that a command line names.
 
 use crate::journal::{JournalError, NEWEST, segment_number};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The journal's folder, if the options are the default ones.
-const FOLDER: &str = "journal";
+pub const FOLDER: &str = "journal";
 
 /// The folder of the journal: `dir/journal`, or `dir` itself if that is one.
 pub fn find(dir: &Path) -> Result<PathBuf, JournalError> {
@@ -17,12 +18,42 @@ pub fn find(dir: &Path) -> Result<PathBuf, JournalError> {
     for entry in entries {
         let file = entry.map_err(JournalError::io(&name, "read"))?.file_name();
         let file = file.to_string_lossy();
-        let base = file.starts_with("base-") && file.ends_with(".base");
-        if file == "lock" || file == NEWEST || base || segment_number(&file).is_some() {
+        if is_of_journal(&file) {
             return Ok(dir.to_owned());
         }
     }
     let text = format!("there is no {FOLDER}/ in it, and no file of a journal");
     let source = std::io::Error::new(std::io::ErrorKind::NotFound, text);
     Err(JournalError::io(&name, "find a journal")(source))
+}
+
+/// Whether a journal has files that are called so.
+pub fn is_of_journal(file: &str) -> bool {
+    let base = file.starts_with("base-") && file.ends_with(".base");
+    file == "lock" || file == NEWEST || base || segment_number(file).is_some()
+}
+
+/// Whether `into` can become the data directory of a server: there is no journal in it.
+///
+/// # Errors
+/// There is one, or it cannot be looked at.
+pub fn check_free(into: &Path) -> Result<(), JournalError> {
+    let name = into.display().to_string();
+    let entries = match std::fs::read_dir(into) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(JournalError::io(&name, "read")(error)),
+    };
+    for entry in entries {
+        let file = entry.map_err(JournalError::io(&name, "read"))?.file_name();
+        let file = file.to_string_lossy();
+        let inner = into.join(FOLDER);
+        let is_filled = || std::fs::read_dir(&inner).is_ok_and(|mut files| files.next().is_some());
+        if is_of_journal(&file) || (file == FOLDER && (!inner.is_dir() || is_filled())) {
+            let text = format!("it holds a journal already ({file}): name a folder without one");
+            let source = std::io::Error::new(ErrorKind::AlreadyExists, text);
+            return Err(JournalError::io(&name, "write a journal into")(source));
+        }
+    }
+    Ok(())
 }

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 /// How often the line is drawn.
 const EVERY: Duration = Duration::from_millis(100);
+/// How often a line is written where there is no terminal.
+const LINES_EVERY: Duration = Duration::from_secs(10);
 /// The bar's length, letters.
 const BAR: u64 = 30;
 
@@ -14,12 +16,22 @@ pub struct Progress {
     begun: Instant,
     drawn: Option<Instant>,
     is_seen: bool,
+    /// Where there is no terminal: when the next line is written.
+    line_at: Option<Instant>,
 }
 
 impl Progress {
     /// Of a reading that begins now. Nothing is drawn yet.
     pub fn new() -> Progress {
-        Progress { begun: Instant::now(), drawn: None, is_seen: io::stderr().is_terminal() }
+        let is_seen = io::stderr().is_terminal();
+        Progress { begun: Instant::now(), drawn: None, is_seen, line_at: None }
+    }
+
+    /// Of one that a timer may have begun: without a terminal it is a line from time to time.
+    pub fn with_lines() -> Progress {
+        let progress = Progress::new();
+        let line_at = (!progress.is_seen).then(|| progress.begun + LINES_EVERY);
+        Progress { line_at, ..progress }
     }
 
     /// So many bytes of `total` are read.
@@ -28,6 +40,10 @@ impl Progress {
         if self.is_seen && self.drawn.is_none_or(|drawn| now - drawn >= EVERY) {
             self.drawn = Some(now);
             self.draw(&line(read, total, now - self.begun));
+        }
+        if self.line_at.is_some_and(|at| now >= at) {
+            self.line_at = Some(now + LINES_EVERY);
+            eprintln!("{} of {}", bytes(read), bytes(total));
         }
     }
 

@@ -26,7 +26,9 @@ const CLASSES: [&str; 12] = [
 const ALL_ERRORS: [&str; 3] = ["error.rs", "command/read/duration.rs", "resp/error.rs"];
 
 /// Texts that no transcript can show, with the reason.
-const UNSEEN: [(&str, &str); 22] = [
+const UNSEEN: [(&str, &str); 24] = [
+    ("the backup has {bytes} bytes", "a journal on a disk, and tests/processes/backup.rs shows it"),
+    ("ERR the base cannot be read", "a disk that fails while a base is read"),
     ("ERR no help", "HELP is found by its container, which is therefore there"),
     ("unauthenticated multibulk length", "no password can be set in this version"),
     ("unauthenticated bulk length", "no password can be set in this version"),

@@ -17,6 +17,7 @@ mod members;
 mod node;
 mod plain;
 mod refound;
+mod restore;
 mod tails;
 mod tools;
 mod upgrade;

@@ -350,7 +350,7 @@ fn take(from: &Lossy, storage: &Arc<Lossy>, index: u64) -> Arrived {
         assert_eq!(file.read_full(&mut piece, incoming.bytes()).unwrap(), piece.len());
         incoming.write(&piece).unwrap();
     }
-    incoming.finish(&mut || ()).unwrap()
+    incoming.finish(&mut |_, _| ()).unwrap()
 }
 
 /// A base takes the place of a log that does not lead to it, or of one that has another batch there, with a death at

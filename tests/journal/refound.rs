@@ -60,7 +60,7 @@ fn journal(node: u64, open: u64) -> Arc<Lossy> {
     storage
 }
 
-fn founder(node: u64) -> Founder {
+pub fn founder(node: u64) -> Founder {
     let address = |port| Address::new("127.0.0.1", port).unwrap();
     let (name, peer, client) = (Name::new("n7").unwrap(), address(19_248), address(9_248));
     let own = Node { name, peer, client, tls: None, sentinel: None };

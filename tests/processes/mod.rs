@@ -1,8 +1,10 @@
 //! Three delayd as processes of their own, and what lies between them: they are killed, stopped and cut off from each
 //! other while clients work, and what the clients were told is held against what the nodes have.
 
+mod backup;
 mod bases;
 mod calls;
+mod day_two;
 mod faults;
 mod history;
 mod linear;

@@ -7,7 +7,10 @@ use delayd::command::table;
 use serde_json::{Value as Json, json};
 
 /// Not over HTTP: what begins or ends something on a connection that goes on.
-const CONNECTIONS: [&str; 20] = [
+const CONNECTIONS: [&str; 23] = [
+    "delay.backup|begin",
+    "delay.backup|end",
+    "delay.backup|read",
     "watch",
     "unwatch",
     "auth",

@@ -307,7 +307,7 @@ impl Live {
             return false;
         }
         // Pieces from before a loss of power may be missing within.
-        let Ok(arrived) = incoming.finish(&mut || ()) else { return false };
+        let Ok(arrived) = incoming.finish(&mut |_, _| ()) else { return false };
         let mut waiting = self.arrived.lock().unwrap();
         waiting.retain(|other| other.position().index != arrived.position().index);
         waiting.push(arrived);

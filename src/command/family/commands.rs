@@ -31,7 +31,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             summary: "Counts the commands",
             complexity: "O(1)",
             reply: "Integer.",
-            example: &[("COMMAND COUNT", "(integer) 137")],
+            example: &[("COMMAND COUNT", "(integer) 138")],
             parse: Some(|_| Ok(Action::Commands(Commands::Count))),
             ..SERVER
         },

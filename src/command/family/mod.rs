@@ -3,6 +3,7 @@
 pub(super) mod acl;
 pub(super) mod across;
 mod always;
+pub(super) mod backup;
 pub(super) mod bulk;
 pub(super) mod client;
 pub(super) mod cluster;

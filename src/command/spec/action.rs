@@ -278,6 +278,7 @@ pub enum Server<'a> {
     Members(Membership<'a>),
     /// DELAY.CLUSTER VERIFY.
     Verify,
+    Backup(Backup<'a>),
     Role,
     Sentinel(Sentinel<'a>),
     /// REPLICAOF and SLAVEOF.
@@ -326,6 +327,23 @@ pub enum Membership<'a> {
     },
     /// The node of this name is to leave.
     Remove(&'a [u8]),
+}
+
+/// What DELAY.BACKUP asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backup<'a> {
+    /// One is to begin, or how far it is.
+    Begin {
+        /// Which the client has a part of.
+        part: Option<&'a [u8]>,
+        /// Also of a node that leads others.
+        leader: bool,
+    },
+    Read {
+        id: &'a [u8],
+        offset: u64,
+    },
+    End,
 }
 
 /// What FAILOVER asks.

@@ -7,7 +7,7 @@ pub use face::Face;
 use std::sync::LazyLock;
 
 use crate::command::family::{
-    acl, across, bulk, client, cluster, commands, connection, consume, help, job, journal,
+    acl, across, backup, bulk, client, cluster, commands, connection, consume, help, job, journal,
     keyspace, list, observe, policy, produce, pubsub, queue, replication, schedule, scripting,
     server, transaction,
 };
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::nearest::nearest;
 
 /// The table, a slice for each file that holds commands beside their parsers.
-static TABLE: [&[CommandSpec]; 23] = [
+static TABLE: [&[CommandSpec]; 24] = [
     produce::COMMANDS,
     consume::COMMANDS,
     job::COMMANDS,
@@ -27,6 +27,7 @@ static TABLE: [&[CommandSpec]; 23] = [
     policy::COMMANDS,
     schedule::COMMANDS,
     cluster::COMMANDS,
+    backup::COMMANDS,
     help::COMMANDS,
     list::COMMANDS,
     keyspace::COMMANDS,

@@ -39,7 +39,10 @@ use tokio::time::timeout;
 
 /// Commands after which a connection no longer answers each request with one reply, or answers in another protocol; and
 /// those that are for a connection that goes on.
-const NOT_OVER_HTTP: [&str; 16] = [
+const NOT_OVER_HTTP: [&str; 19] = [
+    "delay.backup|begin",
+    "delay.backup|end",
+    "delay.backup|read",
     "watch",
     "unwatch",
     "auth",

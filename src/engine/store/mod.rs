@@ -2,12 +2,13 @@
 //!
 //! All fields are this room's alone, and two verbs change what is durable: [`Store::apply`] with a fact, and
 //! [`Store::sweep_due`], which lets jobs fall due and returns the fact that says so. (What sets back the clock,
-//! `lower.rs`, is an operator's, and no engine runs then.) What is derived from the state, the queues' wake-ups,
+//! `lower.rs`, and what makes tokens void, `behind.rs`, are an operator's, and no engine runs then.) What is derived from the state, the queues' wake-ups,
 //! memory counts and the images of a base file among it, is kept here too, since it changes with it; so is what
 //! decisions note of a queue, its [`Aside`].
 
 pub(super) mod ages;
 pub(super) mod apply;
+mod behind;
 mod digest;
 pub(super) mod jobs;
 mod lower;

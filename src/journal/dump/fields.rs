@@ -54,7 +54,7 @@ impl<'a> Fields<'a> {
     /// Puts what a node voted for; nulls if it never did.
     pub fn vote(&mut self, vote: Option<Vote>) -> &mut Self {
         self.put("vote_epoch", vote.map_or(Value::Null, |vote| Value::Count(vote.epoch)));
-        self.put("vote_for", vote.map_or(Value::Null, |vote| Value::digits(vote.node)))
+        self.put("vote_for", vote.map_or(Value::Null, |vote| Value::node(vote.node)))
     }
 
     /// Puts what a fact tells.
@@ -191,7 +191,7 @@ impl<'a> Fields<'a> {
 
     fn leading(&mut self, leading: Leading) -> &mut Self {
         let Leading { term, node, level, stall } = leading;
-        self.put("term", Value::Count(term)).put("node", Value::digits(node));
+        self.put("term", Value::Count(term)).put("node", Value::node(node));
         self.put("level", Value::Count(level.into()));
         let at = |at: Option<Millis>| at.map_or(Value::Null, Value::At);
         self.put("stall_from", at(stall.map(|stall| stall.from)));

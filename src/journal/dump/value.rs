@@ -45,6 +45,11 @@ impl<'a> Value<'a> {
         bytes.map_or(Value::Null, Value::Bytes)
     }
 
+    /// The id of a node, as `DELAY.CLUSTER` and the logs write it.
+    pub fn node(id: u64) -> Value<'a> {
+        Value::Text(format!("{id:016x}").into())
+    }
+
     /// A number that has more digits than some readers of JSON keep, as text.
     pub fn digits(number: u64) -> Value<'a> {
         Value::Text(number.to_string().into())

@@ -1,6 +1,7 @@
 //! What a session sees of the server while one of its commands runs.
 
 mod acl;
+mod backup;
 pub(super) mod certificates;
 mod clients;
 mod cluster;
@@ -346,6 +347,8 @@ impl World for ClientWorld<'_> {
             ) => 1,
             Action::Clients(_) | Action::Connection(Connection::Info) => count,
             Action::Server(Server::Info(_)) => INFO_COST,
+            // It looks for another connection.
+            Action::Server(Server::Backup(_)) => count,
             Action::Server(Server::ConfigGet(patterns)) => {
                 CONFIG_PATTERN_COST * patterns.len() as u64
             }
@@ -457,6 +460,7 @@ impl World for ClientWorld<'_> {
                 cluster::verify(core)?;
                 core.outputs.encoder(client).ok();
             }
+            Server::Backup(asked) => backup::serve(core, self.others, client, asked)?,
             Server::Role => match self.running.face {
                 Face::Data => cluster::write_role(core, client),
                 Face::Sentinel => sentinel::write_role(core, client),

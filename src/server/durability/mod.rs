@@ -1,5 +1,6 @@
 //! The journal around the turns: what may be decided, what is proposed, and what may leave.
 
+pub mod backup;
 pub mod commit;
 pub mod compaction;
 pub(super) mod disk_room;
@@ -18,6 +19,7 @@ use crate::cluster::output::Role;
 use crate::cluster::verify::Verification;
 use crate::command::spec::action::Wait;
 use crate::config::Config;
+use crate::config::options::Name;
 use crate::engine::room::Flow;
 use crate::engine::watch::histogram::CounterHistogram;
 use crate::engine::{Engine, Facts, Settings};
@@ -31,6 +33,7 @@ use crate::observe::persistence::{Persistence, Trouble};
 use crate::server::clock::turn_clock::TurnClock;
 use crate::server::cluster::start::{check_alone, hash_seed};
 use crate::server::connection::wake::Notifier;
+use crate::server::durability::backup::Backups;
 use crate::server::durability::commit::keeper::Done;
 use crate::server::durability::followers::Followers;
 use crate::server::durability::home::Home;
@@ -72,6 +75,8 @@ pub struct Durability {
     /// The journal's folder, and what keeps it for this process.
     disk: Option<Arc<Disk>>,
     lock: Option<Lock>,
+    /// Clients that fetch bases.
+    backups: Backups,
     /// Wakes the loop.
     notifier: Arc<Notifier>,
 }
@@ -87,6 +92,7 @@ impl Durability {
             clustered: None,
             disk: None,
             lock: None,
+            backups: Backups::default(),
             notifier,
         }
     }
@@ -106,6 +112,7 @@ impl Durability {
     ) -> io::Result<Option<Recovered<Disk>>> {
         let Home { disk, lock } = home;
         (self.disk, self.lock) = (Some(Arc::clone(&disk)), Some(lock));
+        self.backups.rate = config.number(Name::ClusterSyncRate);
         let options = home::log_options(config, &disk);
         let notifier = Arc::clone(&self.notifier);
         let is_node = self.clustered.is_some();
@@ -348,6 +355,9 @@ impl Durability {
         outputs: &mut Outputs,
         clock: &TurnClock,
     ) {
+        if self.backups.is_running() {
+            self.look_at_backup(engine.base_bytes(), clock.mono_us);
+        }
         let Journaling::Running(running) = &mut self.journaling else { return };
         if running.failed || running.reloading.is_some() {
             return running.refuse_to_verify();
@@ -374,6 +384,7 @@ impl Durability {
         if begins {
             running.base_first = running.journal.position().first;
             self.shown.base_began(clock.now_s());
+            self.backups.base_began(self.shown.bases_begun, engine.job_counts());
         }
         if !keeps_up {
             self.give_up_base(engine, outputs, clock);
@@ -394,6 +405,7 @@ impl Durability {
         self.shown.base_ended(result.err(), clock.now_s());
         let failure = self.shown.last_base_failure.as_deref();
         self.waits.end_bases(self.shown.bases_begun, failure, outputs);
+        self.backup_base_ended();
     }
 
     /// Brings up to date what INFO and those who wait for the journal see of it.

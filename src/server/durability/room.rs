@@ -206,6 +206,13 @@ impl Running {
             && room.has_next(images_bytes, log_bytes, next_bytes)
     }
 
+    /// Whether so many bytes of a base that was replaced may stay on the disk while a backup is read from it, where the next
+    /// base would have `live_bytes`: as much room as they take has to be free beside that and a segment.
+    pub(super) fn bears(&self, bytes: u64, live_bytes: u64) -> bool {
+        let is_short = self.shortage().is_some() || self.short_since_us.is_some();
+        !is_short && self.disk_room().has_segment_beside(live_bytes.saturating_add(bytes), 0)
+    }
+
     /// Whether the log's part before the newest base is being removed.
     fn is_dropping(&self) -> bool {
         self.journal.shared().dropping.load(Ordering::Acquire)

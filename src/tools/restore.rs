@@ -1,0 +1,165 @@
+//! `delayd restore` and `delayd cluster dissolve`: a new journal that begins with what another folder holds.
+
+use super::args::{Dissolve, Restore};
+use super::check::say;
+use super::cluster::{Begun, founder};
+use super::progress::Progress;
+use super::{Exit, place};
+use crate::cluster::members::Members;
+use crate::engine::model::request::State;
+use crate::journal::dump::written;
+use crate::journal::recovery::Progress as Loaded;
+use crate::journal::refound::{Founder, Refounded};
+use crate::journal::restore::{Held, OfNode, begin, read_backup, read_node};
+use crate::journal::{Disk, JournalError, Storage, base};
+use crate::time::Micros;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+/// Where a journal is written until all of it is there.
+const UNFINISHED: &str = "journal.unfinished";
+/// From one look how much has been read to the next.
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
+
+/// `delayd restore`
+pub fn run(asked: &Restore) -> Exit {
+    ended("restore", restore(asked))
+}
+
+/// `delayd cluster dissolve`
+pub fn dissolve(asked: &Dissolve) -> Exit {
+    ended("cluster", way_back(asked))
+}
+
+fn ended(tool: &str, done: Result<(), JournalError>) -> Exit {
+    let Err(error) = done else { return Exit::Good };
+    eprintln!("delayd: {tool}: {error}");
+    match error {
+        JournalError::Damaged { .. } | JournalError::Gap { .. } => Exit::Damaged,
+        _ => Exit::Unreadable,
+    }
+}
+
+fn restore(asked: &Restore) -> Result<(), JournalError> {
+    let (dir, name) = (&asked.dir, asked.dir.display().to_string());
+    place::check_free(&asked.into)?;
+    let disk = Disk::open_read_only(dir)?;
+    let names = disk.list().map_err(JournalError::io(&name, "read"))?;
+    let bases: Vec<&String> = names.iter().filter(|name| base::index_of(name).is_some()).collect();
+    if let [one, other, ..] = bases[..] {
+        let text =
+            format!("{one} and {other} are two backups: remove one of them, or take another");
+        let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+        return Err(JournalError::io(&name, "restore")(source));
+    }
+    let mut held = read(&disk, &name)?;
+    let (index, now, jobs) = (held.index(), held.now(), held.jobs());
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    held.void_tokens(Micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)));
+    let (begun, founder) = match &asked.own {
+        Some(own) => {
+            let begun = Begun::draw()?;
+            let founder = founder(own, !asked.has_others, &begun);
+            (Some(begun), Some(founder))
+        }
+        None => (None, None),
+    };
+    let queues = held.queues();
+    write(&asked.into, held, founder)?;
+    say(&format!("{}\n", asked.into.join(place::FOLDER).display()));
+    say(&format!("the state as of batch {index}, {}: what was done since is lost\n", written(now)));
+    let words = State::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
+    say(&format!("jobs     {}\nqueues   {queues}\n", words.collect::<Vec<_>>().join(", ")));
+    let leased = jobs[State::Leased as usize];
+    if leased > 0 {
+        say(&format!(
+            "{leased} jobs were leased and are ready again; tokens from before count no more\n"
+        ));
+    }
+    if let (Some(own), Some(begun)) = (&asked.own, begun) {
+        let (cluster, id) = (begun.cluster, begun.id());
+        say(&format!("{} is the only member of cluster {cluster}, with the id {id}\n", own.name));
+    }
+    Ok(())
+}
+
+/// With a bar on a terminal.
+fn read(disk: &Disk, name: &str) -> Result<Held, JournalError> {
+    let (loaded, mut progress) = (Loaded::default(), Progress::new());
+    let held = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| read_backup(disk, name, &loaded));
+        while !reading.is_finished() {
+            std::thread::sleep(LOOKS_EVERY);
+            let number = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
+            progress.tell(number(&loaded.loaded_bytes), number(&loaded.total_bytes));
+        }
+        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    progress.clear();
+    held
+}
+
+fn way_back(asked: &Dissolve) -> Result<(), JournalError> {
+    place::check_free(&asked.into)?;
+    let folder = place::find(&asked.dir)?;
+    let wrong = |text: String| {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+        Err(JournalError::io(&folder.display().to_string(), "dissolve the cluster of")(source))
+    };
+    let disk = Arc::new(Disk::open(&folder)?);
+    let _lock = disk.lock()?;
+    let OfNode { held, identity, members, uncommitted } = read_node(&disk)?;
+    if identity.node == 0 {
+        return wrong("it is the journal of a server alone already".to_owned());
+    }
+    let members = members.and_then(|noted| Members::decode(&noted.body).ok());
+    let is_last = members.is_some_and(|members| members.all() == [identity.node]);
+    if !is_last && !asked.accepts {
+        return wrong(
+            "it has other members, which may have acknowledged what this node has not: DELAY.CLUSTER REMOVE takes them out \
+             while it leads, and --i-accept-losses goes without"
+                .to_owned(),
+        );
+    }
+    let (index, now, jobs, queues) = (held.index(), held.now(), held.jobs(), held.queues());
+    write(&asked.into, held, None)?;
+    say(&format!("{}\n", asked.into.join(place::FOLDER).display()));
+    say(&format!("the state as of batch {index}, {}, for a server alone\n", written(now)));
+    let words = State::ALL.iter().zip(jobs).map(|(state, jobs)| format!("{jobs} {}", state.word()));
+    say(&format!("jobs     {}\nqueues   {queues}\n", words.collect::<Vec<_>>().join(", ")));
+    if uncommitted > 0 {
+        say(&format!("{uncommitted} batches were not known to be committed, and are kept\n"));
+    }
+    say(&format!("never start a node with {} again\n", folder.display()));
+    Ok(())
+}
+
+/// Writes the journal of the data directory `into`, which has none before this returns, whatever crash comes.
+fn write(into: &Path, held: Held, founder: Option<Founder>) -> Result<Refounded, JournalError> {
+    let name = into.display().to_string();
+    if !into.is_dir() {
+        fs::create_dir(into).map_err(JournalError::io(&name, "create the folder"))?;
+    }
+    let unfinished: PathBuf = into.join(UNFINISHED);
+    if unfinished.exists() {
+        fs::remove_dir_all(&unfinished)
+            .map_err(JournalError::io(&name, "remove what was broken off in"))?;
+    }
+    let disk = Arc::new(Disk::open(&unfinished)?);
+    let lock = disk.lock()?;
+    let begun = begin(&disk, held, founder);
+    drop(lock);
+    let begun = begun.inspect_err(|_| {
+        // What cannot be removed now is removed by the next attempt.
+        let _ = fs::remove_dir_all(&unfinished);
+    })?;
+    let named = fs::rename(&unfinished, into.join(place::FOLDER));
+    named
+        .and_then(|()| fs::File::open(into)?.sync_all())
+        .map_err(JournalError::io(&name, "put the journal into"))?;
+    Ok(begun)
+}
