@@ -10,6 +10,7 @@
 //! wrong, and time goes by the earlier one, since what is late can be mended and what was early cannot. Nodes that are away
 //! count for an hour as they were last.
 
+use super::health::Health;
 use crate::time::Micros;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,6 +29,8 @@ pub struct ClockNote {
     pub commit: u64,
     /// `replica-priority` of the sender.
     pub priority: u64,
+    /// How well the sender is. From protocol 5 on: older nodes do not say it, and are not told.
+    pub health: Option<Health>,
 }
 
 /// See the module.
@@ -74,29 +77,33 @@ const KEPT_US: u64 = 3_600_000_000;
 const SET_US: i64 = 10_000;
 
 impl ClockNote {
-    /// Bytes on the wire.
+    /// Bytes on the wire, before the health.
     pub const BYTES: usize = 48;
 
     /// As it stands on the wire.
-    pub fn encode(&self) -> [u8; ClockNote::BYTES] {
-        let mut bytes = [0; ClockNote::BYTES];
+    pub fn encode(&self) -> Vec<u8> {
         let all = [self.sent, self.wall, self.echo, self.held, self.commit, self.priority];
-        for (to, value) in bytes.chunks_exact_mut(8).zip(all) {
-            to.copy_from_slice(&value.to_le_bytes());
-        }
-        bytes
+        let health = self.health.map(|health| health.encode());
+        all.iter()
+            .flat_map(|value| value.to_le_bytes())
+            .chain(health.into_iter().flatten())
+            .collect()
     }
 
     /// Reads it; nothing if it is none.
     pub fn decode(bytes: &[u8]) -> Option<ClockNote> {
-        let bytes: &[u8; ClockNote::BYTES] = bytes.try_into().ok()?;
+        let (bytes, health) = bytes.split_first_chunk::<{ ClockNote::BYTES }>()?;
+        let health = match health {
+            [] => None,
+            health => Some(Health::decode(health)?),
+        };
         let mut all = bytes
             .chunks_exact(8)
             .map(|part| u64::from_le_bytes(part.try_into().expect("eight bytes")));
         let mut next = || all.next().expect("six of them");
         let (sent, wall, echo, held) = (next(), next(), next(), next());
         let (commit, priority) = (next(), next());
-        let note = ClockNote { sent, wall, echo, held, commit, priority };
+        let note = ClockNote { sent, wall, echo, held, commit, priority, health };
         // Sums of such numbers fit.
         let is_sane = |value: u64| value < 1 << 62;
         let all = [note.sent, note.wall, note.echo, note.held, note.commit, note.priority];
@@ -129,7 +136,7 @@ impl Clocks {
         let newest = self.others.get(&peer).map(|other| other.newest);
         let (echo, at) = newest.filter(|(sent, _)| *sent > 0).unwrap_or((0, now));
         let held = now.0.saturating_sub(at.0);
-        Some(ClockNote { sent: now.0, wall, echo, held, commit: 0, priority: 0 })
+        Some(ClockNote { sent: now.0, wall, echo, held, ..ClockNote::default() })
     }
 
     /// `peer` was met anew: it may have another life, in which it never sent what it was last heard to.
@@ -354,10 +361,15 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_note_are_none() {
-        let note = ClockNote { sent: 1, wall: 2, echo: 3, held: 4, commit: 5, priority: 6 };
-        let bytes = note.encode();
-        assert_eq!(ClockNote::decode(&bytes), Some(note));
-        assert_eq!(ClockNote::decode(&bytes[1..]), None);
+        let (sent, wall, echo, held, commit, priority) = (1, 2, 3, 4, 5, 6);
+        let old = ClockNote { sent, wall, echo, held, commit, priority, health: None };
+        let note = ClockNote { health: Some(Health::default()), ..old };
+        for note in [old, note] {
+            let bytes = note.encode();
+            assert_eq!(ClockNote::decode(&bytes), Some(note));
+            assert_eq!(ClockNote::decode(&bytes[1..]), None);
+        }
+        assert_eq!(old.encode().len(), ClockNote::BYTES, "what older nodes read");
         assert_eq!(ClockNote::decode(&[0xff; ClockNote::BYTES]), None);
         // An echo of what was never sent, or a hold longer than all time, tells nothing.
         let mut clocks = Clocks::default();

@@ -23,6 +23,7 @@ mod changes;
 mod flow;
 mod joining;
 mod roles;
+mod sickness;
 mod status;
 mod ticks;
 
@@ -36,6 +37,7 @@ use super::directory::{self, Directory};
 use super::entry::{Base, Entry, Payload, Write};
 use super::formation::Conflict;
 use super::freshness::Freshness;
+use super::health::Meter;
 use super::lease::Lease;
 use super::member::Proposals;
 use super::names::{Address, Listed, Name};
@@ -48,6 +50,7 @@ use bytes::Bytes;
 use campaign::Campaign;
 use joining::Joining;
 use roles::Roles;
+use sickness::Sickness;
 use std::collections::{BTreeMap, VecDeque};
 use ticks::Ticks;
 
@@ -102,6 +105,14 @@ pub enum Told {
     },
     /// The next entry: committed, and durable here.
     Delivered(Entry),
+    /// What this node has decided in the epoch is committed, all facts before this one. Its own disk is behind those of a
+    /// majority: it is delivered later.
+    Safe {
+        /// In which this node leads.
+        epoch: u64,
+        /// The sequence of the first fact that is not.
+        end: u64,
+    },
     /// A base from another node is durable: it takes the place of all that was delivered.
     Restored(Base),
     /// A base is needed that is newer than the last change of members: somebody waits to be sent it.
@@ -172,6 +183,8 @@ pub struct Driver {
     freshness: Freshness,
     /// Of the others, as they have said.
     priorities: BTreeMap<u64, u64>,
+    meter: Meter,
+    sickness: Sickness,
     lease: Lease,
     /// The newest question to the majority.
     asked: Option<Micros>,
@@ -215,6 +228,8 @@ impl Driver {
             clock_lacked: false,
             freshness: Freshness::default(),
             priorities: BTreeMap::new(),
+            meter: Meter::new(now, identity.election_us),
+            sickness: Sickness::default(),
             lease: Lease::new(identity.election_us),
             asked: None,
             ticks: Ticks::new(now, identity.election_us),
@@ -227,17 +242,24 @@ impl Driver {
         Ok(driver)
     }
 
+    /// It is `now`: to be said before what is called without.
+    pub fn advance(&mut self, now: Micros) {
+        self.now = self.now.max(now);
+    }
+
     /// To be called every [`tick_us`](Self::tick_us), or somewhat later. One that comes too early is not counted, and
     /// those that were missed are not made up for.
     pub fn tick(&mut self, now: Micros) {
         self.advance(now);
         let Some(number) = self.ticks.count(now) else { return };
+        self.judge();
         self.weigh();
         self.node.tick();
         self.settle();
         if number.is_multiple_of(HEARTBEAT_TICKS as u64) {
             self.ask();
         }
+        self.make_way();
         self.go_on_resigning();
         self.join();
     }
@@ -318,11 +340,12 @@ impl Driver {
         self.clock_lacked |= self.clocks.set_own(now, wall);
     }
 
-    /// What to tell a peer of this node's clock, and of how far all is committed; nothing before the clock is known.
+    /// What to tell a peer of this node's clock, of how far all is committed and how well it is; nothing before the clock is known.
     pub fn clock_note(&self, now: Micros, peer: u64) -> Option<ClockNote> {
         let note = self.clocks.note_for(peer, now)?;
         let commit = if self.is_sure(now) == Some(true) { self.node.commit() } else { 0 };
-        Some(ClockNote { commit, priority: self.campaign.priority, ..note })
+        let health = Some(self.meter.health(self.now.max(now)));
+        Some(ClockNote { commit, priority: self.campaign.priority, health, ..note })
     }
 
     /// Whether the others are to be told what this node's clock shows, in the tick of this number or between two: at once
@@ -357,6 +380,7 @@ impl Driver {
             self.clock_lacked |= note.echo == 0;
             self.freshness.hear(note);
             self.priorities.insert(peer, note.priority);
+            self.sickness.heard(peer, self.now, note.health);
         }
     }
 
@@ -422,6 +446,11 @@ impl Driver {
         self.waiting.is_empty() && !is_held && self.node.has_room(0)
     }
 
+    /// Whether its disk has so much to make durable that no entries are to be taken for now.
+    pub fn is_behind(&self) -> bool {
+        self.node.is_behind()
+    }
+
     /// Proposes what was decided. It comes back in [`Told::Delivered`], alone, or as [`Told::Refused`]; or never, and
     /// then an entry of a later epoch tells so. Each batch goes on where the one before it ended.
     pub fn propose(&mut self, batch: Proposed) {
@@ -432,6 +461,7 @@ impl Driver {
     /// The writes up to this number are durable.
     pub fn persisted(&mut self, now: Micros, number: u64) {
         self.advance(now);
+        self.meter.persisted(number, self.now);
         match self.founding.take() {
             Some(start) => self.begin(start),
             None => self.node.persisted(number),
@@ -452,9 +482,10 @@ impl Driver {
         self.weigh();
     }
 
-    /// Whether its disk has room: without it leads only if no other node does for [`LEADERLESS_US`].
+    /// Whether its disk has room for what is added: without it is sick.
     pub fn set_has_room(&mut self, has: bool) {
-        self.campaign.has_room = has;
+        self.meter.set_has_room(has);
+        self.judge();
         self.weigh();
     }
 
@@ -524,10 +555,6 @@ impl Driver {
     /// What is to be done since the last call.
     pub fn take_output(&mut self) -> DriverOutput {
         std::mem::take(&mut self.out)
-    }
-
-    fn advance(&mut self, now: Micros) {
-        self.now = self.now.max(now);
     }
 
     fn check(&self, peer: u64, head: &Head, bodies: &[Bytes]) -> Result<(), Refused> {

@@ -40,13 +40,15 @@ use std::fmt;
 use thiserror::Error;
 
 /// The newest protocol this build speaks. Two nodes speak the lower one of theirs.
-pub const PROTOCOL: u16 = 4;
+pub const PROTOCOL: u16 = 5;
 /// From this one on nodes tell each other what their clocks show.
 pub const PROTOCOL_CLOCKS: u16 = 2;
 /// From this one on they tell each other whether they hold the same.
 pub const PROTOCOL_VERIFY: u16 = 3;
 /// From this one on the caller proves first, and frames are sealed.
 pub const PROTOCOL_PROOF: u16 = 4;
+/// From this one on they tell each other how well they are, beside what their clocks show.
+pub const PROTOCOL_HEALTH: u16 = 5;
 /// The oldest.
 pub const PROTOCOL_MIN: u16 = 1;
 const _: () = assert!(PROTOCOL_MIN <= PROTOCOL);

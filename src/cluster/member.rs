@@ -233,6 +233,16 @@ impl Member {
         batch
     }
 
+    /// All facts that it has decided in the epoch before `end` are committed, though not all are delivered: replies up to
+    /// this ticket may leave.
+    pub fn safe(&self, epoch: u64, end: u64) -> Option<u64> {
+        let is_safe = |ahead: &Ahead| {
+            ahead.batch.epoch == epoch && ahead.batch.first + ahead.batch.count <= end
+        };
+        let safe = self.ahead.partition_point(is_safe);
+        Some(self.ahead.get(safe.checked_sub(1)?)?.ticket)
+    }
+
     /// [`Proposals::admits`] has refused the batch: it never reaches the log.
     pub fn refused(&mut self, batch: Batch) -> Option<Lost> {
         let is_ahead =

@@ -10,6 +10,7 @@
 //!  what Raft has committed ──> member    what becomes of the engine; who decides
 //!  confirmations of Raft   ──> lease     until when a leader may answer reads by itself
 //!  what others say of their clocks ──> clocks    what time it is to most, and how far this node is from it
+//!  health    how well a node is, its disk above all: who is not to lead
 //!  verify    whether all nodes hold the same
 //!  directory    names and addresses of the members, kept in the log
 //!
@@ -32,6 +33,7 @@ pub mod entry;
 pub mod formation;
 pub mod frame;
 pub mod freshness;
+pub mod health;
 pub mod hello;
 pub mod lease;
 mod logger;

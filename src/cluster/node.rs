@@ -34,7 +34,7 @@ use super::start::{Start, WrongStart, check};
 use super::storage::{self, LogView};
 use crate::limits::{
     BASE_SILENT_TICKS, BATCH_BYTES_MAX, CONFIRMATIONS_MAX, ELECTION_TICKS, HEARTBEAT_TICKS,
-    WINDOW_BATCHES_MAX, WINDOW_BYTES_MAX,
+    UNSYNCED_BYTES_MAX, WINDOW_BATCHES_MAX, WINDOW_BYTES_MAX,
 };
 use bytes::Bytes;
 use change::conf_change;
@@ -53,8 +53,9 @@ pub struct Node {
 
     /// The number of the newest thing Raft wants done; those of writes among them.
     newest: u64,
-    /// Writes that are not durable.
-    unsynced: VecDeque<u64>,
+    /// Writes that are not durable, and the bytes of their batches.
+    unsynced: VecDeque<(u64, usize)>,
+    unsynced_bytes: usize,
     /// What leaves when a number is durable.
     late: VecDeque<(u64, Outgoing)>,
     /// The vote as of the newest write, and the newest write with a change of it.
@@ -63,8 +64,8 @@ pub struct Node {
     /// A received base that is not durable: the number of its write.
     base_write: Option<(u64, Base)>,
 
-    /// Batches proposed and not committed: index and bytes.
-    window: VecDeque<(u64, usize)>,
+    /// Batches proposed and not committed.
+    window: VecDeque<Proposed>,
     window_bytes: usize,
 
     may_lead: bool,
@@ -81,6 +82,14 @@ pub struct Node {
     chance: Chance,
     timeout: usize,
     drawn_for: (u64, StateRole),
+}
+
+/// A batch on its way.
+struct Proposed {
+    index: u64,
+    bytes: usize,
+    /// The sequence of the fact behind its last one.
+    end: u64,
 }
 
 impl Node {
@@ -113,6 +122,7 @@ impl Node {
             given: Vec::new(),
             newest: 0,
             unsynced: VecDeque::new(),
+            unsynced_bytes: 0,
             late: VecDeque::new(),
             vote: start.vote,
             vote_write: 0,
@@ -176,7 +186,8 @@ impl Node {
 
     /// The writes up to this number are durable.
     pub fn persisted(&mut self, number: u64) {
-        while self.unsynced.front().is_some_and(|first| *first <= number) {
+        while let Some((_, bytes)) = self.unsynced.front().filter(|(first, _)| *first <= number) {
+            self.unsynced_bytes -= bytes;
             self.unsynced.pop_front();
         }
         self.reach();
@@ -206,21 +217,31 @@ impl Node {
             return Err(NotProposed::Full);
         }
         let (index, node) = (self.raw.raft.raft_log.last_index() + 1, self.id());
+        let end = facts.first + u64::from(facts.count);
         self.given = vec![Entry { index, term, node, payload: Payload::Facts(facts) }];
         let data = storage::size_of_batch(bytes).to_vec();
         // A leader that is no member any more, and has yet to step down.
         self.raw.propose(Vec::new(), data).map_err(|_| NotProposed::NotLeader)?;
-        self.window.push_back((index, bytes));
+        self.window.push_back(Proposed { index, bytes, end });
         self.window_bytes += bytes;
         self.drain();
         Ok(index)
     }
 
-    /// Whether a batch of so many bytes may be proposed beside those in flight.
+    /// Whether a batch of so many bytes may be proposed beside those in flight. What the others' disks have is in flight no
+    /// more, but this node's own may be behind by no more than it is with another leader.
     pub fn has_room(&self, bytes: usize) -> bool {
+        if self.is_behind() {
+            return false;
+        }
         self.window.is_empty()
             || self.window.len() < WINDOW_BATCHES_MAX
                 && self.window_bytes + bytes <= WINDOW_BYTES_MAX
+    }
+
+    /// Whether its disk has so much to make durable that it is not to be given more.
+    pub fn is_behind(&self) -> bool {
+        self.unsynced_bytes > UNSYNCED_BYTES_MAX
     }
 
     /// Begins to change the members to `target`; a change of more than one node passes through a joint state, whose
@@ -484,7 +505,8 @@ impl Node {
 
     /// A lone voter becomes leader as soon as it asks: what it has must be durable by then.
     fn may_campaign(&self) -> bool {
-        let is_alone = self.members.all() == [self.id()];
+        let voters = self.members.voters.iter().chain(&self.members.outgoing);
+        let is_alone = voters.copied().all(|id| id == self.id());
         self.is_fit_to_lead() && (!is_alone || self.unsynced.is_empty())
     }
 

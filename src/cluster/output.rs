@@ -41,6 +41,9 @@ pub struct Output {
     pub restored: Option<Base>,
     /// The next entries, committed and durable here. A base before them is in `restored`.
     pub committed: Vec<Entry>,
+    /// Of a leader whose disk is behind the others': all facts before this one that it has proposed in its term are committed,
+    /// and some of them are not in `committed` yet.
+    pub safe: Option<u64>,
     /// What was asked by [`super::node::Node::confirm`].
     pub confirmed: Vec<Confirmed>,
     /// To be read from the log for [`super::node::Node::fetched`].

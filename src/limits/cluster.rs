@@ -1,5 +1,7 @@
 //! The cluster: what is in flight between its nodes.
 
+use std::time::Duration;
+
 /// Ticks in an election timeout E: what is heard of a leader holds for so long, and a node that hears
 /// nothing asks for votes after one to two of it.
 pub const ELECTION_TICKS: usize = 30;
@@ -83,13 +85,47 @@ pub const MEMBER_CHANGES_MAX: usize = 16;
 /// How long a leader that is stopped waits for another one to lead, ms: that takes some ms, and where none can it ends
 /// without.
 pub const HAND_OVER_MS_MAX: u64 = 2_000;
+/// How long a node that ends waits for its disk: what it has acknowledged the disks of a majority have.
+pub const NODE_END_MAX: Duration = Duration::from_secs(1);
 /// FAILOVER keeps commands back for so long at most, whatever its TIMEOUT says, ms.
 pub const FAILOVER_MS_MAX: u64 = 60_000;
 /// After so long it asks again, ms.
 pub const HAND_OVER_MS_EACH: u64 = 75;
-/// After so long without a leader that is known, µs, a node offers itself though its clock is wrong or its disk is full: one that is
+/// After so long without a leader that is known, µs, a node offers itself though its clock is wrong: one that is
 /// better would have.
 pub const LEADERLESS_US: u64 = 3_000_000;
+/// A write that has waited so long for the disk, µs, means that it hangs: hand-over and an election fit into 2 s and E beside it.
+pub const HUNG_US_MIN: u64 = 1_000_000;
+/// ... and at least so many times E, since a cluster over slow links is not hurried by its disks.
+pub const HUNG_TIMES_E: u64 = 3;
+/// Syncs that are measured: those of so many µs ...
+pub const SYNCS_WINDOW_US: u64 = 5_000_000;
+/// ... and the newest so many of them: a disk that becomes slow makes few, which must not be lost among faster ones before ...
+pub const SYNCS_KEPT: usize = 8;
+/// ... and if there are fewer than these, nothing is known.
+pub const SYNCS_MIN: usize = 4;
+/// A disk is slow whose syncs take so many times as long as those of the fastest other one ...
+pub const SLOW_TIMES: u64 = 4;
+/// ... and so many µs: what takes less is no trouble to a client ...
+pub const SLOW_US_MIN: u64 = 10_000;
+/// ... for so long, µs.
+pub const SLOW_HELD_US: u64 = 1_500_000;
+/// A process that stood still for so many µs of the last [`STOOD_STILL_WINDOW_US`] is not to lead.
+pub const STOOD_STILL_US_MAX: u64 = 2_000_000;
+/// See [`STOOD_STILL_US_MAX`].
+pub const STOOD_STILL_WINDOW_US: u64 = 10_000_000;
+/// A node that was sick is well when nothing has been wrong for so long, µs.
+pub const WELL_AGAIN_US: u64 = 10_000_000;
+/// What a node has said of its health holds for so many times E: it says it each E.
+pub const HEALTH_TIMES_E: u64 = 3;
+/// After so many times E without a leader that is known a sick node offers itself: one that works would have been elected.
+pub const SICK_LEADERLESS_TIMES_E: u64 = 3;
+/// A leader whose disk is slow or hangs hands over no more often, µs: what the others' disks have is committed without it, so
+/// it costs little, and where all disks are alike leadership would go round.
+pub const SICK_CHANGE_US: u64 = 60_000_000;
+/// What a sick leader leaves to its turn, which hands over when all that it has decided is committed, is done without it after so
+/// many times E.
+pub const MAKE_WAY_TIMES_E: u64 = 2;
 /// A leader whose disk is full asks another one to lead no more often, µs: if all are full each try stops the cluster for
 /// E.
 pub const MAKE_WAY_US: u64 = 10_000_000;

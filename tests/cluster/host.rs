@@ -30,6 +30,7 @@ pub struct Host {
     pub paused_until: u64,
     pub inbox: VecDeque<super::site::Event>,
     pub applied: u64,
+    pub ticks: usize,
     /// The epoch of which it was told that it leads.
     pub led: Option<u64>,
     pub turn: Turn,
@@ -81,6 +82,7 @@ impl Host {
             paused_until: 0,
             inbox: VecDeque::new(),
             applied: 0,
+            ticks: 0,
             led: None,
             turn: Turn::new(
                 Vec::new(),
@@ -220,6 +222,11 @@ impl Turn {
                 Told::Followed { leader } => self.member.followed(leader),
                 Told::Delivered(entry) => self.held.push_back(entry),
                 Told::Restored(_) | Told::BaseWanted => unreachable!("logs are whole here"),
+                Told::Safe { epoch, end } => {
+                    if let Some(ticket) = self.member.safe(epoch, end) {
+                        self.answer(ticket, acked);
+                    }
+                }
                 Told::Refused { epoch, first, count } => {
                     let batch = Batch { epoch, first, count: u64::from(count) };
                     let lost = self.member.refused(batch);
@@ -244,6 +251,7 @@ impl Turn {
                 }
             };
             let delivery = Delivery { index: Index(entry.index), epoch: entry.term, payload };
+            let mut confirmed = 0;
             match self.member.deliver(&delivery) {
                 Effect::Wait => return,
                 Effect::Reload(_) => {
@@ -251,20 +259,23 @@ impl Turn {
                     return;
                 }
                 Effect::Apply => apply(&mut self.engine, entry),
-                Effect::Confirmed { ticket } => {
-                    while self.decided.front().is_some_and(|(of, _, _)| *of <= ticket) {
-                        let (_, first, value) = self.decided.pop_front().expect("it was there");
-                        let before = acked.insert(first, value);
-                        assert_eq!(before, None, "fact {first} was acknowledged twice");
-                        self.confirmed += 1;
-                    }
-                }
+                Effect::Confirmed { ticket } => confirmed = ticket,
                 Effect::Old | Effect::Passed | Effect::Leads { .. } => {}
             }
             if let Payload::Members(members) = &entry.payload {
                 self.members = members.clone();
             }
             self.held.pop_front();
+            self.answer(confirmed, acked);
+        }
+    }
+
+    fn answer(&mut self, ticket: u64, acked: &mut BTreeMap<u64, u64>) {
+        while self.decided.front().is_some_and(|(of, _, _)| *of <= ticket) {
+            let (_, first, value) = self.decided.pop_front().expect("it was there");
+            let before = acked.insert(first, value);
+            assert_eq!(before, None, "fact {first} was acknowledged twice");
+            self.confirmed += 1;
         }
     }
 

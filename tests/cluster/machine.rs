@@ -47,6 +47,10 @@ pub struct Disk {
     pub syncing: usize,
     /// How long a sync takes, µs.
     pub sync_us: u64,
+    /// Nothing that is written becomes durable.
+    pub is_full: bool,
+    /// No sync ends.
+    pub is_hung: bool,
 }
 
 impl Disk {
@@ -61,6 +65,8 @@ impl Disk {
             queue: VecDeque::new(),
             syncing: 0,
             sync_us,
+            is_full: false,
+            is_hung: false,
         }
     }
 

@@ -12,6 +12,7 @@ mod leading;
 mod machine;
 mod members;
 mod rules;
+mod sick;
 mod site;
 mod storm;
 mod world;

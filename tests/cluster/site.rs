@@ -5,9 +5,10 @@ use super::host::Host;
 use super::world::{E, MS, TICK};
 use crate::support::faults::{Nodes, Way};
 use delayd::cluster::claims::NodeId;
+use delayd::cluster::clocks::ClockNote;
 use delayd::cluster::codec::{Head, Outgoing};
 use delayd::cluster::driver::{Dial, DriverOutput, Told};
-use delayd::cluster::entry::Base;
+use delayd::cluster::entry::{Base, Entry, Payload};
 use delayd::cluster::frame::{Inbox, Lane};
 use delayd::cluster::hello::{self, Called, Handshake, Refusal, Secret};
 use delayd::limits::APPEND_BYTES_MAX;
@@ -35,6 +36,8 @@ pub struct Weather {
     pub jitter: bool,
     /// Bytes of what a turn may put together.
     pub merged: usize,
+    /// Whether hosts tell each other what their clocks show, and how well they are.
+    pub tells: bool,
 }
 
 impl Weather {
@@ -50,6 +53,7 @@ impl Weather {
             replay: true,
             jitter: true,
             merged: 4 << 10,
+            tells: false,
         }
     }
 }
@@ -68,11 +72,26 @@ enum What {
     Dial,
     Turn,
     Loaded,
-    Arrives { from: usize, frame: Outgoing },
+    Arrives {
+        from: usize,
+        frame: Outgoing,
+    },
+    /// What the clock of the host of this id shows, and how well it is.
+    Clock {
+        from: u64,
+        note: ClockNote,
+    },
     Synced,
-    Read { number: u64, low: u64, high: u64 },
+    Read {
+        number: u64,
+        low: u64,
+        high: u64,
+    },
     Resumes,
 }
+
+/// Where wall clocks stand at the beginning, µs.
+const EPOCH: u64 = 1_893_456_000_000_000;
 
 pub struct Site {
     pub now: u64,
@@ -95,6 +114,8 @@ pub struct Site {
     pub refused_batches: u64,
     pub killed_while_forming: u64,
     pub lease_reads: u64,
+    /// Answered before the leader's own disk had it.
+    pub early: u64,
     /// Changes of members.
     pub given_up: Vec<String>,
 }
@@ -126,6 +147,7 @@ impl Site {
             refused_batches: 0,
             killed_while_forming: 0,
             lease_reads: 0,
+            early: 0,
             given_up: Vec::new(),
         }
     }
@@ -138,6 +160,8 @@ impl Site {
             self.audit.applies(host.id, host.applied, &entry);
             host.applied = entry.index;
         }
+        let has_room = !host.disk.is_full;
+        host.driver().set_has_room(has_room);
         for (what, most) in [(What::Tick, TICK), (What::Dial, 20 * MS), (What::Turn, MS)] {
             let us = self.chance.random_range(0..most);
             self.after(us, at, what);
@@ -275,9 +299,14 @@ impl Site {
             return;
         }
         let clock = host.clock(self.now);
+        let is_tick = matches!(event.what, What::Tick);
         match event.what {
             What::Tick => {
+                if self.weather.tells {
+                    host.driver().set_wall(clock, EPOCH + self.now);
+                }
                 host.driver().tick(clock);
+                host.ticks += 1;
                 // A timer on a grid, and some of what comes late.
                 let us = TICK * 1_000_000 / host.rate;
                 let late =
@@ -297,6 +326,9 @@ impl Site {
                 host.driver().set_may_lead(true);
             }
             What::Arrives { from, frame } => self.arrives(at, from, frame, clock),
+            What::Clock { from, note } => host.driver().clock_heard(clock, from, &note),
+            What::Synced if host.disk.is_hung => self.after(5 * MS, at, What::Synced),
+            What::Synced if host.disk.is_full => host.disk.syncing = 0,
             What::Synced => {
                 let count = take(&mut host.disk.syncing);
                 let last = host.disk.make_durable(count).expect("a sync is of something");
@@ -312,6 +344,29 @@ impl Site {
             }
         }
         self.settle(at);
+        if is_tick {
+            self.tell_clock(at);
+        }
+    }
+
+    /// As the raft loop does with each tick.
+    fn tell_clock(&mut self, at: usize) {
+        let host = &mut self.hosts[at];
+        let (clock, tick, id) = (host.clock(self.now), host.ticks, host.id);
+        if !host.driver().tells_clock(clock, Some(tick)) {
+            return;
+        }
+        for to in (0..self.hosts.len()).filter(|to| *to != at) {
+            let peer = self.hosts[to].id;
+            let Some(note) = self.hosts[at].driver().clock_note(clock, peer) else { continue };
+            let note = ClockNote::decode(&note.encode()).expect("it was just written");
+            let lives = (self.hosts[at].life, self.hosts[to].life);
+            let is_there = self.connections.get(&(at, to)) == Some(&lives);
+            if is_there && !self.cut.contains(&(at, to)) {
+                let us = self.chance.random_range(self.weather.delay.0..=self.weather.delay.1);
+                self.after(us, to, What::Clock { from: id, note });
+            }
+        }
     }
 
     fn arrives(&mut self, at: usize, from: usize, frame: Outgoing, clock: Micros) {
@@ -447,7 +502,7 @@ impl Site {
             driver.take_output();
         self.given_up.extend(given_up.iter().map(|(change, why)| format!("{change}: {why}")));
         assert!(bases.is_empty(), "logs are whole here");
-        let id = host.id;
+        let (id, mut safe) = (host.id, Vec::new());
         for write in writes {
             self.audit.writes(id, host.applied, &write);
             host.disk.queue.push_back(write);
@@ -462,19 +517,24 @@ impl Site {
                     self.audit.applies(id, host.applied, entry);
                     host.applied = entry.index;
                 }
+                Told::Safe { epoch, end } => {
+                    self.early += 1;
+                    safe.push((*epoch, *end));
+                }
                 Told::Refused { .. } => self.refused_batches += 1,
                 Told::Followed { .. } => host.led = None,
                 Told::Restored(_) | Told::BaseWanted => unreachable!("logs are whole here"),
             }
             host.turn.told.push_back(told);
         }
+        safe.into_iter().for_each(|(epoch, end)| self.check_safe(at, epoch, end));
         for fetch in fetches {
             let (number, low, high) = (fetch.number, fetch.low, fetch.high);
             let us = self.chance.random_range(100..5 * MS);
             self.after(us, at, What::Read { number, low, high });
         }
         let disk = &mut self.hosts[at].disk;
-        if disk.syncing == 0 && !disk.queue.is_empty() {
+        if disk.syncing == 0 && !disk.queue.is_empty() && !disk.is_full {
             disk.syncing = disk.queue.len();
             let us = disk.sync_us;
             self.after(us, at, What::Synced);
@@ -493,6 +553,25 @@ impl Site {
         if takes && !host.turn.desk.is_empty() {
             self.hand_to_driver(at);
             self.settle(at);
+        }
+    }
+
+    /// What is answered is on the disks of a majority, whoever of them leads.
+    fn check_safe(&self, at: usize, epoch: u64, end: u64) {
+        let has = |host: &Host| {
+            let is_last = |entry: &Entry| {
+                let Payload::Facts(facts) = &entry.payload else { return false };
+                entry.term == epoch && facts.first + u64::from(facts.count) == end
+            };
+            host.disk.entries.iter().rev().any(is_last)
+        };
+        let having = |id: &&u64| self.hosts.iter().any(|host| host.id == **id && has(host));
+        let members = self.hosts[at].driver.as_ref().expect("it leads").status().members;
+        for voters in
+            [&members.voters, &members.outgoing].into_iter().filter(|list| !list.is_empty())
+        {
+            let having = voters.iter().filter(having).count();
+            assert!(2 * having > voters.len(), "facts before {end} are on {having} disks");
         }
     }
 
@@ -531,6 +610,8 @@ impl Site {
         (self.weather.loss, self.weather.delay) = (0, (100, 150));
         for at in 0..self.hosts.len() {
             self.hosts[at].disk.sync_us = 100;
+            self.hang(at, false);
+            self.fill(at, false);
             if self.is_still(at) {
                 self.resume(at);
             }
@@ -584,6 +665,20 @@ impl Nodes for Site {
 
     fn slow(&mut self, at: usize, sync_us: Option<u64>) {
         self.hosts[at].disk.sync_us = sync_us.unwrap_or(self.weather.sync_us);
+    }
+
+    fn hang(&mut self, at: usize, is_on: bool) {
+        self.hosts[at].disk.is_hung = is_on;
+    }
+
+    /// As admission sees it: its turn would add nothing.
+    fn fill(&mut self, at: usize, is_full: bool) {
+        let host = &mut self.hosts[at];
+        host.disk.is_full = is_full;
+        if let Some(driver) = &mut host.driver {
+            driver.set_has_room(!is_full);
+            self.settle(at);
+        }
     }
 }
 

@@ -23,12 +23,14 @@ use Own::{Base, Decide, Disconnect, HandOver, Resign};
 const OWN: [Own; 5] = [Decide, HandOver, Resign, Base, Disconnect];
 
 /// How often each happens on average, µs.
-const USUAL: [(Kind, u64); 9] = [
+const USUAL: [(Kind, u64); 11] = [
     (own(Decide), 10 * MS),
     (Kind::Kill, SECOND),
     (Kind::Cut, SECOND),
     (Kind::Pause, SECOND),
     (Kind::Slow, SECOND),
+    (Kind::Hang, 2 * SECOND),
+    (Kind::Fill, 2 * SECOND),
     (own(HandOver), SECOND),
     (own(Resign), 2 * SECOND),
     (own(Base), SECOND / 2),
@@ -65,6 +67,7 @@ impl Storm {
         weather.drift = if chance.random_bool(0.5) { 120_000 } else { 0 };
         weather.turn_us = *[MS / 2, 3 * MS, 40 * MS].choose(&mut chance).expect("some");
         weather.replay = chance.random_bool(0.5);
+        weather.tells = chance.random_bool(0.7);
         weather.merged = *[8, 64, 4 << 10].choose(&mut chance).expect("some");
         let rates = swarm(&mut chance, &USUAL, |kind| kind == own(Decide));
         let is_mild = chance.random_bool(0.3);
@@ -168,6 +171,7 @@ impl Storm {
         seen.count("refused batches", site.refused_batches);
         seen.count("killed while forming", site.killed_while_forming);
         seen.count("reads by the lease", site.lease_reads);
+        seen.count("answered without the leader's disk", site.early);
         for host in &site.hosts {
             seen.count("reloaded", host.turn.reloads);
             seen.count("not answered", host.turn.lost);
@@ -189,12 +193,15 @@ fn no_fact_is_lost_or_told_twice_and_all_heals() {
     let seen = Seen::of_all(run_seeds(seeds_or(300), run));
     seen.check(&[
         "acknowledged",
+        "answered without the leader's disk",
         "bases",
         "cut off",
         "cut one way",
         "decided",
         "disconnected",
+        "full disk",
         "handed over",
+        "hung disk",
         "killed",
         "killed while forming",
         "not answered",

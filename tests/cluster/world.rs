@@ -387,7 +387,8 @@ impl World {
         let Some(node) = machine.node.as_mut() else { return };
         let out = node.take_output();
         self.look_at(at);
-        let Output { writes, messages, restored, committed, confirmed, fetches, wants_base } = out;
+        let Output { writes, messages, restored, committed, confirmed, .. } = out;
+        let (fetches, wants_base) = (out.fetches, out.wants_base);
         let machine = &mut self.machines[at];
         let (id, life) = (machine.id, machine.life);
         for write in writes {

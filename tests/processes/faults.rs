@@ -83,7 +83,9 @@ impl Fault {
             Fault::Common(Kind::Pause) => "paused",
             Fault::Common(Kind::Cut) => "cut off",
             Fault::Common(Kind::Slow) => "slow disks",
-            Fault::Common(Kind::Own(_)) => unreachable!("none is drawn"),
+            Fault::Common(Kind::Hang | Kind::Fill | Kind::Lose | Kind::Own(_)) => {
+                unreachable!("none is drawn")
+            }
             Fault::Terminate { .. } => "terminated",
             Fault::FailedSync { .. } => "failed syncs",
             Fault::FullDisk { .. } => "full disks",

@@ -17,6 +17,7 @@ mod refused;
 mod relay;
 mod sealed;
 mod sentinel;
+mod sick_leader;
 mod steady;
 mod totals;
 mod trio;

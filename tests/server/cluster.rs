@@ -6,6 +6,7 @@ use crate::support::cluster_view::view_of;
 use delayd::cluster::clocks::ClockStatus;
 use delayd::cluster::directory::{Directory, Node};
 use delayd::cluster::driver::{PeerStatus, Status};
+use delayd::cluster::health::Health;
 use delayd::cluster::member::Role;
 use delayd::cluster::members::Members;
 use delayd::cluster::names::{Address, Name};
@@ -253,6 +254,7 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         is_heard,
         is_voter: true,
         level: Some(1),
+        health: None,
     };
     Status {
         node: 1,
@@ -281,6 +283,8 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         lease_until: None,
         level: 2,
         knows_levels: true,
+        health: Health::default(),
+        makes_way: false,
         clock: Some(ClockStatus { base: 0, ahead: -1_500, known: 3 }),
     }
 }

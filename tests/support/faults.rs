@@ -1,4 +1,5 @@
-//! Faults of a cluster, drawn from a seed: which nodes are killed, paused, cut off or slowed, when, and when that is mended.
+//! Faults of a cluster, drawn from a seed: which nodes are killed, paused, cut off, or have a sick disk, when, and when that
+//! is mended.
 //! Every floor of the cluster's tests has the same schedule, whatever its nodes are made of: see [`Nodes`].
 //!
 //! A run that fails prints its faults, one a line: `1.204 s: cut n1>n2 n2>n1 for 310 ms`.
@@ -32,6 +33,12 @@ pub trait Nodes {
     fn mend(&mut self, way: Way);
     /// Each of its syncs takes so long, µs, or as long as usual.
     fn slow(&mut self, at: usize, sync_us: Option<u64>);
+    /// No sync ends until it is over.
+    fn hang(&mut self, _at: usize, _is_on: bool) {}
+    /// Another program takes all the room on the disk, and gives it back.
+    fn fill(&mut self, _at: usize, _is_on: bool) {}
+    /// Packets from the node and to it are lost, and arrive when they are sent again.
+    fn lose(&mut self, _at: usize, _is_on: bool) {}
 }
 
 /// What happens.
@@ -41,8 +48,25 @@ pub enum Kind {
     Pause,
     Cut,
     Slow,
+    Hang,
+    Fill,
+    Lose,
     /// One of the caller's own, by its number.
     Own(usize),
+}
+
+/// What happens to one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Harm {
+    Kill,
+    Pause,
+    /// Nothing passes from it to the others, nor back.
+    Apart,
+    /// Each sync takes so long, µs.
+    Slow(u64),
+    Hang,
+    Fill,
+    Lose,
 }
 
 /// How often each kind happens on average, µs; 0 never.
@@ -65,7 +89,7 @@ pub fn swarm(
 pub struct Faults {
     chance: SmallRng,
     rates: Rates,
-    /// So many nodes may be down, still or cut off at the same time.
+    /// So many nodes may be down, still, cut off, or without a disk that works, at the same time.
     pub away_max: usize,
     /// µs.
     pub longest: u64,
@@ -83,6 +107,9 @@ enum Wrong {
     Down(usize),
     Still(usize),
     Slow(usize),
+    Hung(usize),
+    Full(usize),
+    Lossy(usize),
     Cut(Way),
     /// No fault of its own: this node is among those that are cut off.
     Apart(usize),
@@ -141,35 +168,54 @@ impl Faults {
     /// Draws one of that kind; how long it lasts, µs.
     pub fn strike(&mut self, now: u64, kind: Kind, nodes: &mut impl Nodes) -> u64 {
         let us = self.lasts();
-        match kind {
-            Kind::Kill => {
-                for at in self.struck(nodes) {
-                    self.tell(now, format!("kill n{}", at + 1), us);
-                    self.seen.note("killed");
-                    self.begin(Wrong::Down(at), now + us);
-                    nodes.kill(at);
-                }
-            }
-            Kind::Pause => {
-                for at in self.struck(nodes) {
-                    self.tell(now, format!("pause n{}", at + 1), us);
-                    self.seen.note("paused");
-                    let until = self.begin(Wrong::Still(at), now + us);
-                    nodes.pause(at, until - now);
-                }
-            }
-            Kind::Cut => self.strike_links(now, us, nodes),
+        let (harm, several) = match kind {
+            Kind::Kill => (Harm::Kill, true),
+            Kind::Pause => (Harm::Pause, true),
+            Kind::Hang => (Harm::Hang, true),
+            Kind::Fill => (Harm::Fill, true),
+            Kind::Lose => (Harm::Lose, false),
             Kind::Slow => {
                 let at = self.node(nodes);
                 let sync_us = *SLOW_US.choose(&mut self.chance).expect("some");
-                self.tell(now, format!("slow n{}, {sync_us} µs a sync", at + 1), us);
-                self.seen.note("slow disk");
-                self.begin(Wrong::Slow(at), now + us);
-                nodes.slow(at, Some(sync_us));
+                self.hit(now, at, Harm::Slow(sync_us), us, nodes);
+                return us;
+            }
+            Kind::Cut => {
+                self.strike_links(now, us, nodes);
+                return us;
             }
             Kind::Own(_) => unreachable!("the caller's"),
-        }
+        };
+        let struck = if several { self.struck(nodes) } else { vec![self.node(nodes)] };
+        struck.into_iter().for_each(|at| self.hit(now, at, harm, us, nodes));
         us
+    }
+
+    /// Does this to that node, for so long.
+    pub fn hit(&mut self, now: u64, at: usize, harm: Harm, us: u64, nodes: &mut impl Nodes) {
+        let (wrong, seen, told) = match harm {
+            Harm::Apart => return self.isolate(now, at, us, nodes),
+            Harm::Kill => (Wrong::Down(at), "killed", "kill".to_owned()),
+            Harm::Pause => (Wrong::Still(at), "paused", "pause".to_owned()),
+            Harm::Slow(sync_us) => {
+                (Wrong::Slow(at), "slow disk", format!("syncs of {sync_us} µs at"))
+            }
+            Harm::Hang => (Wrong::Hung(at), "hung disk", "hang the disk of".to_owned()),
+            Harm::Fill => (Wrong::Full(at), "full disk", "fill the disk of".to_owned()),
+            Harm::Lose => (Wrong::Lossy(at), "lost packets", "lose packets of".to_owned()),
+        };
+        self.tell(now, format!("{told} n{}", at + 1), us);
+        self.seen.note(seen);
+        let until = self.begin(wrong, now + us);
+        match harm {
+            Harm::Kill => nodes.kill(at),
+            Harm::Pause => nodes.pause(at, until - now),
+            Harm::Slow(sync_us) => nodes.slow(at, Some(sync_us)),
+            Harm::Hang => nodes.hang(at, true),
+            Harm::Fill => nodes.fill(at, true),
+            Harm::Lose => nodes.lose(at, true),
+            Harm::Apart => unreachable!("done above"),
+        }
     }
 
     /// Cuts a node off, both ways.
@@ -292,6 +338,9 @@ impl Faults {
             }
             Wrong::Still(at) => nodes.go_on(at),
             Wrong::Slow(at) => nodes.slow(at, None),
+            Wrong::Hung(at) => nodes.hang(at, false),
+            Wrong::Full(at) => nodes.fill(at, false),
+            Wrong::Lossy(at) => nodes.lose(at, false),
             Wrong::Cut(way) => nodes.mend(way),
             Wrong::Apart(_) => {}
         }
@@ -305,11 +354,12 @@ impl Faults {
 }
 
 impl Wrong {
-    /// The node with which the others cannot speak.
+    /// The node that the others cannot talk to, or that cannot confirm entries.
     fn away(&self) -> Option<usize> {
         match self {
             Wrong::Down(at) | Wrong::Still(at) | Wrong::Apart(at) => Some(*at),
-            Wrong::Slow(_) | Wrong::Cut(_) => None,
+            Wrong::Hung(at) | Wrong::Full(at) => Some(*at),
+            Wrong::Slow(_) | Wrong::Lossy(_) | Wrong::Cut(_) => None,
         }
     }
 }
@@ -338,13 +388,19 @@ mod tests {
         down: [bool; 5],
         still: [bool; 5],
         slow: [bool; 5],
+        hung: [bool; 5],
+        full: [bool; 5],
+        lossy: [bool; 5],
         cut: std::collections::BTreeSet<Way>,
     }
 
     impl Marked {
         fn away(&self) -> usize {
             let is_cut = |at| ways_of(at, 5).iter().all(|way| self.cut.contains(way));
-            (0..5).filter(|at| self.down[*at] || self.still[*at] || is_cut(*at)).count()
+            let is_sick = |at: usize| self.hung[at] || self.full[at];
+            (0..5)
+                .filter(|at| self.down[*at] || self.still[*at] || is_cut(*at) || is_sick(*at))
+                .count()
         }
     }
 
@@ -376,13 +432,25 @@ mod tests {
         fn slow(&mut self, at: usize, sync_us: Option<u64>) {
             self.slow[at] = sync_us.is_some();
         }
+        fn hang(&mut self, at: usize, is_on: bool) {
+            self.hung[at] = is_on;
+        }
+        fn fill(&mut self, at: usize, is_on: bool) {
+            self.full[at] = is_on;
+        }
+        fn lose(&mut self, at: usize, is_on: bool) {
+            self.lossy[at] = is_on;
+        }
     }
 
-    const ALL: [(Kind, u64); 5] = [
+    const ALL: [(Kind, u64); 8] = [
         (Kind::Kill, SECOND),
         (Kind::Pause, SECOND),
         (Kind::Cut, SECOND),
         (Kind::Slow, SECOND),
+        (Kind::Hang, SECOND),
+        (Kind::Fill, SECOND),
+        (Kind::Lose, SECOND),
         (Kind::Own(3), SECOND),
     ];
 

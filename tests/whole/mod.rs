@@ -21,7 +21,9 @@ use std::sync::{Arc, Mutex};
 use world::World;
 
 /// What must have happened in a hundred seeds.
-const HAPPENS: [&str; 25] = [
+const HAPPENS: [&str; 27] = [
+    "disks hung",
+    "answered without the leader's disk",
     "nodes killed",
     "leaders killed",
     "nodes paused",

@@ -50,6 +50,8 @@ pub struct Node {
     pub sync_us: (u64, u64),
     /// How long they take while the disk is slow, at most.
     pub slow_us: Option<u64>,
+    /// What its log has in hand does not end.
+    pub is_hung: bool,
     /// The engine's time when it began to decide last, and in which life.
     pub promoted: Option<Micros>,
 }
@@ -118,6 +120,7 @@ impl Node {
             paused_until: 0,
             sync_us,
             slow_us: None,
+            is_hung: false,
             promoted: None,
         }
     }

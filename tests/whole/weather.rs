@@ -60,10 +60,11 @@ impl Weather {
         let far = pick(chance, &[150, 300, 1_000, 5_000, 20_000]);
         let sync = pick(chance, &[100, 500, 2_000, 10_000]);
         let own = Own::ALL[..6].iter().map(|own| Kind::Own(*own as usize));
-        let kinds: Vec<Kind> = [Kind::Kill, Kind::Pause, Kind::Cut, Kind::Cut, Kind::Slow]
-            .into_iter()
-            .chain(own)
-            .collect();
+        let kinds: Vec<Kind> =
+            [Kind::Kill, Kind::Pause, Kind::Cut, Kind::Cut, Kind::Slow, Kind::Hang]
+                .into_iter()
+                .chain(own)
+                .collect();
         let loves = chance.random_range(0..kinds.len() * 2);
         let weight = |at: usize| match kinds[at] {
             _ if at == loves => 12,

@@ -231,6 +231,7 @@ impl World {
     }
 
     fn happen_to(&mut self, at: usize, what: What) {
+        let is_hung = self.nodes[at].is_hung;
         let live = self.nodes[at].live();
         match what {
             What::Tick => {
@@ -261,6 +262,7 @@ impl World {
                 live.raft.peers.hears_verify(from, note);
                 self.settle(at, false);
             }
+            What::Written if is_hung => self.node_after(5 * MS, at, What::Written),
             What::Written => {
                 live.raft.log.end_write();
                 self.settle(at, false);
@@ -410,6 +412,7 @@ impl World {
                 }
                 Told::Delivered(entry) => self.audit.delivers(at, entry),
                 Told::Followed { .. } => *led = None,
+                Told::Safe { .. } => self.audit.seen.note("answered without the leader's disk"),
                 Told::Restored(_) => self.audit.seen.note("bases put in place"),
                 Told::BaseWanted => self.audit.seen.note("bases wanted"),
                 // It leads again, and was asked to propose what it had decided when it led before.

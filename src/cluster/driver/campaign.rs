@@ -11,8 +11,6 @@ pub(super) struct Campaign {
     pub may: bool,
     /// `replica-priority`: the least is preferred, and 0 is not to lead.
     pub priority: u64,
-    /// Its disk has room.
-    pub has_room: bool,
     /// Beyond this its wall clock is wrong.
     pub max_skew_us: u64,
     /// When a leader was known last; before there was one, the start.
@@ -21,13 +19,7 @@ pub(super) struct Campaign {
 
 impl Campaign {
     pub fn new(now: Micros) -> Campaign {
-        Campaign {
-            may: true,
-            priority: REPLICA_PRIORITY_DEFAULT,
-            has_room: true,
-            max_skew_us: u64::MAX,
-            led: now,
-        }
+        Campaign { may: true, priority: REPLICA_PRIORITY_DEFAULT, max_skew_us: u64::MAX, led: now }
     }
 }
 
@@ -37,13 +29,13 @@ impl Driver {
         if self.roles.led.is_some() || self.node.hears_leader() {
             self.campaign.led = self.now;
         }
-        let Campaign { may, priority, has_room, led, .. } = self.campaign;
-        let is_waived = self.now.0 >= led.0 + LEADERLESS_US;
-        self.node
-            .set_may_lead(may && (is_waived || priority > 0 && has_room && self.has_right_clock()));
+        let Campaign { may, priority, led, .. } = self.campaign;
+        let us = self.now.0.saturating_sub(led.0);
+        let is_fit = || priority > 0 && self.is_well_enough(us) && self.has_right_clock();
+        self.node.set_may_lead(may && (us >= LEADERLESS_US || is_fit()));
     }
 
-    /// Who is to lead next, other than `but`: of those that are there and have nearly all there is the one that is preferred,
+    /// Who is to lead next, other than `but`: of those that are there, are well and have nearly all there is the one that is preferred,
     /// or else who has been there for longer, up to E, since who has just begun may not be fit yet; or else who has most.
     pub(super) fn successor(&self, but: Option<u64>) -> Option<u64> {
         let own = self.identity.node;
@@ -57,7 +49,9 @@ impl Driver {
             let is_near = matched + HAND_OVER_BEHIND_MAX >= last;
             let priority = self.priority_of(*id).unwrap_or(REPLICA_PRIORITY_DEFAULT);
             let there_us = self.roles.there_us(*id, self.now).min(self.identity.election_us);
-            (is_heard, priority > 0, is_near, Reverse(priority), there_us, matched)
+            let health = self.health_of(*id).unwrap_or_default();
+            let health = (health.works(), health.is_well());
+            (is_heard, priority > 0, health, is_near, Reverse(priority), there_us, matched)
         })
     }
 

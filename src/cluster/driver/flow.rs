@@ -24,7 +24,8 @@ impl Driver {
 
     fn absorb(&mut self) {
         let out = self.node.take_output();
-        let Output { writes, messages, restored, committed, confirmed, fetches, wants_base } = out;
+        let Output { writes, messages, restored, committed, safe, confirmed, .. } = out;
+        let (fetches, wants_base) = (out.fetches, out.wants_base);
         self.roles.look(&self.node, self.now, &mut self.lease, &mut self.out.told);
         for base in writes.iter().filter_map(|write| write.base.as_ref()) {
             self.learn_cluster(&base.members.directory);
@@ -49,10 +50,15 @@ impl Driver {
                 // Of who was no member nothing was believed.
                 self.clock_lacked = true;
                 self.priorities.retain(|id, _| all.contains(id));
+                self.sickness.keep(&all);
             }
             self.out.told.push(Told::Delivered(entry));
         }
+        if let (Some(epoch), Some(end)) = (self.roles.led, safe) {
+            self.out.told.push(Told::Safe { epoch, end });
+        }
         confirmed.iter().for_each(|confirmed| self.lease.confirm(Micros(confirmed.asked)));
+        writes.iter().for_each(|write| self.meter.wrote(write.number, self.now));
         self.out.writes.extend(writes);
         self.out.fetches.extend(fetches);
         if wants_base {

@@ -17,6 +17,8 @@ pub(super) struct Roles {
     /// Leaders seen since the start, and the term of the newest.
     pub elections: u64,
     elected: u64,
+    /// When the newest leaders began that took the place of another one, as far as was seen here; the newest first.
+    changed: [Option<Micros>; 2],
     decides: bool,
     /// The term that this node gives up, and whether it has tried to hand over.
     resigning: Option<(u64, bool)>,
@@ -43,6 +45,9 @@ impl Roles {
         }
         if (led.is_some() || leader.is_some()) && term > self.elected {
             (self.elected, self.elections) = (term, self.elections + 1);
+            if self.elections > 1 {
+                self.changed = [Some(now), self.changed[0]];
+            }
         }
         if led != self.led {
             lease.lose();
@@ -78,6 +83,11 @@ impl Roles {
             }
             _ => Resigns::No,
         }
+    }
+
+    /// How many of the newest two leaders began after `since`, in the place of another one.
+    pub fn changes_since(&self, since: Micros) -> usize {
+        self.changed.iter().flatten().filter(|at| **at > since).count()
     }
 
     pub fn heard(&mut self, peer: u64, now: Micros) {

@@ -3,6 +3,7 @@
 use super::{Driver, MemberChange};
 use crate::cluster::clocks::ClockStatus;
 use crate::cluster::directory::Directory;
+use crate::cluster::health::Health;
 use crate::cluster::members::Members;
 use crate::cluster::names::{Address, Name};
 use crate::cluster::output::Role;
@@ -65,6 +66,10 @@ pub struct Status {
     pub level: u32,
     /// Whether all have said it: else one is not there.
     pub knows_levels: bool,
+    /// How well this node is, as of now.
+    pub health: Health,
+    /// Whether it leads, is not to, and another one can.
+    pub makes_way: bool,
     /// What time it is to most voters; nothing unless more than half of their clocks are known.
     pub clock: Option<ClockStatus>,
 }
@@ -88,6 +93,8 @@ pub struct PeerStatus {
     pub is_voter: bool,
     /// The highest format that it reads, as it has said since it was there.
     pub level: Option<u32>,
+    /// How well it is, as it said last; nothing of an older node, which does not tell, nor if nothing was heard of it for 3 E.
+    pub health: Option<Health>,
 }
 
 impl Status {
@@ -132,6 +139,8 @@ impl Driver {
             lease_until: self.lease.until(),
             level,
             knows_levels,
+            health: self.meter.health(self.now),
+            makes_way: self.makes_way(),
             clock: self.clocks.status(self.identity.node, &node.members().voters, self.now),
         }
     }
@@ -166,6 +175,7 @@ impl Driver {
                 is_heard: self.roles.is_heard(*id, self.now, self.identity.election_us),
                 is_voter: [&members.voters, &members.outgoing].iter().any(|l| l.contains(id)),
                 level: self.level_of(*id),
+                health: self.health_of(*id),
             }
         };
         others.map(peer).collect()

@@ -1,7 +1,7 @@
 //! What Raft wants done, and in which order it leaves.
 
-use super::Node;
 use super::change::{are_equal, conf_change};
+use super::{Node, Proposed};
 use crate::cluster::codec::{self, Outgoing};
 use crate::cluster::entry::{Entry, Payload, Vote, Write};
 use crate::cluster::members::Members;
@@ -24,10 +24,22 @@ impl Node {
             self.window.clear();
             self.window_bytes = 0;
         }
+        self.note_committed();
         let log = self.raw.mut_store();
         self.out.fetches.extend(log.take_fetches());
         self.out.wants_base |= log.take_wants_base();
         log.trim(self.applied);
+    }
+
+    /// Proposals that the disks of a majority have leave the window. Raft delivers them once this node's disk has them, too; they
+    /// may be answered before that. Raft counts this node's disk like any other, so that may be a majority without it.
+    fn note_committed(&mut self) {
+        let commit = self.commit();
+        while self.window.front().is_some_and(|first| first.index <= commit) {
+            let Proposed { index, bytes, end } = self.window.pop_front().expect("it was looked at");
+            self.window_bytes -= bytes;
+            self.out.safe = Some(end).filter(|_| index > self.applied);
+        }
     }
 
     fn handle(&mut self, mut ready: Ready) {
@@ -70,7 +82,9 @@ impl Node {
             (self.vote, self.vote_write) = (vote, ready.number());
         }
         if base.is_some() || !entries.is_empty() || vote.is_some() {
-            self.unsynced.push_back(ready.number());
+            let bytes = entries.iter().map(Entry::bytes).sum();
+            self.unsynced.push_back((ready.number(), bytes));
+            self.unsynced_bytes += bytes;
             let whole =
                 Write { number: ready.number(), base, entries, vote, commit: self.commit() };
             self.out.writes.extend(after_members(whole));
@@ -99,7 +113,8 @@ impl Node {
 
     /// What promises something waits until that is durable. An answer to a heartbeat promises the term alone.
     fn send_late(&mut self, message: &Message) {
-        let is_vote_synced = self.unsynced.front().is_none_or(|first| *first > self.vote_write);
+        let is_vote_synced =
+            self.unsynced.front().is_none_or(|(first, _)| *first > self.vote_write);
         let is_early =
             message.get_msg_type() == MessageType::MsgHeartbeatResponse && is_vote_synced;
         let Some(outgoing) = self.outgoing(message) else { return };
@@ -128,10 +143,6 @@ impl Node {
                 self.apply_members(next.clone());
             }
             self.applied = entry.index;
-            while self.window.front().is_some_and(|(index, _)| *index <= entry.index) {
-                let (_, bytes) = self.window.pop_front().expect("it was looked at");
-                self.window_bytes -= bytes;
-            }
             self.out.committed.push(entry);
         }
         if let Some(last) = committed.last() {
@@ -161,7 +172,7 @@ impl Node {
 
     /// Tells Raft how far all is durable, and lets go what waited for that.
     pub(super) fn reach(&mut self) {
-        let reach = self.unsynced.front().map_or(self.newest, |first| first - 1);
+        let reach = self.unsynced.front().map_or(self.newest, |(first, _)| first - 1);
         self.raw.on_persist_ready(reach);
         if let Some((_, base)) = self.base_write.take_if(|(number, _)| *number <= reach) {
             self.raw.advance_apply_to(base.index);

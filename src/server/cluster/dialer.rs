@@ -6,7 +6,7 @@ use crate::cluster::codec::{Entries, Outgoing};
 use crate::cluster::driver::Dial;
 use crate::cluster::frame::{Kind, Lane};
 use crate::cluster::hello::{
-    Called, Handshake, PROTOCOL_CLOCKS, PROTOCOL_PROOF, PROTOCOL_VERIFY, Refusal,
+    Called, Handshake, PROTOCOL_CLOCKS, PROTOCOL_HEALTH, PROTOCOL_PROOF, PROTOCOL_VERIFY, Refusal,
 };
 use crate::cluster::names::{Address, Name};
 use crate::cluster::verify::{Missed, VerifyNote};
@@ -236,8 +236,9 @@ impl Dialer {
             let State::Open(open) = &mut peer.control.state else { continue };
             if open.protocol >= PROTOCOL_CLOCKS
                 && open.connection.queued_bytes() <= PEER_CLOCK_QUEUE_BYTES_MAX
-                && let Some(note) = note(open.node)
+                && let Some(mut note) = note(open.node)
             {
+                note.health = note.health.filter(|_| open.protocol >= PROTOCOL_HEALTH);
                 open.connection.push(Kind::Clock, &note.encode(), &[]);
             }
         }

@@ -16,7 +16,7 @@ use crate::cluster::driver::{Driver, DriverOutput, MemberChange, Told, WrongChan
 use crate::cluster::entry::{Entry, Payload, Write};
 use crate::cluster::output::{Fetch, Refused};
 use crate::cluster::verify::VerifyNote;
-use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS, UNSYNCED_BYTES_MAX};
+use crate::limits::{ELECTION_TICKS, HEARTBEAT_TICKS};
 use crate::server::cluster::bases::BaseEvent;
 use crate::server::cluster::desk::{Ask, Desk};
 use crate::server::cluster::peers::Peers;
@@ -66,9 +66,6 @@ pub struct RaftLoop<L, P> {
     /// The newest commit that the log was told.
     stamped: u64,
     ticks: usize,
-    /// Writes that are not durable, by their numbers, and their bytes.
-    unsynced: VecDeque<(u64, usize)>,
-    unsynced_bytes: usize,
     /// Nodes to which something was lost.
     lost: Vec<u64>,
     /// Nodes to which a base could not be sent.
@@ -100,8 +97,6 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
             stamped: 0,
             ticks: 0,
             has_heard: false,
-            unsynced: VecDeque::new(),
-            unsynced_bytes: 0,
             lost: Vec::new(),
             not_sent: Vec::new(),
         };
@@ -122,6 +117,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         tick_wall_us: Option<u64>,
         watch: impl FnMut(&Told),
     ) -> Next {
+        self.driver.advance(now);
         if let Some(wall_us) = tick_wall_us {
             self.driver.set_wall(now, wall_us);
             self.driver.tick(now);
@@ -184,15 +180,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         for done in self.log.take_done() {
             self.has_heard = true;
             match done {
-                Done::Persisted(number) => {
-                    while let Some((_, bytes)) =
-                        self.unsynced.front().filter(|(of, _)| *of <= number)
-                    {
-                        self.unsynced_bytes -= bytes;
-                        self.unsynced.pop_front();
-                    }
-                    self.driver.persisted(now, number);
-                }
+                Done::Persisted(number) => self.driver.persisted(now, number),
                 Done::Fetched(number, entries) => self.driver.fetched(number, entries),
                 Done::Dropped(first) => self.driver.log_dropped(first),
                 Done::Failed(cause) => return Err(cause),
@@ -245,9 +233,6 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         given_up.iter().for_each(|(change, wrong)| log_given_up(change, wrong));
         for write in writes {
             self.stamped = self.stamped.max(write.commit);
-            let bytes = write.entries.iter().map(Entry::bytes).sum();
-            self.unsynced.push_back((write.number, bytes));
-            self.unsynced_bytes += bytes;
             self.log.write(write);
         }
         fetches.into_iter().for_each(|fetch| self.log.fetch(fetch));
@@ -278,8 +263,7 @@ impl<L: NodeLog, P: Peers> RaftLoop<L, P> {
         self.desk.set_lease(self.peers.clock(), until, heard);
         self.desk.tell(&mut self.told);
         // A disk that is full or stuck: the leader goes on to send a little at each heartbeat.
-        let is_behind = self.unsynced_bytes > UNSYNCED_BYTES_MAX;
-        self.peers.set_full(!self.told.is_empty() || is_behind);
+        self.peers.set_full(!self.told.is_empty() || self.driver.is_behind());
     }
 
     /// How the node stands, before the turn is told what comes of it. It is written anew at a tick if anything came
@@ -316,6 +300,6 @@ fn changes_the_status(told: &Told) -> bool {
     match told {
         Told::Elected { .. } | Told::Followed { .. } | Told::Restored(_) => true,
         Told::Delivered(entry) => matches!(entry.payload, Payload::Members(_)),
-        Told::Refused { .. } | Told::BaseWanted => false,
+        Told::Safe { .. } | Told::Refused { .. } | Told::BaseWanted => false,
     }
 }

@@ -556,7 +556,8 @@ impl Durability {
         }
     }
 
-    /// Ends the journal in good order. Blocks until everything is on disk.
+    /// Ends the journal in good order. Blocks until everything is on disk, or that of a node whose disk hangs for a while: the
+    /// other nodes have what is lacking.
     pub fn close(&mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.journaling, Journaling::Absent) {
             Journaling::Absent => Ok(()),
@@ -564,7 +565,14 @@ impl Durability {
                 loading.cancel();
                 Ok(())
             }
-            Journaling::Running(running) => running.journal.stop().map_err(io::Error::other),
+            Journaling::Running(running) => {
+                if !running.journal.stop().map_err(io::Error::other)? {
+                    tracing::warn!("the disk does not answer: what it lacks comes from the others");
+                    // The folder stays taken as long as something may still be written to it.
+                    std::mem::forget(self.lock.take());
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -213,13 +213,13 @@ impl Durability {
 
     /// Whether all that this node has decided is committed.
     pub fn is_committed(&mut self) -> bool {
-        self.replicated().is_none_or(|node| node.is_committed())
+        self.replicated().is_none_or(|node| node.is_safe())
     }
 
-    /// Whether the disk has room for what a leader decides.
+    /// Whether the disk has room for what is added, as admission sees it: where ADD is refused for it there is none.
     pub fn has_room(&self) -> bool {
         match &self.journaling {
-            Journaling::Running(running) => running.full.is_none() && !running.failed,
+            Journaling::Running(running) => running.shortage().is_none() && !running.failed,
             Journaling::Absent | Journaling::Loading(_) => false,
         }
     }

@@ -10,8 +10,11 @@
 
 use crate::cluster::freshness::as_of;
 use crate::engine::{Applying, Engine, Lead};
-use crate::limits::{APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, HAND_OVER_MS_EACH};
+use crate::limits::{
+    APPLIED_STEPS_PER_TURN, FOLLOW_STEPS_PER_TURN, HAND_OVER_MS_EACH, MAKE_WAY_TIMES_E,
+};
 use crate::observe::cluster::ClusterView;
+use crate::server::connection::common::HandOver;
 use crate::server::durability::commit::replicated::{Heard, Replicated};
 use crate::server::durability::node::Reloaded;
 use crate::server::turn::Turns;
@@ -78,8 +81,25 @@ impl Turns {
         let priority = self.core.options.priority;
         let node = self.node();
         node.begin_turn(turn, now);
-        node.tell_may_lead(has_room, priority, now);
+        node.tell_may_lead(has_room, priority);
+        if let Some(why) = node.makes_way(now) {
+            self.make_way(why);
+        }
         Ok(())
+    }
+
+    /// As FAILOVER does: what is decided meanwhile would be lost, and the engine read again.
+    fn make_way(&mut self, why: &str) {
+        if self.core.common.hand_over.is_some() {
+            return;
+        }
+        tracing::warn!("another node is asked to lead: {why}");
+        let held_us = MAKE_WAY_TIMES_E * self.node().election_us();
+        let mono_us = self.core.clock.mono_us;
+        let until_us = mono_us + held_us;
+        self.core.common.hand_over = Some(HandOver { to: None, until_us, ask_us: 0 });
+        self.core.common.pauses.begin(held_us / 1_000, true, mono_us);
+        self.core.set_flow();
     }
 
     /// Another node is to lead, if one can.
@@ -100,7 +120,7 @@ impl Turns {
             self.core.common.pauses.end();
             self.core.set_flow();
         } else if mono_us >= running.ask_us {
-            let is_committed = self.node().is_committed();
+            let is_committed = self.node().is_safe();
             let after_ms = if is_committed { HAND_OVER_MS_EACH } else { 1 };
             running.ask_us = mono_us + after_ms * 1_000;
             self.core.common.hand_over = Some(running);

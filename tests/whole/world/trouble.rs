@@ -242,4 +242,9 @@ impl Nodes for World {
         }
         self.nodes[at].slow_us = sync_us;
     }
+
+    fn hang(&mut self, at: usize, is_on: bool) {
+        self.audit.seen.note("disks hung");
+        self.nodes[at].is_hung = is_on;
+    }
 }

@@ -361,6 +361,7 @@ impl TestNode {
                 Told::Elected { epoch } => self.epoch = Some(epoch),
                 Told::Followed { .. } => self.epoch = None,
                 Told::Refused { .. } => self.refused += 1,
+                Told::Safe { .. } => {}
                 Told::Restored(_) | Told::BaseWanted => unreachable!("the log is whole here"),
                 Told::Delivered(entry) => {
                     self.delivered.push(entry);

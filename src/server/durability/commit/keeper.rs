@@ -7,12 +7,12 @@ use crate::journal::state::Members;
 use crate::journal::{Disk, SpareMaker, may_pass};
 use crate::limits::DISK_LOOK;
 use crate::server::durability::commit::shared::Shared;
+use crate::server::durability::commit::worker::Worker;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// What the keeper is to do.
@@ -44,7 +44,7 @@ pub struct Keeper {
     done: Arc<Mutex<VecDeque<Done>>>,
     /// Bytes of images given and not yet written.
     backlog_bytes: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Worker>,
 }
 
 impl Keeper {
@@ -68,8 +68,7 @@ impl Keeper {
         };
         // The first turn sees what room there is.
         work.measure();
-        let thread = std::thread::Builder::new().name("keeper".to_owned());
-        let thread = Some(thread.spawn(move || work.run(&received))?);
+        let thread = Some(Worker::start("keeper", move || work.run(&received))?);
         Ok(Keeper { tasks, done, backlog_bytes, thread })
     }
 
@@ -127,13 +126,10 @@ impl Keeper {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Ends the thread, once what it is at is done.
-    pub fn stop(&mut self) {
+    /// Ends the thread, once what it is at is done. Whether it has by then; nothing that was acknowledged rests on it.
+    pub fn stop(&mut self, until: Option<Instant>) -> bool {
         self.send(Task::Stop);
-        if let Some(thread) = self.thread.take() {
-            // A panic has been logged; nothing that was acknowledged rests on the keeper.
-            let _ = thread.join();
-        }
+        self.thread.take().is_none_or(|thread| thread.end(until))
     }
 
     fn send(&self, task: Task) {

@@ -10,11 +10,12 @@ use crate::server::cluster::entry_log::{EntryLog, Op};
 use crate::server::cluster::raft_loop::{Done, NodeLog};
 use crate::server::durability::commit::FailOnPanic;
 use crate::server::durability::commit::shared::Shared;
+use crate::server::durability::commit::worker::Worker;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// Wakes the thread of Raft.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
@@ -23,7 +24,7 @@ pub type Wake = Arc<dyn Fn() + Send + Sync>;
 pub struct LogThread {
     shared: Arc<Shared>,
     done: Arc<Mutex<Vec<Done>>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Worker>,
 }
 
 impl LogThread {
@@ -42,8 +43,7 @@ impl LogThread {
             retry_at_us: None,
             noted_us: mono_us(),
         };
-        let thread = std::thread::Builder::new().name("journal".to_owned());
-        let thread = thread.spawn(move || {
+        let thread = Worker::start("journal", move || {
             // A thread that panics must not leave the turn waiting for ever.
             let _guard = FailOnPanic(Arc::clone(&work.shared));
             if let Err(error) = work.run() {
@@ -55,15 +55,13 @@ impl LogThread {
         Ok(LogThread { shared, done, thread: Some(thread) })
     }
 
-    /// Carries out what there is, and ends the thread. Whether that went well tells [`Shared::failure`].
-    pub fn stop(&mut self) {
+    /// Carries out what there is, and ends the thread; whether it has ended by then. Whether that went well tells
+    /// [`Shared::failure`].
+    pub fn stop(&mut self, until: Option<Instant>) -> bool {
         let mut work = self.shared.work();
         work.stop = true;
         self.shared.wake_writer(work);
-        if let Some(thread) = self.thread.take() {
-            // A panic has been logged and is a failure already.
-            let _ = thread.join();
-        }
+        self.thread.take().is_none_or(|thread| thread.end(until))
     }
 
     fn push(&self, op: Op) {
@@ -97,7 +95,7 @@ impl NodeLog for LogThread {
 
 impl Drop for LogThread {
     fn drop(&mut self) {
-        self.stop();
+        self.stop(None);
     }
 }
 

@@ -9,6 +9,7 @@ pub mod local;
 pub mod log_thread;
 pub mod replicated;
 pub mod shared;
+mod worker;
 mod writer;
 
 use crate::cluster::member;
@@ -17,7 +18,9 @@ use crate::journal::base::BaseHead;
 use crate::journal::batch::{Batch, EPOCH};
 use crate::journal::state::Members;
 use crate::journal::{Disk, Log};
-use crate::limits::{SYNC_US_MAX, UNCOMMITTED_BYTES_MAX, UNWRITTEN_BYTES_MIN, UNWRITTEN_SHARE};
+use crate::limits::{
+    NODE_END_MAX, SYNC_US_MAX, UNCOMMITTED_BYTES_MAX, UNWRITTEN_BYTES_MIN, UNWRITTEN_SHARE,
+};
 use crate::server::connection::wake::Notifier;
 use crate::server::outbox::gate::TurnNo;
 use crate::time::Micros;
@@ -29,6 +32,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Where the log goes on after recovery.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +119,7 @@ impl Journal {
         self.position().index
     }
 
-    /// The newest index whose replies may leave, as was last found out.
+    /// The newest index whose replies may leave, as was last found out; of a node the newest that is durable here, too.
     pub fn committed(&self) -> Index {
         match &self.commit {
             Commit::Local(local) => local.committed,
@@ -159,7 +163,7 @@ impl Journal {
         }
     }
 
-    /// The number of the newest batch of this process, and of the newest one that is safe. The indices of a
+    /// The number of the newest batch of this process, and of the newest one that is safe and durable here. The indices of a
     /// server alone; in a cluster several batches may come to have one index.
     pub fn batches(&self) -> (u64, u64) {
         match &self.commit {
@@ -201,7 +205,7 @@ impl Journal {
     pub fn released(&mut self, current: TurnNo, mono_us: u64) -> TurnNo {
         let committed = match &mut self.commit {
             Commit::Local(local) => local.committed_at(mono_us, &self.shared).0,
-            Commit::Replicated(replicated) => replicated.tickets().1,
+            Commit::Replicated(replicated) => replicated.safe(),
         };
         while self.uncommitted.front().is_some_and(|front| front.batch <= committed) {
             self.uncommitted.pop_front();
@@ -340,16 +344,26 @@ impl Journal {
         self.shared.wake_writer(work);
     }
 
-    /// Writes and syncs everything that was proposed, and ends the threads. Blocks.
-    pub fn stop(mut self) -> Result<(), String> {
-        self.keeper.stop();
-        match self.commit {
-            Commit::Local(local) => local.stop(&self.shared),
-            Commit::Replicated(replicated) => replicated.stop(),
-        }
+    /// Writes and syncs everything that was proposed, and ends the threads. Blocks: that of a node no longer than
+    /// [`NODE_END_MAX`], since the others have what it has acknowledged. Whether the threads have ended: if not, they still
+    /// write when their disk lets them.
+    pub fn stop(mut self) -> Result<bool, String> {
+        let is_ended = match self.commit {
+            Commit::Local(local) => {
+                self.keeper.stop(None);
+                local.stop(&self.shared);
+                true
+            }
+            Commit::Replicated(replicated) => {
+                let until = Instant::now() + NODE_END_MAX;
+                // Both are told to, whatever becomes of the one.
+                let keeper = self.keeper.stop(Some(until));
+                replicated.stop(until) && keeper
+            }
+        };
         match self.shared.failure() {
             Some(cause) => Err(cause.to_string()),
-            None => Ok(()),
+            None => Ok(is_ended),
         }
     }
 }

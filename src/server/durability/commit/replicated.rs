@@ -12,6 +12,7 @@ use crate::cluster;
 use crate::cluster::directory::{self, Directory};
 use crate::cluster::driver::{MemberChange, Proposed, Status, Told, WrongChange};
 use crate::cluster::entry::{Base, Entry, Facts, Payload};
+use crate::cluster::health::Why;
 use crate::cluster::member::{self, Batch, Delivery, Effect, Member, Position, Role};
 use crate::engine::Applying;
 use crate::engine::model::fact::Fact;
@@ -31,6 +32,7 @@ use crate::time::Micros;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// See the module.
 pub struct Replicated {
@@ -47,10 +49,11 @@ pub struct Replicated {
     pub applying: Option<(Facts, Applying)>,
     /// The epoch in which the turn decides.
     decides: Option<u64>,
-    /// The newest ticket, and the newest of which the batch is committed.
+    /// The newest ticket, the newest of which the batch is committed, and the newest of which it is durable here, too.
     newest: u64,
     safe: u64,
-    /// What this node has proposed and is not committed.
+    durable: u64,
+    /// What this node has proposed and was not delivered. What is safe of it is committed.
     ahead: VecDeque<Ahead>,
     ahead_bytes: u64,
     /// The instant of the newest fact, proposed or applied.
@@ -153,6 +156,7 @@ impl Replicated {
             decides: None,
             newest: 0,
             safe: 0,
+            durable: 0,
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             last,
@@ -192,6 +196,11 @@ impl Replicated {
                 }
                 Told::Followed { leader } => {
                     self.member.followed(*leader);
+                    None
+                }
+                Told::Safe { epoch, end } => {
+                    let ticket = self.member.safe(*epoch, *end);
+                    self.safe = self.safe.max(ticket.unwrap_or(0));
                     None
                 }
                 Told::Refused { epoch, first, count } => {
@@ -340,9 +349,14 @@ impl Replicated {
         self.decides.is_some()
     }
 
-    /// Whether the engine shows nothing but what is committed.
+    /// Whether the engine shows nothing but what is committed, and durable here.
     pub fn is_committed(&self) -> bool {
         self.member.is_committed()
+    }
+
+    /// Whether all that was decided is committed. This node's own disk may be behind with it.
+    pub fn is_safe(&self) -> bool {
+        self.newest == self.safe && !self.is_loading()
     }
 
     /// Whether the engine is being read again.
@@ -411,19 +425,25 @@ impl Replicated {
         self.desk.propose(Proposed { epoch, first, count, now, body: body.into() });
     }
 
-    /// The newest ticket, and the newest that is safe.
+    /// The newest ticket, and the newest that is committed and durable here.
     pub fn tickets(&self) -> (u64, u64) {
-        (self.newest, self.safe)
+        (self.newest, self.durable)
     }
 
-    /// Bytes proposed here and not committed.
+    /// The newest ticket of which replies may leave.
+    pub fn safe(&self) -> u64 {
+        self.safe
+    }
+
+    /// Bytes proposed here and not delivered.
     pub fn uncommitted_bytes(&self) -> u64 {
         self.ahead_bytes
     }
 
-    /// Since when the oldest of them is on its way; monotonic, µs; 0 for none.
+    /// Since when the oldest of what is not committed is on its way; monotonic, µs; 0 for none.
     pub fn uncommitted_since_us(&self) -> u64 {
-        self.ahead.front().map_or(0, |ahead| ahead.since_us)
+        let safe = self.ahead.partition_point(|ahead| ahead.ticket <= self.safe);
+        self.ahead.get(safe).map_or(0, |ahead| ahead.since_us)
     }
 
     /// A turn begins that reads from the engine, at `now` of the lease's clock.
@@ -462,28 +482,35 @@ impl Replicated {
 
     /// See [`super::Journal::settle`].
     pub(super) fn settle(&mut self, wanted: bool) -> bool {
+        // What is safe may not be in this node's log, which is not to end before its base.
         let is_whole = self.ahead.is_empty() && self.applying.is_none();
         let is_settled = is_whole && !self.is_loading();
-        self.settling = wanted && !is_settled && self.decides();
+        let hangs = || {
+            let sick = self.desk.status().and_then(|status| status.health.sick);
+            sick.is_some_and(|sick| sick.why == Why::DiskHangs)
+        };
+        // Else all would wait for a disk that the others do without.
+        self.settling = wanted && !is_settled && self.decides() && !hangs();
         wanted && is_settled
     }
 
-    /// Tells the thread of Raft whether this node may lead: its engine is there, and the disk has `room`. One that leads
-    /// without asks another one to: that may have some.
-    pub fn tell_may_lead(&mut self, room: bool, priority: u64, now: Micros) {
+    /// Why another node is to lead, if one is: begun anew every so often.
+    pub fn makes_way(&mut self, now: Micros) -> Option<&'static str> {
         let status = self.desk.status();
         let clock = status.as_ref().and_then(|status| status.clock);
         let ahead_us = clock.map_or(0, |clock| clock.ahead);
         self.note_clock(ahead_us);
         // One that is ahead is held to what the others say; one that is behind would be late with every job.
         let is_late = ahead_us < 0 && self.is_clock_wrong;
-        if (!room || is_late) && self.decides() && self.is_committed() && now.0 >= self.makes_way_us
-        {
-            self.makes_way_us = now.0 + MAKE_WAY_US;
-            let why = if room { "the wall clock is behind" } else { "the disk has no room" };
-            tracing::warn!("{why}: another node is asked to lead");
-            self.hand_over(None);
-        }
+        let sick = status.filter(|status| status.makes_way).and_then(|status| status.health.sick);
+        let why = sick.map(|sick| sick.why.text());
+        let why = why.or(is_late.then_some("its wall clock is behind"));
+        why.filter(|_| self.decides() && now.0 >= self.makes_way_us)
+            .inspect(|_| self.makes_way_us = now.0 + MAKE_WAY_US)
+    }
+
+    /// Tells the thread of Raft whether this node may lead: its engine is there, and the disk has `room`.
+    pub fn tell_may_lead(&mut self, room: bool, priority: u64) {
         let may_lead = !self.is_loading();
         if may_lead != self.may_lead {
             self.may_lead = may_lead;
@@ -531,11 +558,10 @@ impl Replicated {
         self.desk.ask(Ask::BaseMade(Base { index: index.0, term: epoch, members }));
     }
 
-    /// Ends the thread of Raft, and with it the log's.
-    pub(super) fn stop(self) {
-        if let Some(raft) = self.raft {
-            raft.stop();
-        }
+    /// Ends the thread of Raft, and with it the log's. Whether that has ended by then.
+    pub(super) fn stop(self, until: Instant) -> bool {
+        let log = self.raft.and_then(RaftThread::stop);
+        log.is_none_or(|mut log| log.stop(Some(until)))
     }
 
     /// What the turn has yet to hear of the role.
@@ -558,7 +584,7 @@ impl Replicated {
     }
 
     fn confirm(&mut self, ticket: u64) {
-        self.safe = ticket;
+        (self.safe, self.durable) = (self.safe.max(ticket), ticket);
         while let Some(ahead) = self.ahead.front().filter(|ahead| ahead.ticket <= ticket) {
             self.ahead_bytes -= ahead.bytes;
             self.ahead.pop_front();
@@ -568,7 +594,8 @@ impl Replicated {
     fn lose(&mut self) -> Heard {
         self.ahead.clear();
         self.reloads += 1;
-        (self.ahead_bytes, self.safe, self.decides) = (0, self.newest, None);
+        (self.ahead_bytes, self.decides) = (0, None);
+        (self.safe, self.durable) = (self.newest, self.newest);
         self.unconfirmed.clear();
         self.settling = false;
         Heard::Lost
