@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A client's own Sentinel support, unmodified, against three nodes that answer as Sentinels: a producer and a worker go
-on while leaders are killed, stopped and asked to hand over, and no job is lost that was acknowledged.
+on while leaders are killed, stopped, asked to hand over and made to stand still, and no job is lost that was acknowledged.
 
     failover.py redis_py|node_redis|ioredis|redis_rs|redis_rb|phpredis|go_redis|jedis
 
@@ -60,6 +60,8 @@ class Program:
         self.added, self.done, self.taken, self.others = set(), set(), None, []
         # When an add was answered last, and the longest time between two of them.
         self.last, self.longest = time.monotonic(), 0
+        # Likewise of jobs that were handed out.
+        self.last_taken, self.idle = time.monotonic(), 0
         self.child = subprocess.Popen(
             [*command, cluster.sentinels()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace", env=dict(os.environ, PYTHONUNBUFFERED="1"),
@@ -75,6 +77,8 @@ class Program:
                 self.last, self.longest = now, max(self.longest, now - self.last)
                 self.added.add(int(number))
             elif what == "taken" and number.isdigit():
+                now = time.monotonic()
+                self.last_taken, self.idle = now, max(self.idle, now - self.last_taken)
                 self.taken = int(number)
             elif what == "done" and number.isdigit():
                 self.done.add(int(number))
@@ -119,9 +123,13 @@ def run(name):
         program = Program(CLIENTS[name](os.path.join(HERE, "failover", name), home), cluster)
         try:
             program.goes_on()
-            for how in (signal.SIGKILL, None, signal.SIGTERM, signal.SIGKILL, None, signal.SIGKILL, None):
-                leader, program.longest = cluster.leader(), 0
-                if how:
+            for how in (signal.SIGKILL, None, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL, None, signal.SIGKILL, None):
+                leader = cluster.leader()
+                program.longest = program.idle = 0
+                if how == signal.SIGSTOP:
+                    # It vanishes without a word: its connections stay.
+                    cluster.processes[leader].send_signal(how)
+                elif how:
                     cluster.stop(leader, how)
                 else:
                     with Raw("127.0.0.1", cluster.port(leader)) as raw:
@@ -129,8 +137,11 @@ def run(name):
                     until(lambda: cluster.leader() != leader, 10)
                 program.goes_on()
                 what = f"{how.name} of the leader" if how else "FAILOVER"
-                print(f"  {name}: {what}, no add answered for {program.longest:.2f} s")
-                if how:
+                print(f"  {name}: {what}, no add answered for {program.longest:.2f} s, no job handed out for {program.idle:.2f} s")
+                if how == signal.SIGSTOP:
+                    cluster.processes[leader].send_signal(signal.SIGCONT)
+                    cluster.wait_for(leader)
+                elif how:
                     cluster.start(leader)
                     cluster.wait_for(leader)
         finally:
@@ -138,6 +149,6 @@ def run(name):
         equal(lost(cluster, program), set())
 
 
-with check(f"{sys.argv[1]}: four leaders end and three hand over, and nothing that was acknowledged is lost"):
+with check(f"{sys.argv[1]}: four leaders end, three hand over and one stands still, and nothing that was acknowledged is lost"):
     run(sys.argv[1])
 finish()

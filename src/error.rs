@@ -131,6 +131,11 @@ pub enum Misconf {
     /// Another node of the cluster decides, or will.
     #[error("READONLY You can't write against a read only replica.")]
     Following,
+    /// No node decides, as far as this one knows.
+    #[error(
+        "MASTERDOWN no node leads: nothing is changed or handed out until a majority of the cluster has elected one"
+    )]
+    Leaderless,
     /// This node decides, and hears too few others to know that it still does.
     #[error("MASTERDOWN no quorum of the cluster answers; nothing is decided until one does")]
     NoQuorum,

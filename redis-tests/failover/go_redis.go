@@ -50,7 +50,8 @@ func main() {
 	queue := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName:    "delayd",
 		SentinelAddrs: strings.Split(os.Args[1], ","),
-		ReadTimeout:   -1, // a worker waits
+		DialTimeout:   300 * time.Millisecond,
+		ReadTimeout:   1500 * time.Millisecond, // a worker waits for a second
 	})
 	go produce(queue)
 	go work(queue)

@@ -7,7 +7,8 @@ const sentinels = process.argv[2].split(',').map((address) => {
   const [host, port] = address.split(':');
   return { host, port: Number(port) };
 });
-const options = { sentinels, name: 'delayd', sentinelRetryStrategy: (times) => Math.min(times * 10, 200) };
+const limits = { socketTimeout: 1500, connectTimeout: 300, sentinelCommandTimeout: 300 };
+const options = { sentinels, name: 'delayd', ...limits, sentinelRetryStrategy: (times) => Math.min(times * 10, 200) };
 const [producing, working] = [new Redis(options), new Redis(options)];
 for (const client of [producing, working]) client.on('error', (error) => console.log(error.message));
 

@@ -4,8 +4,12 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 
 import java.io.IOException;
 import java.util.Arrays;
-import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.JedisClientConfig;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.JedisSentinelPool;
 import redis.clients.jedis.exceptions.JedisException;
@@ -62,7 +66,12 @@ class Failover {
     }
 
     public static void main(String[] args) throws IOException {
-        pool = new JedisSentinelPool("delayd", new HashSet<>(Arrays.asList(args[0].split(","))));
+        Set<HostAndPort> nodes = Arrays.stream(args[0].split(",")).map(HostAndPort::from).collect(Collectors.toSet());
+        JedisClientConfig limits = DefaultJedisClientConfig.builder()
+                .connectionTimeoutMillis(300).socketTimeoutMillis(1500).blockingSocketTimeoutMillis(1500).build();
+        JedisClientConfig ofSentinels =
+                DefaultJedisClientConfig.builder().connectionTimeoutMillis(300).socketTimeoutMillis(300).build();
+        pool = new JedisSentinelPool("delayd", nodes, limits, ofSentinels);
         start(Failover::produce);
         start(Failover::work);
         while (System.in.read() >= 0) {}

@@ -8,7 +8,13 @@ const sentinelRootNodes = process.argv[2].split(',').map((address) => {
   return { host, port: Number(port) };
 });
 // A connection for what waits, and one for everything else.
-const queue = await createSentinel({ name: 'delayd', sentinelRootNodes, masterPoolSize: 2 })
+const queue = await createSentinel({
+  name: 'delayd',
+  sentinelRootNodes,
+  masterPoolSize: 2,
+  nodeClientOptions: { socket: { connectTimeout: 300, socketTimeout: 1500 }, pingInterval: 500 },
+  sentinelClientOptions: { socket: { connectTimeout: 300, socketTimeout: 500 }, pingInterval: 200 },
+})
   .on('error', (error) => console.log(error.message))
   .connect();
 

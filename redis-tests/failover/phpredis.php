@@ -9,13 +9,15 @@ function connect(): Redis
     global $sentinels;
     foreach ($sentinels as [$host, $port]) {
         try {
-            $master = (new RedisSentinel($host, (int) $port, 1))->getMasterAddrByName('delayd');
+            // To connect, and to read.
+            $master = (new RedisSentinel($host, (int) $port, 0.3, null, 0, 0.3))->getMasterAddrByName('delayd');
         } catch (RedisException $error) {
             continue;
         }
         if (is_array($master)) {
             $queue = new Redis();
-            $queue->connect($master[0], (int) $master[1], 1);
+            $queue->connect($master[0], (int) $master[1], 0.3);
+            $queue->setOption(Redis::OPT_READ_TIMEOUT, 1.5);
             return $queue;
         }
     }

@@ -6,20 +6,21 @@ import time
 
 import redis
 from redis.backoff import NoBackoff
+from redis.exceptions import MasterDownError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 addresses = [address.split(":") for address in sys.argv[1].split(",")]
 # By itself redis-py 8 tries a Sentinel that is gone again for seconds before it asks the next one, and a leader that is gone at
 # the address that it had.
-at_once = {"retry": Retry(NoBackoff(), 0), "socket_timeout": 1}
+at_once = {"retry": Retry(NoBackoff(), 0), "socket_connect_timeout": 0.3}
 
 
 def connect():
     """For one thread: whoever finds a leader moves the Sentinel that knew it to the front of the list, and two that do so at once
     leave one there twice and another not at all, until only one is left."""
-    sentinel = Sentinel([(host, int(port)) for host, port in addresses], sentinel_kwargs=at_once)
-    return sentinel.master_for("delayd", retry=Retry(NoBackoff(), 0), socket_timeout=5)
+    sentinel = Sentinel([(host, int(port)) for host, port in addresses], sentinel_kwargs={**at_once, "socket_timeout": 0.3})
+    return sentinel.master_for("delayd", **at_once, socket_timeout=1.5)
 
 
 def say(text):
@@ -31,7 +32,7 @@ def call(queue, *words):
     while True:
         try:
             return queue.execute_command(*words)
-        except (redis.ConnectionError, redis.TimeoutError) as error:
+        except (redis.ConnectionError, redis.TimeoutError, MasterDownError) as error:
             say(error)
             time.sleep(0.02)
 

@@ -6,7 +6,7 @@ $stdout.sync = true
 SENTINELS = ARGV[0].split(",").map { |address| address.split(":") }.map { |host, port| { host: host, port: port.to_i } }
 
 def connect
-  Redis.new(url: "redis://delayd", sentinels: SENTINELS, role: :master, timeout: 5, reconnect_attempts: 0)
+  Redis.new(url: "redis://delayd", sentinels: SENTINELS, role: :master, timeout: 1.5, connect_timeout: 0.3, reconnect_attempts: 0)
 end
 
 def call(queue, *words)

@@ -129,3 +129,13 @@ pub const MAKE_WAY_TIMES_E: u64 = 2;
 /// A leader whose disk is full asks another one to lead no more often, µs: if all are full each try stops the cluster for
 /// E.
 pub const MAKE_WAY_US: u64 = 10_000_000;
+
+/// A node for which none leads tells the log so after this, µs, and after 4 E: an election takes less.
+pub const LEADERLESS_LOG_US: u64 = 2_000_000;
+/// For so long after it became sick a leader says to load balancers that it is not the one to go to, µs: by then another one has
+/// taken over, or it goes on.
+pub const MAKES_WAY_US: u64 = 5_000_000;
+/// A trouble that lasts is told again each so many µs.
+pub const LASTING_LOG_US: u64 = 10_000_000;
+/// A peer that has been away for less, µs, may be a node that is restarted: nothing is wrong with that.
+pub const PEER_AWAY_US: u64 = 30_000_000;

@@ -1,16 +1,18 @@
 //! A node's view of its cluster: what ROLE, HELLO, INFO, DELAY.CLUSTER, `/metrics` and the probes tell, each in its own
 //! words. Plain data, made from what the raft thread has published and the turn's own figures.
 
+use super::health;
 use super::info::Text;
 use crate::cluster::clocks::ClockStatus;
 use crate::cluster::directory::Node;
 use crate::cluster::driver::Status;
 use crate::cluster::freshness::as_of;
+use crate::cluster::health::Health;
 use crate::cluster::members::Members;
 use crate::cluster::names::{Address, Listed};
 use crate::cluster::output::Role;
 use crate::cluster::verify::{Found, Tally, Verification};
-use crate::limits::REPLICA_PRIORITY_DEFAULT;
+use crate::limits::{MAKES_WAY_US, REPLICA_PRIORITY_DEFAULT};
 use crate::time::Micros;
 use crate::words::words;
 
@@ -76,6 +78,12 @@ pub struct ClusterView {
     pub elections: u64,
     /// How often the engine had to be read again, since it had decided what was never committed.
     pub reloads: u64,
+    /// For how long no leader has been known here, µs; nothing while one is.
+    pub leaderless_us: Option<u64>,
+    /// How well this node is.
+    pub health: Health,
+    /// It leads, and another node is to take over.
+    pub makes_way: bool,
 }
 
 /// A member.
@@ -101,6 +109,10 @@ pub struct NodeView {
     pub needs_base: bool,
     /// It was heard of within E. A follower hears of the leader alone; none: nobody knows here.
     pub is_heard: Option<bool>,
+    /// It is connected to this node, or is this node.
+    pub is_connected: bool,
+    /// How well it is, as far as this node knows.
+    pub health: Option<Health>,
     /// How much it is wanted as a leader, as far as this node knows.
     pub priority: u64,
 }
@@ -210,8 +222,20 @@ impl NodeView {
             matched: peer.filter(|_| is_elected).map(|peer| peer.matched),
             needs_base: peer.is_some_and(|peer| peer.needs_base),
             is_heard: peer.filter(|_| is_known).map(|peer| peer.is_heard),
+            is_connected: *id == status.node || peer.is_some_and(|peer| peer.is_connected),
+            health: match *id == status.node {
+                true => Some(status.health),
+                false => peer.and_then(|peer| peer.health),
+            },
             priority: status.priorities.get(id).copied().unwrap_or(REPLICA_PRIORITY_DEFAULT),
         }
+    }
+}
+
+impl NodeView {
+    /// One word, if that is known: `well`, or what is wrong.
+    pub fn health_word(&self) -> Option<&'static str> {
+        self.health.as_ref().map(health::word)
     }
 }
 
@@ -266,6 +290,9 @@ impl ClusterView {
             level: status.level,
             elections: status.elections,
             reloads: own.reloads,
+            leaderless_us: None,
+            health: status.health,
+            makes_way: status.makes_way,
         }
     }
 
@@ -301,6 +328,9 @@ impl ClusterView {
             level: 1,
             elections: 0,
             reloads: 0,
+            leaderless_us: None,
+            health: Health::default(),
+            makes_way: false,
         }
     }
 
@@ -362,6 +392,17 @@ impl ClusterView {
             Some((_, Tally { missed: 1.., .. })) => "incomplete",
             Some(_) => "same",
         }
+    }
+
+    /// Whether this node leads, is sick, and another one is about to take over: as long as that may take.
+    pub fn is_to_make_way(&self) -> bool {
+        let is_new = self.health.sick.is_some_and(|sick| sick.for_us < MAKES_WAY_US);
+        self.leads && self.makes_way && is_new
+    }
+
+    /// How many nodes with a vote are connected to this one, itself among them if it has one.
+    pub fn voters_connected(&self) -> usize {
+        self.nodes.iter().filter(|node| node.is_voter && node.is_connected).count()
     }
 
     /// Whether it leads, and may answer reads by itself.
@@ -535,6 +576,13 @@ impl ClusterView {
             ("clock_capped_us", &self.clock_capped_us()),
             ("clock_known", &self.clock.map_or(0, |clock| clock.known)),
             ("raft_level", &self.level),
+            ("raft_health", &health::word(&self.health)),
+            ("raft_sick_ms", &ms(self.health.sick.map(|sick| sick.for_us))),
+            ("raft_disk_waits_ms", &(self.health.waits_us / 1_000)),
+            ("raft_sync_us", &self.health.sync_us),
+            ("raft_stood_still_ms", &(self.health.stood_still_us / 1_000)),
+            ("raft_leaderless_ms", &ms(self.leaderless_us)),
+            ("raft_voters_connected", &self.voters_connected()),
             ("raft_elections", &self.elections),
             ("raft_reloads", &self.reloads),
             ("raft_verified_index", &self.verified().map_or(-1, |(index, _)| index as i64)),
@@ -545,10 +593,11 @@ impl ClusterView {
         if self.leader == Some(self.node) {
             for (n, node) in self.others().enumerate() {
                 let value = format!(
-                    "name={},address={},state={},index={},behind={}",
+                    "name={},address={},state={},health={},index={},behind={}",
                     node.name,
                     node.peer,
                     self.state_of(node).word(),
+                    node.health_word().unwrap_or("unknown"),
                     self.index_of(node).unwrap_or(0),
                     self.behind(node).unwrap_or(0)
                 );

@@ -4,6 +4,7 @@
 pub mod cluster;
 pub mod commands;
 pub mod errors;
+pub mod health;
 pub mod info;
 pub mod lateness;
 pub mod metrics;

@@ -79,6 +79,8 @@ pub struct Session {
     replies_chosen: bool,
     /// CLIENT KILL met this connection.
     closing: bool,
+    /// It was refused something, as no node that leads is known here.
+    seeks_leader: bool,
     last: Option<&'static CommandSpec>,
     transaction: Option<Queue>,
     /// EXEC is running its commands.
@@ -140,6 +142,7 @@ impl Session {
             muted: false,
             replies_chosen: false,
             closing: false,
+            seeks_leader: false,
             last: None,
             transaction: None,
             executing: false,
@@ -245,6 +248,11 @@ impl Session {
     /// Whether it sees every command.
     pub fn is_monitor(&self) -> bool {
         self.monitors
+    }
+
+    /// Whether it was refused something, as no node that leads is known here.
+    pub fn seeks_leader(&self) -> bool {
+        self.seeks_leader
     }
 
     /// Which commands it has.
@@ -360,6 +368,7 @@ impl Session {
         if obstacles.limited
             && let Err(error) = self.check_standing(spec, world)
         {
+            self.seeks_leader |= world.standing().is_leaderless();
             return self.refuse(spec, args, error, world);
         }
         if self.is_barred(spec) {

@@ -30,6 +30,8 @@ pub enum Standing {
     Following {
         /// Whether reads are answered from what has been applied.
         reads: bool,
+        /// Whether a leader is known and was heard of lately.
+        is_led: bool,
     },
     /// It leads, and hears too few others to know that it still does.
     Down,
@@ -45,6 +47,11 @@ impl Standing {
     /// Whether this is the node that decides, be it cut off for the moment.
     pub fn leads(&self) -> bool {
         matches!(self, Standing::Serving | Standing::Down)
+    }
+
+    /// Whether no node is known here that decides: a client has to look for one elsewhere, and may find none.
+    pub fn is_leaderless(&self) -> bool {
+        matches!(self, Standing::Down | Standing::Following { is_led: false, .. })
     }
 
     /// Whether a command may run now, alone or in a transaction.
@@ -66,8 +73,10 @@ impl Standing {
             Standing::Forming { missing } if changes || !spec.has(Flag::Loading) => {
                 Err(Error::text(format!("LOADING the cluster is forming: {missing}")))
             }
-            Standing::Following { .. } if changes => Err(Misconf::Following.into()),
-            Standing::Following { reads: false } if !spec.has(Flag::Stale) => {
+            Standing::Following { is_led: true, .. } if changes => Err(Misconf::Following.into()),
+            // READONLY would say that another node can do it.
+            Standing::Following { is_led: false, .. } if changes => Err(Misconf::Leaderless.into()),
+            Standing::Following { reads: false, .. } if !spec.has(Flag::Stale) => {
                 Err(Error::text(NO_READS))
             }
             Standing::Down if changes || !spec.has(Flag::Stale) => Err(Misconf::NoQuorum.into()),
@@ -80,6 +89,7 @@ impl Standing {
         match self {
             Standing::Serving => None,
             Standing::Down => Some(Misconf::NoQuorum),
+            Standing::Following { is_led: false, .. } => Some(Misconf::Leaderless),
             Standing::Loading | Standing::Forming { .. } | Standing::Following { .. } => {
                 Some(Misconf::Following)
             }

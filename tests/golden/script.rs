@@ -21,8 +21,8 @@
 //! % loading 250 1000                 the journal is being read, 250 bytes of 1,000
 //! % flow full                        what the journal allows: runs, held, reserve, full, failed
 //! % stands following                 as a node of a cluster: serving, loading, following, blind (a follower that answers no
-//!                                    reads), down, forming n3 is missing; what comes after serving is a demotion
-//! % cluster leader                   what there is to tell of the cluster: leader, follower, lost (no leader), forming
+//!                                    reads), leaderless, down, forming n3 is missing; what comes after serving is a demotion
+//! % cluster leader                   what there is to tell of the cluster: leader, sick, follower, lost (no leader), forming
 //!     a< "hello"                     what client a received; indented lines are the answers
 //! ```
 //!
@@ -455,8 +455,9 @@ fn standing_of(words: &str) -> Option<Standing> {
     Some(match words {
         "serving" => Standing::Serving,
         "loading" => Standing::Loading,
-        "following" => Standing::Following { reads: true },
-        "blind" => Standing::Following { reads: false },
+        "following" => Standing::Following { reads: true, is_led: true },
+        "blind" => Standing::Following { reads: false, is_led: true },
+        "leaderless" => Standing::Following { reads: false, is_led: false },
         "down" => Standing::Down,
         _ => Standing::Forming { missing: words.strip_prefix("forming ")?.into() },
     })

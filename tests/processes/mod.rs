@@ -19,6 +19,7 @@ mod sealed;
 mod sentinel;
 mod sick_leader;
 mod steady;
+mod told;
 mod totals;
 mod trio;
 mod upgrade;

@@ -165,7 +165,7 @@ fn a_node_with_another_folder_has_no_vote() {
     trio.kill(other);
     trio.begin(gone);
     // It does not make two of three where one is left.
-    trio.refuses(leader, "READONLY");
+    trio.refuses(leader, "MASTERDOWN");
     trio.refuses(gone, "LOADING");
     assert!(trio.wire(leader).ask("DELAY.LEN q").is_error("MASTERDOWN"));
     trio.begin(other);

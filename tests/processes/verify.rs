@@ -89,7 +89,7 @@ fn nodes_that_work_hold_the_same() {
     let refused = trio.wire(trio.follower()).ask("DELAY.CLUSTER VERIFY");
     let Reply::Error(text) = refused else { panic!("{refused:?}") };
     assert!(
-        text.starts_with("READONLY nodes are compared with whoever leads; 127.0.0.1:"),
+        text.starts_with("READONLY nodes are compared with the one that leads; 127.0.0.1:"),
         "{text}"
     );
 }

@@ -6,7 +6,7 @@ use crate::support::cluster_view::view_of;
 use delayd::cluster::clocks::ClockStatus;
 use delayd::cluster::directory::{Directory, Node};
 use delayd::cluster::driver::{PeerStatus, Status};
-use delayd::cluster::health::Health;
+use delayd::cluster::health::{Health, Sick, Why};
 use delayd::cluster::member::Role;
 use delayd::cluster::members::Members;
 use delayd::cluster::names::{Address, Name};
@@ -20,7 +20,7 @@ use delayd::session::Standing;
 use delayd::time::{Micros, Millis};
 
 const START: Millis = Millis(1_893_456_000_000);
-const FOLLOWING: Standing = Standing::Following { reads: true };
+const FOLLOWING: Standing = Standing::Following { reads: true, is_led: true };
 
 fn server() -> InMemory {
     let mut config = Config::default();
@@ -104,7 +104,7 @@ fn who_comes_after_a_demotion_stays() {
     let new = server.connect();
     // It waits for the same sync.
     say(&mut server, &new, "DELAY.LEN q");
-    server.stand(Standing::Following { reads: false });
+    server.stand(Standing::Following { reads: false, is_led: true });
     pass(&mut server, 4_000_000);
     assert!(old.is_closed() && !new.is_closed());
     pass(&mut server, 1_000_000);
@@ -126,6 +126,31 @@ fn only_the_end_of_serving_closes_connections() {
     assert!(client.is_closed());
 }
 
+/// READONLY makes clients look for the leader anew; what is said instead where there is none must not keep them here.
+#[test]
+fn whoever_seeks_a_leader_where_none_is_known_is_closed() {
+    let mut server = server();
+    server.join(Role::Follower { leader: Some(2) }, true, view_of("follower").unwrap());
+    let [producer, worker, reader] = [(); 3].map(|()| server.connect());
+    for client in [&producer, &worker] {
+        assert!(say(&mut server, client, "DELAY.ADD q 0 x").starts_with("-READONLY"));
+    }
+    pass(&mut server, 3_000_000);
+    assert!(!producer.is_closed() && !worker.is_closed());
+
+    server.join(Role::Follower { leader: None }, true, view_of("lost").unwrap());
+    assert!(say(&mut server, &producer, "DELAY.ADD q 0 x").starts_with("-MASTERDOWN"));
+    assert!(say(&mut server, &worker, "DELAY.POP q 0").starts_with("-MASTERDOWN"));
+    say(&mut server, &reader, "INFO raft");
+    pass(&mut server, 2_000_000);
+    assert!(producer.is_closed() && worker.is_closed() && !reader.is_closed());
+    // They come again, and again.
+    let producer = server.connect();
+    assert!(say(&mut server, &producer, "DELAY.ADD q 0 x").starts_with("-MASTERDOWN"));
+    pass(&mut server, 1_000_000);
+    assert!(producer.is_closed() && !reader.is_closed());
+}
+
 #[test]
 fn probes_say_who_leads_and_who_answers_reads() {
     let mut server = server();
@@ -136,6 +161,11 @@ fn probes_say_who_leads_and_who_answers_reads() {
         let view = view_of("leader").unwrap();
         ClusterView { lease_us: None, ..view }
     };
+    let sick = |word, why, for_us| {
+        let health = Health { sick: Some(Sick { why, for_us }), ..Health::default() };
+        ClusterView { health, makes_way: true, ..view_of(word).unwrap() }
+    };
+    let alone = || ClusterView { makes_way: false, ..sick("leader", Why::DiskFull, 0) };
     for (view, standing, ready, leads, words) in [
         (view_of("leader").unwrap(), Standing::Serving, true, true, "serving"),
         (
@@ -144,6 +174,29 @@ fn probes_say_who_leads_and_who_answers_reads() {
             true,
             false,
             "serving; a majority has yet to say that it still leads",
+        ),
+        // Another node takes over within some seconds. Where none can, or none has, clients are not kept from the leader.
+        (
+            sick("leader", Why::DiskHangs, 1_000_000),
+            Standing::Serving,
+            true,
+            false,
+            "serving, until another node does; sick: its disk hangs",
+        ),
+        (
+            sick("leader", Why::DiskSlow, 5_000_000),
+            Standing::Serving,
+            true,
+            true,
+            "serving; sick: its disk is much slower than the others'",
+        ),
+        (alone(), Standing::Serving, true, true, "serving; sick: its disk has no room"),
+        (
+            sick("follower", Why::StandsStill, 0),
+            FOLLOWING,
+            true,
+            false,
+            "following; sick: its process stands still",
         ),
         (view_of("follower").unwrap(), FOLLOWING, true, false, "following"),
         (view_of("lost").unwrap(), FOLLOWING, false, false, "no leader was heard of lately"),
@@ -207,8 +260,21 @@ fn metrics_of_jobs_are_the_leaders_and_those_of_raft_a_nodes() {
         ("delayd_raft_voters", "3"),
         ("delayd_raft_elections_total", "3"),
         ("delayd_raft_reloads_total", "1"),
+        (r#"delayd_raft_sick{why="disk-hangs"}"#, "0"),
+        ("delayd_raft_voters_connected", "2"),
+        ("delayd_raft_leaderless_seconds", "0.000000"),
     ] {
         assert_eq!(value(&leader, name).as_deref(), Some(is), "{name}");
+    }
+
+    server.show_cluster(view_of("sick").unwrap());
+    let sick = server.metrics();
+    for (name, is) in [
+        (r#"delayd_raft_sick{why="disk-hangs"}"#, "1"),
+        (r#"delayd_raft_sick{why="disk-slow"}"#, "0"),
+        ("delayd_raft_disk_waits_seconds", "2.500000"),
+    ] {
+        assert_eq!(value(&sick, name).as_deref(), Some(is), "{name}");
     }
 
     let of_raft = FAMILIES.iter().filter(|family| family.part == Part::Cluster);
@@ -222,6 +288,8 @@ fn metrics_of_jobs_are_the_leaders_and_those_of_raft_a_nodes() {
     }
     assert_eq!(value(&follower, "delayd_raft_leader").as_deref(), Some("0"));
     assert_eq!(value(&follower, "delayd_raft_led").as_deref(), Some("0"));
+    let leaderless = value(&follower, "delayd_raft_leaderless_seconds");
+    assert_eq!(leaderless.as_deref(), Some("4.400000"));
     let heard = value(&follower, "delayd_raft_leader_heard_age_seconds");
     assert_eq!(heard.as_deref(), Some("5.000000"));
 }
@@ -252,9 +320,10 @@ fn status(role: output::Role, leader: Option<u64>) -> Status {
         matched: if is_leader { matched } else { 0 },
         needs_base: false,
         is_heard,
+        is_connected: is_heard,
         is_voter: true,
         level: Some(1),
-        health: None,
+        health: is_heard.then(Health::default),
     };
     Status {
         node: 1,
@@ -369,6 +438,8 @@ fn a_nodes_role_says_what_it_answers() {
         (role(None), true, silent(Some(four_e)), ":0", "-READONLY"),
         (role(None), true, silent(Some(four_e + 1)), "-MASTERDOWN", "-READONLY"),
         (role(None), true, silent(None), "-MASTERDOWN", "-READONLY"),
+        // It has heard of no leader for 5 s.
+        (role(None), true, view_of("lost").unwrap(), "-MASTERDOWN", "-MASTERDOWN"),
     ] {
         let mut server = server();
         let shown = format!("{role:?} {is_committed} {view:?}");

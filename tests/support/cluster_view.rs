@@ -1,12 +1,13 @@
 //! Views of a cluster of three, n1 to n3, as its node n1 has them.
 
 use delayd::cluster::clocks::ClockStatus;
+use delayd::cluster::health::{Health, Sick, Why};
 use delayd::cluster::names::{Address, Listed, Name};
 use delayd::cluster::verify::{Verification, VerifyNote};
 use delayd::observe::cluster::{ClusterView, NodeView, RaftRole};
 
-/// By a word: `leader`, `invited` (a leader that waits for n4), `follower`, `lost` (it has not heard of the leader for
-/// 5 s), `removed`, `forming`.
+/// By a word: `leader`, `sick` (a leader whose disk hangs), `invited` (a leader that waits for n4), `follower`, `lost` (it has
+/// not heard of the leader for 5 s), `removed`, `forming`.
 pub fn view_of(word: &str) -> Option<ClusterView> {
     let follower = ClusterView {
         leader_heard_us: Some(50_000),
@@ -22,6 +23,13 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
     };
     Some(match word {
         "leader" => leader,
+        "sick" => {
+            let sick = Some(Sick { why: Why::DiskHangs, for_us: 1_500_000 });
+            let health = Health { sick, waits_us: 2_500_000, ..leader.health };
+            let mut view = ClusterView { health, makes_way: true, ..leader };
+            view.nodes[0].health = Some(health);
+            view
+        }
         "invited" => {
             let name = Name::new("n4").expect("a name");
             let peer = Address::new("127.0.0.1", 19_251).expect("an address");
@@ -35,6 +43,7 @@ pub fn view_of(word: &str) -> Option<ClusterView> {
         "lost" => ClusterView {
             leader_heard_us: Some(5_000_000),
             read_age_us: Some(5_000_000),
+            leaderless_us: Some(4_400_000),
             ..follower
         },
         "forming" => ClusterView {
@@ -86,7 +95,11 @@ fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
         nodes: vec![
             node(1, None),
             NodeView { is_heard: Some(true), ..node(2, leads.then_some(119)) },
-            NodeView { is_heard: leads.then_some(false), ..node(3, leads.then_some(20)) },
+            NodeView {
+                is_heard: leads.then_some(false),
+                is_connected: false,
+                ..node(3, leads.then_some(20))
+            },
         ],
         election_us: 300_000,
         leader_heard_us: None,
@@ -97,6 +110,9 @@ fn view(role: RaftRole, leader: Option<u64>) -> ClusterView {
         transferring: false,
         elections: 3,
         reloads: 1,
+        leaderless_us: None,
+        health: Health::default(),
+        makes_way: false,
     }
 }
 
@@ -113,6 +129,8 @@ fn node(id: u64, matched: Option<u64>) -> NodeView {
         matched,
         needs_base: false,
         is_heard: None,
+        is_connected: true,
+        health: (id < 3).then(Health::default),
         priority: if id == 2 { 10 } else { 100 },
     }
 }

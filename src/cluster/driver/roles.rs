@@ -102,6 +102,11 @@ impl Roles {
         self.met.remove(&peer);
     }
 
+    /// Whether it is connected.
+    pub fn is_met(&self, peer: u64) -> bool {
+        self.met.contains_key(&peer)
+    }
+
     /// For how long it has been there, as far as is known, µs.
     pub fn there_us(&self, peer: u64, now: Micros) -> u64 {
         self.met.get(&peer).map_or(0, |met| now.0.saturating_sub(met.0))

@@ -89,6 +89,8 @@ pub struct PeerStatus {
     pub needs_base: bool,
     /// Whether anything was heard of it within E. Followers hear the leader alone.
     pub is_heard: bool,
+    /// Whether it is connected, as far as is known.
+    pub is_connected: bool,
     /// Whether it has a vote.
     pub is_voter: bool,
     /// The highest format that it reads, as it has said since it was there.
@@ -173,6 +175,7 @@ impl Driver {
                 matched: known.map_or(0, |peer| peer.matched),
                 needs_base: known.is_some_and(|peer| peer.needs_base),
                 is_heard: self.roles.is_heard(*id, self.now, self.identity.election_us),
+                is_connected: self.roles.is_met(*id),
                 is_voter: [&members.voters, &members.outgoing].iter().any(|l| l.contains(id)),
                 level: self.level_of(*id),
                 health: self.health_of(*id),

@@ -27,7 +27,8 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
             (`leader`, `follower`; `learner` for one without a vote, `invited` for one that is to be taken in, `removed` for one that has left), `state`, `client` and `peer` (where clients \
             and other nodes reach it), `index` (how much of the log it has) and `behind` (entries that the leader \
             has beyond that), and `holds` (on the leader, once DELAY.CLUSTER VERIFY was said: `running`, `same at` an index, \
-            `DIFFERS at` an index, `not known:` and why). The states: `online`; `forming` and `loading` (this node, which does not answer for \
+            `DIFFERS at` an index, `not known:` and why), and `health`: `well`, or why the node is not to lead (`disk-hangs`, `disk-full`, \
+            `disk-slow`: its syncs take several times as long as those of others, `stands-still`: its process does). The states: `online`; `forming` and `loading` (this node, which does not answer for \
             jobs yet); `base` (it needs more than the leader's log has); `unreachable`. What only the leader knows of \
             another node is nil elsewhere, and so is what is not known of one that is invited, and `missing`. An error if the server is in no cluster.",
     example: &[("DELAY.CLUSTER", "(error) ERR this server runs alone: cluster-node is not set")],

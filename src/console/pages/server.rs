@@ -208,6 +208,7 @@ fn cluster(nodes: &Value) -> Markup {
             number("index"),
             number("behind"),
             html! { (text("holds")) },
+            health(node),
         ];
         Row { key: text("name"), select: None, cells }
     };
@@ -222,12 +223,22 @@ fn cluster(nodes: &Value) -> Markup {
             Column::number("index"),
             Column::number("behind"),
             Column::text("holds"),
+            Column::text("health"),
         ],
         rows: nodes.items().iter().map(row).collect(),
         form: "",
         grow: false,
     };
     parts::part("cluster", parts::card("Cluster", html! {}, html! { (table) }))
+}
+
+/// One word of a node, if it is known.
+fn health(node: &Value) -> Markup {
+    match node.field("health").bytes() {
+        Some(b"well") => parts::badge(Tone::Good, "well"),
+        Some(word) => parts::badge(Tone::Bad, shown::text(word)),
+        None => html! { span class="faint" { "–" } },
+    }
 }
 
 #[cfg(test)]
@@ -292,8 +303,12 @@ mod tests {
             ("cmdstat_delay.add", "calls=1204,usec=9,usec_per_call=17.03"),
             ("latency_percentiles_usec_delay.add", "p50=5.632,p99=360.448,p99.9=360.4"),
         ];
-        let node =
-            map(&[("name", text("n1")), ("state", text("unreachable")), ("behind", Value::Int(7))]);
+        let node = map(&[
+            ("name", text("n1")),
+            ("state", text("unreachable")),
+            ("behind", Value::Int(7)),
+            ("health", text("disk-hangs")),
+        ]);
         let slow = Value::Array(vec![Value::Array(vec![
             Value::Int(2),
             Value::Int(1_999),
@@ -313,6 +328,7 @@ mod tests {
             "1,204",
             "0.4 ms",
             "unreachable",
+            "disk-hangs",
         ] {
             assert!(shown.contains(word), "{word}: {shown}");
         }

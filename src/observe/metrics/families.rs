@@ -4,6 +4,7 @@
 use super::Scrape;
 use super::text::{Page, Value};
 use super::top::{Row, sides};
+use crate::cluster::health::Why;
 use crate::engine::model::schedule::ScheduleState::{Active, Done, Held, Paused};
 use crate::engine::model::schedule::{Miss, ScheduleCounts};
 use crate::observe::cluster::{ClusterView, NodeView};
@@ -86,7 +87,7 @@ const fn histogram(
 
 /// All metrics, in the order of the text and of the reference.
 #[rustfmt::skip]
-pub static FAMILIES: [Family; 114] = [
+pub static FAMILIES: [Family; 119] = [
     gauge(Part::Jobs, "delayd_jobs", "state", "Jobs of all queues by state: delayed, ready, leased, dead.",
         |s, page| (0..4).for_each(|i| page.labelled(STATE_LABELS[i], Count(s.jobs[i])))),
     gauge(Part::Jobs, "delayd_queues", "db", "Queues that have a job, by database.",
@@ -214,6 +215,11 @@ pub static FAMILIES: [Family; 114] = [
 
     gauge(Part::Cluster, "delayd_raft_leader", "", "1 on the node that leads: it decides what becomes of jobs.", |s, page| node(s, page, |view| Count(view.leads.into()))),
     gauge(Part::Cluster, "delayd_raft_led", "", "1 if this node leads, or has heard of a leader within twice the election timeout.", |s, page| node(s, page, |view| Count(view.is_led().into()))),
+    gauge(Part::Cluster, "delayd_raft_sick", "why", "1 for the reason why this node is not to lead: disk-hangs, disk-full, disk-slow, stands-still; all are 0 while it is well.",
+        |s, page| s.cluster.iter().for_each(|view| Why::ALL.into_iter().for_each(|why| page.of("why", why.word(), Count(view.health.sick.is_some_and(|sick| sick.why == why).into()))))),
+    gauge(Part::Cluster, "delayd_raft_disk_waits_seconds", "", "For how long the oldest entry has waited that this node's disk does not have yet.", |s, page| node(s, page, |view| Us(view.health.waits_us))),
+    gauge(Part::Cluster, "delayd_raft_sync_seconds", "", "What it took until the disk had what was written, median of the last 5 s; 0 where too little was.", |s, page| node(s, page, |view| Us(view.health.sync_us))),
+    gauge(Part::Cluster, "delayd_raft_leaderless_seconds", "", "For how long this node has known of no leader; 0 while it knows one.", |s, page| node(s, page, |view| Us(view.leaderless_us.unwrap_or(0)))),
     gauge(Part::Cluster, "delayd_raft_epoch", "", "The newest epoch, in which one node at the most leads.", |s, page| node(s, page, |view| Count(view.epoch))),
     gauge(Part::Cluster, "delayd_raft_last_index", "", "Entries of the log that this node has.", |s, page| node(s, page, |view| Count(view.last))),
     gauge(Part::Cluster, "delayd_raft_committed_index", "", "Those that a majority has, as far as this node knows.", |s, page| node(s, page, |view| Count(view.committed))),
@@ -231,6 +237,8 @@ pub static FAMILIES: [Family; 114] = [
         |s, page| peers(s, page, |view, peer| view.behind(peer).map(Count))),
     gauge(Part::Cluster, "delayd_raft_voters", "", "Nodes with a vote; more than half of them must be there.",
         |s, page| node(s, page, |view| Count(view.nodes.iter().filter(|node| node.is_voter).count() as u64))),
+    gauge(Part::Cluster, "delayd_raft_voters_connected", "", "Those that are connected to this node, itself among them.",
+        |s, page| node(s, page, |view| Count(view.voters_connected() as u64))),
     gauge(Part::Cluster, "delayd_raft_clock_offset_seconds", "", "How far this node's wall clock is ahead of what most voters say; below 0: behind. Absent where more than half of their clocks are not known.",
         |s, page| s.cluster.iter().filter_map(|view| view.clock).for_each(|clock| page.value(Float(clock.ahead as f64 / 1e6)))),
     gauge(Part::Cluster, "delayd_raft_clock_wrong", "", "1 if that is more than cluster-max-clock-skew: the node leads only if no other can.",

@@ -68,8 +68,7 @@ fn target(view: &ClusterView, host: &[u8], port: u16) -> Result<u64, String> {
 pub fn change_members(core: &mut Core, asked: Membership<'_>) -> Result<(), String> {
     let view = core.view.as_deref().ok_or(ALONE)?;
     let change = change_of(asked).map_err(|wrong| format!("ERR {wrong}"))?;
-    let leader = leader_of(view);
-    let not_here = || format!("READONLY members are changed by whoever leads; {leader}");
+    let not_here = || elsewhere(view, "members are changed by the node that leads");
     let node = core.durability.replicated().filter(|_| view.leads).ok_or_else(not_here)?;
     node.change(change).map_err(|wrong| match wrong {
         WrongChange::NotLeader => not_here(),
@@ -82,17 +81,18 @@ pub fn verify(core: &mut Core) -> Result<(), String> {
     let view = core.view.as_deref().ok_or(ALONE)?;
     let leads = view.leads && core.durability.replicated().is_some_and(|node| node.decides());
     if !leads {
-        let leader = leader_of(view);
-        return Err(format!("READONLY nodes are compared with whoever leads; {leader}"));
+        return Err(elsewhere(view, "nodes are compared with the one that leads"));
     }
     core.durability.want_to_verify();
     Ok(())
 }
 
-fn leader_of(view: &ClusterView) -> String {
-    match view.master() {
-        ("?", _) => "nobody leads now".to_owned(),
-        (host, port) => format!("{host}:{port} leads"),
+/// An error that names the node that leads, if there is one.
+fn elsewhere(view: &ClusterView, why: &str) -> String {
+    let (host, port) = view.master();
+    match view.is_led() && host != "?" {
+        true => format!("READONLY {why}; {host}:{port} leads"),
+        false => format!("MASTERDOWN {why}; none does now"),
     }
 }
 
@@ -155,6 +155,7 @@ pub fn write_nodes(core: &mut Core, client: ClientId) -> Result<(), &'static str
             ("client", Some(node.client.to_string())),
             ("peer", Some(node.peer.to_string())),
             ("holds", view.found(node).map(|found| found.to_string())),
+            ("health", node.health_word().map(str::to_owned)),
         ];
         write_row(&mut out, &texts, [view.index_of(node), view.behind(node)]);
     }
@@ -167,6 +168,7 @@ pub fn write_nodes(core: &mut Core, client: ClientId) -> Result<(), &'static str
             ("client", None),
             ("peer", Some(peer.to_string())),
             ("holds", None),
+            ("health", None),
         ];
         write_row(&mut out, &texts, [None, None]);
     }

@@ -11,7 +11,7 @@ use crate::cluster::hello::{
 use crate::cluster::names::{Address, Name};
 use crate::cluster::verify::{Missed, VerifyNote};
 use crate::limits::{
-    PEER_BACKOFF_US, PEER_CLOCK_QUEUE_BYTES_MAX, PEER_CONTROL_QUEUE_BYTES_MAX,
+    PEER_AWAY_US, PEER_BACKOFF_US, PEER_CLOCK_QUEUE_BYTES_MAX, PEER_CONTROL_QUEUE_BYTES_MAX,
     PEER_DATA_QUEUE_BYTES_MAX, PEER_HANDSHAKE_US, PEER_STEADY_US,
 };
 use crate::server::cluster::connection::{Connection, Context, nonce};
@@ -49,6 +49,8 @@ struct Peer {
     tried: usize,
     /// The log knows it as away.
     is_said_away: bool,
+    /// Since when it is not reached, µs of CLOCK_BOOTTIME.
+    away_us: Option<u64>,
 }
 
 struct Link {
@@ -317,6 +319,7 @@ impl Peer {
             places: Vec::new(),
             tried: 0,
             is_said_away: true,
+            away_us: None,
         }
     }
 
@@ -427,6 +430,7 @@ impl Peer {
             link.state = State::Open(Open { connection, node, protocol, since_us, waiting: None });
             if lane == Lane::Control {
                 self.data.state = State::Waiting(cx.now_us);
+                self.away_us = None;
                 if std::mem::take(&mut self.is_said_away) {
                     tracing::info!(peer = %self.name, address = %self.address(), "peer connected");
                 }
@@ -443,6 +447,10 @@ impl Peer {
         if let Some(node) = was_open {
             cx.lose(node);
         }
+        if lane == Lane::Control {
+            self.away_us.get_or_insert(cx.now_us);
+        }
+        let away_us = self.away_us.map_or(0, |since_us| cx.now_us - since_us);
         if let Trouble::Refused(Refusal::Told(text)) = trouble {
             cx.refused.push(text.clone());
         }
@@ -453,7 +461,13 @@ impl Peer {
                 None => "a peer is not reached",
             };
             let (peer, address) = (&self.name, self.address());
-            tracing::warn!(%peer, %address, ?lane, left_out, "{what}: {trouble}");
+            // One that is stopped and started again is no reason to worry; one that does not come back is.
+            if trouble.is_ordinary() && away_us < PEER_AWAY_US {
+                tracing::info!(%peer, %address, ?lane, left_out, "{what}: {trouble}");
+            } else {
+                let away_s = away_us / 1_000_000;
+                tracing::warn!(%peer, %address, ?lane, away_s, left_out, "{what}: {trouble}");
+            }
         }
         if lane == Lane::Control && was_open.is_none() {
             self.dialled += 1;

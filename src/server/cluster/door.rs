@@ -86,8 +86,14 @@ impl Door {
         let address = caller.address.to_string();
         let Some(left_out) = cx.refusals.admit(cx.now_us, &address, &trouble) else { return };
         match caller.known {
+            Some(Known { name, lane, .. }) if trouble.is_ordinary() => {
+                tracing::info!(%address, peer = %name, ?lane, left_out, "a peer's call has ended: {trouble}");
+            }
             Some(Known { name, lane, .. }) => {
                 tracing::warn!(%address, peer = %name, ?lane, left_out, "a peer's call has ended: {trouble}");
+            }
+            None if trouble.is_ordinary() => {
+                tracing::info!(%address, left_out, "a caller at the peers' port has gone: {trouble}");
             }
             None => {
                 tracing::warn!(%address, left_out, "a caller at the peers' port is refused: {trouble}")

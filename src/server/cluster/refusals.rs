@@ -66,6 +66,21 @@ type Cause = (
 );
 
 impl Trouble {
+    /// Whether it comes of a node that is stopped, or started again.
+    pub fn is_ordinary(&self) -> bool {
+        let is_of_closing = |kind| {
+            use io::ErrorKind::{
+                BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset,
+            };
+            matches!(kind, ConnectionRefused | ConnectionReset | ConnectionAborted | BrokenPipe)
+        };
+        match self {
+            Trouble::Closed | Trouble::Replaced(_) | Trouble::Changed => true,
+            Trouble::Io(error) => is_of_closing(error.kind()),
+            _ => false,
+        }
+    }
+
     fn cause(&self) -> Cause {
         let refusal = if let Trouble::Refused(refusal) = self { Some(refusal) } else { None };
         let frame = match (self, refusal) {

@@ -290,6 +290,14 @@ impl Durability {
         running.compaction.is_heavy(engine, &running.journal) || running.is_flooded()
     }
 
+    /// Of a node that leads: from when on nothing has been committed for too long, though something is to be; monotonic, µs.
+    pub fn stuck_us(&self) -> Option<u64> {
+        match &self.journaling {
+            Journaling::Running(running) => running.journal.stuck_us(),
+            _ => None,
+        }
+    }
+
     /// Whether nothing is to be decided in this turn, so that a base may begin.
     pub fn is_settling(&self) -> bool {
         matches!(&self.journaling, Journaling::Running(running) if running.journal.is_settling())

@@ -265,6 +265,7 @@ impl Turns {
         view.base = base;
         view.level = level;
         view.verified = self.core.durability.verification().cloned();
+        view.leaderless_us = self.troubles.leaderless_us(self.core.clock.mono_us);
         let serves_stale = self.core.options.serves_stale;
         let standing = standing_of(role, is_committed, &view, serves_stale);
         view.leads = standing.leads();
@@ -277,7 +278,7 @@ impl Turns {
     /// What a follower reads from has grown too old since that was looked at last: this process stood still, in this turn
     /// maybe, and the thread of Raft has told nothing since. To be called behind the turn's clock, before requests are run.
     pub(super) fn look_at_age(&mut self) {
-        if self.core.standing != (Standing::Following { reads: true }) {
+        if !matches!(self.core.standing, Standing::Following { reads: true, .. }) {
             return;
         }
         let now_us = self.core.clock.timer.boot_us();

@@ -42,7 +42,8 @@ pub fn standing_of(
         Role::Leader { .. } if view.has_quorum() => Standing::Serving,
         Role::Leader { .. } => Standing::Down,
         Role::Follower { .. } => {
-            Standing::Following { reads: serves_stale && is_committed && view.is_current() }
+            let reads = serves_stale && is_committed && view.is_current();
+            Standing::Following { reads, is_led: view.is_led() }
         }
     }
 }
@@ -64,6 +65,7 @@ impl Turns {
         self.propose_leftovers();
         let before = std::mem::replace(&mut self.core.standing, standing);
         let leads = self.core.standing.leads();
+        self.troubles.stand(self.core.standing.is_leaderless(), self.core.clock.mono_us);
         self.core.view.iter_mut().for_each(|view| view.leads = leads);
         self.core.set_flow();
         if before.is_serving() {

@@ -11,6 +11,7 @@ pub(super) mod release;
 pub(super) mod requests;
 pub mod standstill;
 pub(super) mod succession;
+mod troubles;
 pub(super) mod wait;
 
 use super::core::Core;
@@ -29,6 +30,7 @@ use crate::server::connection::wake::Notifier;
 use crate::server::turn::demotion::Leaving;
 use crate::server::turn::observers::Observers;
 use crate::server::turn::standstill::Backlog;
+use crate::server::turn::troubles::Troubles;
 use crate::server::watch::zones;
 use crate::session::Session;
 use crate::time::Micros;
@@ -73,6 +75,8 @@ pub struct Turns {
     pub(super) follows: bool,
     /// After a demotion, who is still there.
     pub(super) leaving: Option<Leaving>,
+    /// Of a node: what is wrong, and what was told of it.
+    pub(super) troubles: Troubles,
     /// When all clients are looked at next; monotonic, µs.
     pub(super) tick_us: u64,
     pub(super) next_id: u64,
@@ -102,6 +106,7 @@ impl Turns {
             told: None,
             follows: false,
             leaving: None,
+            troubles: Troubles::default(),
             next_id: 1,
             notifier,
         }
@@ -130,6 +135,7 @@ impl Turns {
         self.read_clock();
         self.look_at_age();
         self.end_leaving();
+        self.let_go();
         self.resume_postponed();
         // Before anything is decided.
         self.core.set_flow();
@@ -208,7 +214,7 @@ impl Turns {
         let pause_us = pause_us.min(hand_over_us);
         let timeout = self.core.engine.next_timeout();
         let timeout_us = timeout.map_or(u64::MAX, |at| at.start().0);
-        let leaving_us = self.leaving_us();
+        let leaving_us = self.leaving_us().min(self.let_go_us());
         let waits_us = timeout_us.min(limit_us).min(pause_us).min(leaving_us);
         due_us.min(waits_us).min(flood_us).min(self.tick_us)
     }
@@ -321,6 +327,7 @@ impl Turns {
             core.watch.oldest_ready.begin(&core.engine);
             self.tick_us = core.clock.mono_us + TICK_US;
             self.close_overdue();
+            self.look_at_troubles();
             self.settle_operators();
             self.log_left_out();
             zones::log_missed(&self.core.engine.take_missed());

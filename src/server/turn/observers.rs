@@ -148,14 +148,27 @@ impl Turns {
     /// How a node stands whose journal is there.
     fn standing_among(&self, view: &ClusterView) -> Standing {
         let apart = |why: &str| Standing::Apart(why.into());
+        let sick = view.health.sick.map(|sick| sick.why.text());
         match &self.core.standing {
-            session::Standing::Serving if view.has_lease() => Standing::Serving,
+            session::Standing::Serving if self.troubles.is_stuck() => {
+                apart("it leads, and the disks of a majority take nothing")
+            }
+            session::Standing::Serving if view.has_lease() => {
+                let (leads, text) = match view.is_to_make_way() {
+                    true => (false, "serving, until another node does"),
+                    false => (true, "serving"),
+                };
+                sick.map_or(Standing::Serving, |why| Standing::Sick { leads, text, why })
+            }
             session::Standing::Serving => Standing::Unsure,
             session::Standing::Loading => apart("not all jobs are there yet"),
             session::Standing::Forming { missing } => {
                 Standing::Apart(format!("the cluster is forming: {missing}").into())
             }
-            session::Standing::Following { .. } if view.is_led() => Standing::Following,
+            session::Standing::Following { .. } if view.is_led() => {
+                let (leads, text) = (false, "following");
+                sick.map_or(Standing::Following, |why| Standing::Sick { leads, text, why })
+            }
             session::Standing::Following { .. } => apart("no leader was heard of lately"),
             session::Standing::Down => apart("no quorum of the cluster answers"),
         }

@@ -5,6 +5,7 @@ pub(super) mod console;
 pub(super) mod console_link;
 pub(super) mod counts;
 pub(super) mod http;
+pub(super) mod lasting;
 pub mod logs;
 pub mod machine;
 pub(super) mod oldest_ready;

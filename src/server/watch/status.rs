@@ -19,6 +19,15 @@ pub enum Standing {
     Unsure,
     /// Another node of the cluster leads and is there: reads are answered here.
     Following,
+    /// It serves or follows, but is sick.
+    Sick {
+        /// It leads, and no other node is about to take over.
+        leads: bool,
+        /// How it stands.
+        text: &'static str,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// Of a node of a cluster: why no request is served here.
     Apart(Arc<str>),
     /// The journal failed, for this cause.
@@ -30,12 +39,13 @@ pub enum Standing {
 impl Standing {
     /// Whether requests are answered, reads at least.
     pub fn is_ready(&self) -> bool {
-        matches!(self, Standing::Serving | Standing::Unsure | Standing::Following)
+        use Standing::{Following, Serving, Sick, Unsure};
+        matches!(self, Serving | Unsure | Following | Sick { .. })
     }
 
     /// Whether this is where jobs are added and taken.
     pub fn leads(&self) -> bool {
-        matches!(self, Standing::Serving)
+        matches!(self, Standing::Serving | Standing::Sick { leads: true, .. })
     }
 }
 
@@ -48,6 +58,7 @@ impl std::fmt::Display for Standing {
                 f.write_str("serving; a majority has yet to say that it still leads")
             }
             Standing::Following => f.write_str("following"),
+            Standing::Sick { text, why, .. } => write!(f, "{text}; sick: {why}"),
             Standing::Apart(why) => f.write_str(why),
             Standing::Failed(cause) => {
                 write!(f, "the journal failed: {cause}; nothing changes until a restart")

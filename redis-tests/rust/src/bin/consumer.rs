@@ -8,10 +8,11 @@ fn work(body: &[u8]) -> Result<(), String> {
 }
 
 fn consume(client: &Client) -> RedisResult<()> {
-    let mut queue = client.get_connection()?;
+    let mut queue = client.get_connection_with_timeout(Duration::from_secs(1))?;
+    queue.set_read_timeout(Some(Duration::from_secs(2)))?; // a second longer than the server's wait
     loop {
         let jobs: Option<Vec<Vec<Value>>> =
-            cmd("DELAY.RESERVE").arg(&["30", "1", "emails", "LEASE", "60s"]).query(&mut queue)?;
+            cmd("DELAY.RESERVE").arg(&["1", "1", "emails", "LEASE", "60s"]).query(&mut queue)?;
         for job in jobs.unwrap_or_default() {
             let id: String = from_redis_value_ref(&job[1])?;
             let body: Vec<u8> = from_redis_value_ref(&job[2])?;

@@ -23,7 +23,11 @@ impl Queue {
     fn try_call<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(self.sentinel.get_connection()?),
+            none => {
+                let connection = self.sentinel.get_connection()?;
+                connection.set_read_timeout(Some(Duration::from_millis(1500)))?;
+                none.insert(connection)
+            }
         };
         command.query(connection)
     }

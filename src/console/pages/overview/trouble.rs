@@ -12,6 +12,8 @@ const LATE_US: u64 = 100_000;
 const OLD_MS: u64 = 60_000;
 /// Nobody takes jobs of a queue whose oldest has waited for so long, ms.
 const NO_CONSUMER_MS: u64 = 10_000;
+/// Without a leader for so long, ms: an election takes less.
+const LEADERLESS_MS: u64 = 2_000;
 /// Queues named for each rule; of more the number is said.
 const NAMED_MAX: usize = 5;
 
@@ -67,6 +69,20 @@ fn of_server(state: &State, found: &mut Vec<Trouble>) {
                 .to_owned(),
         ),
         _ => {}
+    }
+    if number("raft_leaderless_ms") > LEADERLESS_MS {
+        let for_ms = parts::duration(number("raft_leaderless_ms"));
+        let text = format!(
+            "No node leads, for {for_ms}: nothing is changed or handed out. The log says which nodes are missing, and what to do."
+        );
+        say(Tone::Bad, "/server#cluster", text);
+    }
+    let health = state.text("raft_health");
+    if !health.is_empty() && health != "well" {
+        let text = format!(
+            "This node is sick ({health}): another one is to lead. The log says what to do."
+        );
+        say(Tone::Bad, "/server#cluster", text);
     }
     let late = number("lateness_minute_p99_us");
     if late > LATE_US {
@@ -259,6 +275,10 @@ mod tests {
             ["payments: 12 dead: look why, then redrive or remove them."]
         );
         assert!(texts(&[], &[("journal_state", "failed")])[0].contains("journal failed"));
+        let well = [("raft_health", "well"), ("raft_leaderless_ms", "-1")];
+        assert!(texts(&[], &well).is_empty());
+        assert!(texts(&[], &[("raft_health", "disk-hangs")])[0].contains("sick (disk-hangs)"));
+        assert!(texts(&[], &[("raft_leaderless_ms", "4400")])[0].contains("No node leads"));
         assert!(texts(&[], &[("used_memory", "95"), ("maxmemory", "100")])[0].contains("95 %"));
         assert!(texts(&[], &[("lateness_minute_p99_us", "200000")])[0].contains("late"));
     }

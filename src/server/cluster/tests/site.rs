@@ -102,8 +102,13 @@ impl Lines {
 
     /// Those of warnings that have this in them.
     pub fn warnings(&self, with: &str) -> Vec<String> {
+        self.lines("WARN", with)
+    }
+
+    /// Those of a level that have this in them.
+    pub fn lines(&self, level: &str, with: &str) -> Vec<String> {
         let text = self.text();
-        let lines = text.lines().filter(|line| line.contains("WARN") && line.contains(with));
+        let lines = text.lines().filter(|line| line.contains(level) && line.contains(with));
         lines.map(str::to_owned).collect()
     }
 

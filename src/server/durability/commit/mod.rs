@@ -271,6 +271,14 @@ impl Journal {
         began_us > 0 && mono_us.saturating_sub(began_us) > SYNC_US_MAX
     }
 
+    /// See [`Replicated::stuck_us`]; a server alone has no other node that could be looked for.
+    pub fn stuck_us(&self) -> Option<u64> {
+        match &self.commit {
+            Commit::Local(_) => None,
+            Commit::Replicated(replicated) => replicated.stuck_us(),
+        }
+    }
+
     /// Bytes for which there is room.
     pub fn room_bytes(&self) -> u64 {
         let capacity = self.shared.capacity_bytes.load(Ordering::Acquire);

@@ -20,7 +20,7 @@ use crate::ids::Index;
 use crate::journal::batch;
 use crate::journal::record::span;
 use crate::journal::state::Members;
-use crate::limits::{MAKE_WAY_US, REPLICA_PRIORITY_DEFAULT, UNCONFIRMED_STEP_US};
+use crate::limits::{MAKE_WAY_US, REPLICA_PRIORITY_DEFAULT, SYNC_US_MAX, UNCONFIRMED_STEP_US};
 use crate::observe;
 use crate::observe::cluster::ClusterView;
 use crate::server::cluster::desk::{Ask, Desk};
@@ -444,6 +444,13 @@ impl Replicated {
     pub fn uncommitted_since_us(&self) -> u64 {
         let safe = self.ahead.partition_point(|ahead| ahead.ticket <= self.safe);
         self.ahead.get(safe).map_or(0, |ahead| ahead.since_us)
+    }
+
+    /// From when on the oldest of them is late, so that whoever waits here is to look for another node; monotonic, µs.
+    pub fn stuck_us(&self) -> Option<u64> {
+        let limit_us = SYNC_US_MAX.max(2 * self.own.election_us);
+        let since_us = Some(self.uncommitted_since_us()).filter(|us| *us > 0 && self.decides());
+        since_us.map(|since_us| since_us + limit_us)
     }
 
     /// A turn begins that reads from the engine, at `now` of the lease's clock.

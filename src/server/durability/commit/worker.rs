@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn one_that_is_held_up_is_left_behind() {
         let (go, goes) = channel::<()>();
-        let worker = Worker::start("held", move || drop(goes.recv())).unwrap();
+        let worker = Worker::start("held", move || _ = goes.recv()).unwrap();
         assert!(!worker.end(Some(Instant::now() + Duration::from_millis(10))));
         drop(go);
         for until in [None, Some(Instant::now() + Duration::from_secs(60))] {

@@ -1,0 +1,268 @@
+//! Troubles of a node that last: what the log is told of them, and which connections end, so that their clients look for
+//! a node that can answer.
+
+use crate::cluster::health::Why;
+use crate::command::table::Face;
+use crate::config::options::Name;
+use crate::journal::dump::written;
+use crate::limits::{LEADERLESS_LOG_US, TICK_US};
+use crate::observe::cluster::{ClusterView, NodeView, RaftRole};
+use crate::observe::health::{self, seconds};
+use crate::server::turn::Turns;
+use crate::server::watch::lasting::{Lasting, Say};
+use crate::time::Micros;
+use std::path::Path;
+
+/// What is kept of them. Instants are of the monotonic clock, µs.
+#[derive(Debug, Default)]
+pub struct Troubles {
+    /// Since when no leader is known here.
+    leaderless_us: Option<u64>,
+    leaderless: Lasting,
+    sick: Lasting,
+    /// When clients that wait were closed last, while nothing is committed.
+    let_go_us: Option<u64>,
+}
+
+impl Troubles {
+    /// From here on a leader is known, or none.
+    pub fn stand(&mut self, is_leaderless: bool, now_us: u64) {
+        self.leaderless_us = self.leaderless_us.or(Some(now_us)).filter(|_| is_leaderless);
+    }
+
+    /// For how long none has been known, µs.
+    pub fn leaderless_us(&self, now_us: u64) -> Option<u64> {
+        self.leaderless_us.map(|since_us| now_us.saturating_sub(since_us))
+    }
+
+    /// Whether this node leads and nothing is committed.
+    pub fn is_stuck(&self) -> bool {
+        self.let_go_us.is_some()
+    }
+
+    /// Whether clients that wait are to be closed, as nothing has been committed since `stuck_us` at the latest: at once, and
+    /// each second those that have come since.
+    fn lets_go(&mut self, now_us: u64, stuck_us: Option<u64>) -> bool {
+        if stuck_us.is_none_or(|stuck_us| now_us < stuck_us) {
+            self.let_go_us = None;
+            return false;
+        }
+        let is_due = self.let_go_us.is_none_or(|last_us| now_us >= last_us + TICK_US);
+        if is_due {
+            self.let_go_us = Some(now_us);
+        }
+        is_due
+    }
+}
+
+impl Turns {
+    /// Each second.
+    pub(super) fn look_at_troubles(&mut self) {
+        self.log_leaderless();
+        self.log_sick();
+        let now_us = self.core.clock.mono_us;
+        let election_us = self.core.view.as_ref().map_or(u64::MAX / 2, |view| view.election_us);
+        // Those that were refused only: whoever reads what there is may stay.
+        if self.troubles.leaderless_us(now_us).is_some_and(|us| us >= 2 * election_us) {
+            self.close_those(|_, (_, client)| {
+                client.session.seeks_leader() && client.session.face() == Face::Data
+            });
+        }
+    }
+
+    /// Closes clients that wait, for jobs, for the journal or for messages, once a leader has committed nothing for too long:
+    /// another node may lead, and if not they come back. They are told nothing: that would wait behind what is not committed.
+    pub(super) fn let_go(&mut self) {
+        let now_us = self.core.clock.mono_us;
+        let stuck_us = self.core.durability.stuck_us();
+        if self.troubles.lets_go(now_us, stuck_us) {
+            self.close_those(|core, (slot, client)| {
+                let waits = core.outputs.is_waiting(slot) || client.session.is_subscribed();
+                waits && client.session.face() == Face::Data
+            });
+        }
+    }
+
+    /// When [`Turns::let_go`] closes them first; monotonic, µs.
+    pub(super) fn let_go_us(&self) -> u64 {
+        let stuck_us =
+            self.core.durability.stuck_us().filter(|_| self.troubles.let_go_us.is_none());
+        stuck_us.unwrap_or(u64::MAX)
+    }
+
+    fn log_leaderless(&mut self) {
+        let Some(view) = &self.core.view else { return };
+        let now_us = self.core.clock.mono_us;
+        // An election takes no longer.
+        let least_us = LEADERLESS_LOG_US.max(4 * view.election_us);
+        let for_us = self.troubles.leaderless_us(now_us);
+        let for_us = for_us.filter(|us| *us >= least_us && !view.has_left());
+        let said = self.troubles.leaderless.look(now_us, for_us.map(|us| now_us - us));
+        match said {
+            Some(Say::There(us)) => {
+                let dir = Path::new(self.core.options.config.text(Name::Dir));
+                let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+                let since = self.since(us);
+                tracing::warn!("{}", leaderless(view, &since, us, &dir.to_string_lossy()));
+            }
+            Some(Say::Over(us)) => {
+                let (host, port) = view.master();
+                tracing::info!("{host}:{port} leads, {} after the last leader", seconds(us));
+            }
+            None => {}
+        }
+    }
+
+    fn log_sick(&mut self) {
+        let Some(view) = &self.core.view else { return };
+        let now_us = self.core.clock.mono_us;
+        let (sick, leads) = (view.health.sick, view.leads);
+        let since_us = sick.map(|sick| now_us.saturating_sub(sick.for_us));
+        match self.troubles.sick.look(now_us, since_us) {
+            Some(Say::There(us)) => {
+                let since = self.since(us);
+                // It is there.
+                let why = sick.map_or(Why::DiskHangs, |sick| sick.why);
+                let what = health::told(why, &view.health);
+                let then = match leads {
+                    true => "another node is asked to lead",
+                    false => "it does not lead while another node can",
+                };
+                let remedy = health::remedy(why);
+                tracing::warn!(
+                    why = why.word(),
+                    "this node is sick, for {}, since {since}: {what}; {then}. What to do: {remedy}",
+                    seconds(us)
+                );
+            }
+            Some(Say::Over(us)) => tracing::info!("this node is well again, after {}", seconds(us)),
+            None => {}
+        }
+    }
+
+    /// When it was so long ago, by the wall clock.
+    fn since(&self, us: u64) -> String {
+        let at = written(Micros(self.core.clock.timer.reading().wall_us.saturating_sub(us)));
+        // To the second.
+        at.split_once('.').map_or(at.clone(), |(seconds, _)| format!("{seconds}Z"))
+    }
+}
+
+/// What the log tells where no leader is known: since when, which nodes are missing, and what to do.
+fn leaderless(view: &ClusterView, since: &str, for_us: u64, dir: &str) -> String {
+    let what = match view.role == RaftRole::Leader {
+        true => "this node was elected, and a majority of the voters does not answer",
+        false => "no node leads",
+    };
+    let lasted = seconds(for_us);
+    let begins = format!(
+        "{what}, for {lasted}, since {since}: nothing is changed, and no job is handed out."
+    );
+    let voters = || view.nodes.iter().filter(|node| node.is_voter);
+    let (here, away): (Vec<&NodeView>, Vec<&NodeView>) =
+        voters().partition(|node| node.is_connected);
+    let list = |nodes: &[&NodeView], one: fn(&NodeView) -> String| {
+        nodes.iter().map(|node| one(node)).collect::<Vec<_>>().join(", ")
+    };
+    let count = here.len() + away.len();
+    if 2 * here.len() > count {
+        let here = list(&here, |node| node.name.clone());
+        return format!(
+            "{begins} {here} are connected, a majority of the {count} voters, and none of them was elected: their logs \
+             and DELAY.CLUSTER say why"
+        );
+    }
+    let away = list(&away, |node| format!("{} at {}", node.name, node.peer));
+    let own = view.nodes.iter().find(|node| node.id == view.node);
+    let peer = own.map_or("HOST:PORT".to_owned(), |node| node.peer.to_string());
+    let name = &view.name;
+    format!(
+        "{begins} {} of {count} voters are here, {} are needed; missing: {away}. Start them, or mend the network between \
+         them. Only if the disks of a majority are lost for good, stop this node and begin a new cluster with what it has: \
+         delayd cluster recover {dir} --cluster-node {name} --cluster-nodes {name}={peer} --i-accept-losses (it asks \
+         before it changes anything; with --yes it does not)",
+        here.len(),
+        count / 2 + 1,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::directory::Node;
+    use crate::cluster::names::{self, Address};
+
+    const S: u64 = 1_000_000;
+
+    /// Of n1 of three, of which these are connected.
+    fn view(connected: [bool; 3]) -> ClusterView {
+        let address = |port| Address::new("10.0.0.1", port).expect("an address");
+        let name = names::Name::new("n1").expect("a name");
+        let (peer, client) = (address(19_248), address(9_248));
+        let own = Node { name, peer, client, tls: None, sentinel: None };
+        let node = |id: u64| NodeView {
+            id,
+            name: format!("n{id}"),
+            client: address(9_247 + id as u16),
+            peer: address(19_247 + id as u16),
+            sentinel: None,
+            is_voter: true,
+            has_left: false,
+            matched: None,
+            needs_base: false,
+            is_heard: None,
+            is_connected: connected[id as usize - 1],
+            health: None,
+            priority: 100,
+        };
+        let nodes = vec![node(1), node(2), node(3)];
+        ClusterView { node: 1, nodes, ..ClusterView::begun(&own, 300_000) }
+    }
+
+    #[test]
+    fn where_a_majority_is_missing_the_command_is_named_and_elsewhere_it_is_not() {
+        let text = |connected| leaderless(&view(connected), "noon", 12_340_000, "/var/lib/delayd");
+        let alone = text([true, false, false]);
+        for part in [
+            "no node leads, for 12.3 s, since noon: ",
+            "1 of 3 voters are here, 2 are needed; missing: n2 at 10.0.0.1:19249, n3 at 10.0.0.1:19250.",
+            "delayd cluster recover /var/lib/delayd --cluster-node n1 --cluster-nodes n1=10.0.0.1:19248 --i-accept-losses",
+            "--yes",
+        ] {
+            assert!(alone.contains(part), "{part}: {alone}");
+        }
+        // It would only lose something.
+        let two = text([true, true, false]);
+        assert!(two.contains("n1, n2 are connected, a majority of the 3 voters"), "{two}");
+        assert!(!two.contains("recover"), "{two}");
+        let elected = ClusterView { role: RaftRole::Leader, ..view([true, false, false]) };
+        let elected = leaderless(&elected, "noon", S, "d");
+        assert!(elected.starts_with("this node was elected, and a majority"), "{elected}");
+    }
+
+    #[test]
+    fn it_is_leaderless_since_that_was_seen_first() {
+        let mut troubles = Troubles::default();
+        let mut seen = Vec::new();
+        for (now_us, is_leaderless) in [(5, true), (7, true), (9, false), (11, true), (12, true)] {
+            troubles.stand(is_leaderless, now_us);
+            seen.push(troubles.leaderless_us(now_us));
+        }
+        assert_eq!(seen, [Some(0), Some(2), None, Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn what_waits_is_let_go_once_it_is_stuck_and_each_second_from_then_on() {
+        let mut troubles = Troubles::default();
+        let mut went = Vec::new();
+        for now in 0..60 {
+            let (now_us, stuck) = (now * S / 10, now < 35);
+            if troubles.lets_go(now_us, stuck.then_some(S)) {
+                went.push(now);
+            }
+            assert_eq!(troubles.is_stuck(), (10..35).contains(&now), "{now}");
+        }
+        assert_eq!(went, [10, 20, 30]);
+        assert!(troubles.lets_go(7 * S, Some(7 * S)), "the next time at once");
+    }
+}
