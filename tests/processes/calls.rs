@@ -76,11 +76,11 @@ pub enum What {
     },
 }
 
-/// Waiting for a job ends after this.
+/// Waiting for a job ends after this, if a client is not told otherwise.
 const BLOCK_S: f64 = 0.2;
 
 impl What {
-    fn line(&self) -> String {
+    fn line(&self, block_s: f64) -> String {
         match self {
             What::Add { label, due_ms, has_id } => {
                 let id = if *has_id { format!(" ID {label} NX UNIQUE 1h") } else { String::new() };
@@ -91,10 +91,10 @@ impl What {
                 let bound = if *bound { " BOUND" } else { "" };
                 let queues = WORK.join(" ");
                 format!(
-                    "DELAY.RESERVE {BLOCK_S} 2 {queues} COUNT {count} LEASE {lease_ms}ms{bound}"
+                    "DELAY.RESERVE {block_s} 2 {queues} COUNT {count} LEASE {lease_ms}ms{bound}"
                 )
             }
-            What::Pop => format!("DELAY.POP {POPS} {BLOCK_S}"),
+            What::Pop => format!("DELAY.POP {POPS} {block_s}"),
             What::Ack { label, id, token } => {
                 format!("DELAY.ACK {} {id} {token}", queue_of(*label))
             }
@@ -164,6 +164,10 @@ impl Finder {
 pub struct Client {
     finder: Finder,
     wire: Option<(u64, Wire)>,
+    /// Waiting for a job ends after this; 0 never.
+    pub block_s: f64,
+    /// Until a reply is given up.
+    pub patience: Duration,
     pub random: SmallRng,
     pub calls: Vec<Call>,
 }
@@ -171,17 +175,22 @@ pub struct Client {
 impl Client {
     pub fn new(addresses: &[SocketAddr], mut random: SmallRng) -> Client {
         let finder = Finder::new(addresses, SmallRng::seed_from_u64(random.random()));
-        Client { finder, wire: None, random, calls: Vec::new() }
+        let (wire, block_s, patience, calls) = (None, BLOCK_S, seconds(2), Vec::new());
+        Client { finder, wire, block_s, patience, random, calls }
     }
 
     /// None while nobody is known to lead.
     pub fn ask(&mut self, what: What) -> Option<Answer> {
         static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
         let number = || CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-        let open = || self.finder.find().map(|wire| (number(), wire));
+        let open = || {
+            let mut wire = self.finder.find()?;
+            wire.set_patience(self.patience).ok()?;
+            Some((number(), wire))
+        };
         let (connection, mut wire) = self.wire.take().or_else(open)?;
         let begin = At::now();
-        let told = wire.try_ask(&what.line());
+        let told = wire.try_ask(&what.line(self.block_s));
         let end = At::now();
         let answer = Answer::of(told);
         if matches!(answer, Answer::Told(_)) {
@@ -205,5 +214,7 @@ impl Answer {
 
 fn turns_away(text: &str) -> bool {
     let class = text.split(' ').next();
-    ["READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED", "MISCONF"].map(Some).contains(&class)
+    ["READONLY", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "UNBLOCKED", "MISCONF"]
+        .map(Some)
+        .contains(&class)
 }

@@ -1,6 +1,7 @@
 //! Three delayd as processes of their own, and what lies between them: they are killed, stopped and cut off from each
 //! other while clients work, and what the clients were told is held against what the nodes have.
 
+mod audit;
 mod backup;
 mod bases;
 mod calls;
@@ -17,7 +18,10 @@ mod refused;
 mod relay;
 mod sealed;
 mod sentinel;
+mod sick;
+mod sick_figures;
 mod sick_leader;
+mod silence;
 mod steady;
 mod told;
 mod totals;

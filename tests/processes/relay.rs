@@ -2,10 +2,18 @@
 //! itself. What is cut off is held, as by a network that loses packets and sends them again, or lost with its connection.
 
 use crate::processes::trio::NODES;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
+
+/// Of the pieces that pass a node which loses packets, one in so many is lost.
+const LOST_ONE_IN: u32 = 10;
+/// A piece that is lost is sent again after this, and after twice as long each time it is lost again: as TCP does.
+const SENT_AGAIN: Duration = Duration::from_millis(200);
 
 /// From one node to another one, by their places.
 pub type Way = (usize, usize);
@@ -26,6 +34,7 @@ struct Ways {
 #[derive(Default)]
 struct State {
     cut: [[bool; NODES]; NODES],
+    lossy: [bool; NODES],
     /// With who called and who was.
     streams: Vec<(usize, usize, TcpStream)>,
     is_over: bool,
@@ -42,6 +51,11 @@ impl Net {
     /// Nothing passes these ways any more. Whoever calls is connected, and then hears nothing.
     pub fn cut(&self, ways: &[Way]) {
         self.ways.change(|state| ways.iter().for_each(|way| state.cut[way.0][way.1] = true));
+    }
+
+    /// Some of what passes from the node and to it comes late, and all that is behind it.
+    pub fn lose(&self, node: usize, is_on: bool) {
+        self.ways.change(|state| state.lossy[node] = is_on);
     }
 
     /// Everything passes, first what was held.
@@ -133,7 +147,9 @@ impl Ways {
     /// Until either end is closed.
     fn pass(&self, mut source: TcpStream, mut sink: TcpStream, way: Way) {
         let mut bytes = vec![0; 64 << 10];
+        let mut random = SmallRng::seed_from_u64((way.0 * NODES + way.1) as u64);
         while let Ok(count @ 1..) = source.read(&mut bytes) {
+            self.send_again(way, &mut random);
             self.wait(way);
             if sink.write_all(&bytes[..count]).is_err() {
                 break;
@@ -141,6 +157,19 @@ impl Ways {
         }
         let _ = sink.shutdown(Shutdown::Both);
         let _ = source.shutdown(Shutdown::Both);
+    }
+
+    /// Takes the time until a piece has arrived that may be lost.
+    fn send_again(&self, (from, to): Way, random: &mut SmallRng) {
+        let is_lossy = || {
+            let state = self.state.lock().unwrap();
+            state.lossy[from] || state.lossy[to]
+        };
+        let mut after = SENT_AGAIN;
+        while is_lossy() && random.random_ratio(1, LOST_ONE_IN) {
+            thread::sleep(after);
+            after *= 2;
+        }
     }
 
     /// Until this way is open.

@@ -1,7 +1,7 @@
 //! Three nodes, each with a folder, ports and a disk of its own.
 
 use crate::processes::relay::{Net, Way};
-use crate::support::disk::Shim;
+use crate::support::disk::{Shim, SmallDisk};
 use crate::support::faults::{Nodes, ways_of};
 use crate::support::http::free_port;
 pub use crate::support::patience::until as wait_until;
@@ -17,12 +17,16 @@ pub struct Trio {
     pub net: Net,
     /// None where there is no compiler.
     pub disks: Vec<Option<Shim>>,
+    /// What each node's folder is on, if that is a file system of its own.
+    small: Vec<Option<SmallDisk>>,
     pub addresses: Vec<SocketAddr>,
     peers: Vec<u16>,
     options: Vec<String>,
     /// The program that nodes are started with; that of this build where there is none.
     pub other: Option<PathBuf>,
     programs: Vec<Option<Program>>,
+    /// A disk that hangs does so in all that it is asked to do, and not in syncs alone.
+    pub hangs_whole: bool,
     /// What was sent over a link that was cut is lost when it is mended, and does not arrive late.
     pub cuts_lose: bool,
 }
@@ -49,8 +53,20 @@ impl Trio {
             options: options.iter().map(|word| (*word).to_owned()).collect(),
             other: None,
             programs: (0..NODES).map(|_| None).collect(),
+            small: (0..NODES).map(|_| None).collect(),
+            hangs_whole: false,
             cuts_lose: false,
         }
+    }
+
+    /// As [`start`](Trio::start), each on a file system of so many bytes that can be filled; where none can be mounted a
+    /// disk that is full lets no file be created.
+    pub fn start_small(name: &str, options: &[&str], bytes: u64) -> Trio {
+        let mut trio = Trio::prepare(name, options);
+        trio.small = (0..NODES).map(|_| SmallDisk::mount(bytes)).collect();
+        (0..NODES).for_each(|node| trio.begin(node));
+        trio.leader();
+        trio
     }
 
     /// What `cluster-nodes` says.
@@ -60,7 +76,8 @@ impl Trio {
     }
 
     pub fn path(&self, node: usize) -> PathBuf {
-        self.folder.0.join(name(node))
+        let small = self.small[node].as_ref().map(SmallDisk::path);
+        small.unwrap_or_else(|| self.folder.0.join(name(node)))
     }
 
     /// Starts a node that does not run.
@@ -81,10 +98,15 @@ impl Trio {
         all.extend(["--cluster-secret", "known to all of them"]);
         all.extend(self.options.iter().map(String::as_str));
         all.extend(options);
-        let mut command = Program::command(&self.path(node), &all);
+        let small = self.small[node].as_ref();
+        let path = small.map_or_else(|| self.path(node), |small| small.folder().to_owned());
+        let mut command = Program::command(&path, &all);
         if let Some(other) = &self.other {
             let plain = std::mem::replace(&mut command, std::process::Command::new(other));
             command.args(plain.get_args());
+        }
+        if let Some(small) = small {
+            command = small.inside(&command);
         }
         if let Some(disk) = &self.disks[node] {
             disk.stand_before(&mut command);
@@ -114,6 +136,11 @@ impl Trio {
     /// SIGTERM, and it ends in good order; its log.
     pub fn stop(&mut self, node: usize) -> String {
         self.programs[node].take().expect("it runs").stop()
+    }
+
+    /// One that is to be awaited; it does not run here any more.
+    pub fn take(&mut self, node: usize) -> Program {
+        self.programs[node].take().expect("it runs")
     }
 
     /// It ends by itself; its log.
@@ -247,9 +274,31 @@ impl Nodes for Trio {
     fn slow(&mut self, at: usize, sync_us: Option<u64>) {
         let Some(disk) = &self.disks[at] else { return };
         match sync_us {
-            Some(_) => disk.set("slow"),
+            Some(us) => disk.set_to("slow", us as i64),
             None => disk.clear("slow"),
         }
+    }
+
+    fn hang(&mut self, at: usize, is_on: bool) {
+        let Some(disk) = &self.disks[at] else { return };
+        match is_on {
+            true => disk.set(if self.hangs_whole { "hung" } else { "stuck" }),
+            false => ["hung", "stuck"].into_iter().for_each(|what| disk.clear_if_set(what)),
+        }
+    }
+
+    fn fill(&mut self, at: usize, is_on: bool) {
+        match (&self.small[at], &self.disks[at], is_on) {
+            (Some(small), _, true) => small.fill(),
+            (Some(small), _, false) => small.free(),
+            (None, Some(disk), true) => disk.set("full"),
+            (None, Some(disk), false) => disk.clear("full"),
+            (None, None, _) => {}
+        }
+    }
+
+    fn lose(&mut self, at: usize, is_on: bool) {
+        self.net.lose(at, is_on);
     }
 }
 

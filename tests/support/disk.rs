@@ -60,6 +60,11 @@ impl Shim {
         fs::remove_file(self.triggers.0.join(what)).unwrap();
     }
 
+    /// As [`clear`](Shim::clear), whether it was set or not.
+    pub fn clear_if_set(&self, what: &str) {
+        let _ = fs::remove_file(self.triggers.0.join(what));
+    }
+
     /// How often the shim did something.
     pub fn count(&self, what: &str) -> u64 {
         fs::metadata(self.triggers.0.join(what)).map_or(0, |file| file.len())
@@ -105,10 +110,19 @@ impl SmallDisk {
     }
 
     pub fn start(&self, options: &[&str]) -> Program {
-        let plain = Program::command(&self.folder.0, options);
+        Program::start_as(self.inside(&Program::command(self.folder(), options)))
+    }
+
+    /// The command, run where this is mounted; without its environment.
+    pub fn inside(&self, plain: &Command) -> Command {
         let mut command = Command::new(&self.enter[0]);
         command.args(&self.enter[1..]).arg(plain.get_program()).args(plain.get_args());
-        Program::start_as(command)
+        command
+    }
+
+    /// The folder as seen from inside of the namespace.
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
     }
 
     /// The folder as seen from outside of the namespace.

@@ -2,7 +2,8 @@
  * files in the folder SHIM_DIR:
  *   sync    fdatasync of segments fails with EIO; every try appends a byte to the file `syncs`
  *   stuck   fdatasync of segments hangs until the file is gone; it appends a byte to the file `hangs`
- *   slow    fdatasync of segments takes 0.4 s longer
+ *   hung    whatever syncs, writes, creates, renames or removes hangs until the file is gone, and appends to `hangs`
+ *   slow    fdatasync of segments takes as many microseconds longer as the file says, 0.4 s if it is empty
  *   write   pwrite to segments fails with EIO
  *   full    no file of the journal can be created: ENOSPC
  *   create  no segment can be created: EIO
@@ -38,6 +39,27 @@ static void note(const char *what) {
     }
 }
 
+/* What is in the file; `none` if there is no such file, `empty` if it is empty. */
+static long number_in(const char *what, long none, long empty) {
+    const char *dir = getenv("SHIM_DIR");
+    char path[4096], text[32];
+    if (!dir) return none;
+    snprintf(path, sizeof path, "%s/%s", dir, what);
+    int file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return none;
+    ssize_t length = syscall(SYS_read, file, text, sizeof text - 1);
+    syscall(SYS_close, file);
+    if (length <= 0) return empty;
+    text[length] = 0;
+    return atol(text);
+}
+
+static void hang_while(const char *what) {
+    if (!asked(what)) return;
+    note("hangs");
+    while (asked(what)) usleep(1000);
+}
+
 static int is_named(int fd, const char *part) {
     char link[64], path[4096];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -54,15 +76,32 @@ int fdatasync(int fd) {
         errno = EIO;
         return -1;
     }
-    if (asked("stuck") && is_named(fd, "segment-")) {
-        note("hangs");
-        while (asked("stuck")) usleep(1000);
+    hang_while("hung");
+    if (is_named(fd, "segment-")) {
+        hang_while("stuck");
+        long longer = number_in("slow", 0, 400000);
+        if (longer > 0) usleep(longer);
     }
-    if (asked("slow") && is_named(fd, "segment-")) usleep(400000);
     return syscall(SYS_fdatasync, fd);
 }
 
+int fsync(int fd) {
+    hang_while("hung");
+    return syscall(SYS_fsync, fd);
+}
+
+int rename(const char *from, const char *to) {
+    hang_while("hung");
+    return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int unlink(const char *path) {
+    hang_while("hung");
+    return syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
 ssize_t pwrite64(int fd, const void *bytes, size_t count, off_t at) {
+    hang_while("hung");
     if (asked("write") && is_named(fd, "segment-")) {
         note("writes");
         errno = EIO;
@@ -82,6 +121,7 @@ int open64(const char *path, int flags, ...) {
     int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
     va_end(rest);
     const char *name = strrchr(path, '/');
+    if (flags & O_CREAT) hang_while("hung");
     if ((flags & O_CREAT) && name && (strstr(name, "segment-") || strstr(name, "base-")) && asked("full")) {
         errno = ENOSPC;
         return -1;
@@ -96,17 +136,6 @@ int open64(const char *path, int flags, ...) {
 
 int clock_gettime(clockid_t clock, struct timespec *at) {
     if (syscall(SYS_clock_gettime, clock, at) < 0) return -1;
-    const char *dir = getenv("SHIM_DIR");
-    if (clock != CLOCK_REALTIME || !dir) return 0;
-    char path[4096], text[32];
-    snprintf(path, sizeof path, "%s/clock", dir);
-    int file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0;
-    ssize_t length = syscall(SYS_read, file, text, sizeof text - 1);
-    syscall(SYS_close, file);
-    if (length > 0) {
-        text[length] = 0;
-        at->tv_sec += atol(text);
-    }
+    if (clock == CLOCK_REALTIME) at->tv_sec += number_in("clock", 0, 0);
     return 0;
 }
