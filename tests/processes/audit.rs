@@ -6,12 +6,13 @@ use crate::processes::history::{Clocks, History};
 use crate::processes::load::Load;
 use crate::processes::trio::{NODES, Trio, name, wait_until};
 use crate::processes::{linear, order, reads, totals};
+use crate::support::patience::seconds;
 use crate::support::seen::{Seen, SeenJob};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// See the module.
 pub struct Clients {
@@ -88,7 +89,8 @@ pub fn survives(trio: &mut Trio, seen: &Seen) {
 fn look(trio: &Trio) -> Seen {
     let (mut last, begin) = (None, Instant::now());
     wait_until("all nodes show the same", || {
-        let is_late = begin.elapsed() > SAME;
+        // Until no lease runs any more, and longer than a follower needs.
+        let is_late = begin.elapsed() > seconds(30);
         assert!(!is_late, "they do not become the same, but {}", differences(trio, &last));
         let shown: Option<Vec<(u64, Seen)>> = (0..NODES).map(|node| shown_by(trio, node)).collect();
         let before = std::mem::replace(&mut last, shown);
@@ -126,9 +128,6 @@ fn shown_by(trio: &Trio, node: usize) -> Option<(u64, Seen)> {
     }
     Some((wire.try_number("raft_applied_index")?, seen))
 }
-
-/// Until no lease runs any more, and longer than a follower needs.
-const SAME: Duration = Duration::from_secs(30);
 
 fn leave(seed: u64, calls: &[Call]) -> String {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("calls-{seed}"));

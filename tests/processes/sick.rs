@@ -25,6 +25,8 @@ const ELECTION: Duration = Duration::from_millis(300);
 /// The longest that no add is answered, whatever the node has.
 const SILENCE: Duration = Duration::from_millis(2_000).saturating_add(ELECTION);
 const KILLED: Duration = Duration::from_millis(800);
+/// The most that a machine which is late adds to that.
+const LATE: Duration = Duration::from_secs(1);
 /// Longer than what is bounded, so that a cluster which waits for the end of a fault is noticed, ms.
 const LASTS_MS: std::ops::Range<u64> = 3_500..4_000;
 const DOWN_MS: std::ops::Range<u64> = 1_000..1_500;
@@ -36,6 +38,8 @@ const DISK_BYTES: u64 = 48 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kind {
     Hung,
+    /// Killed while it hangs: what was answered meanwhile is not in its log.
+    HungAndKilled,
     Slow,
     Full,
     Stopped,
@@ -60,8 +64,9 @@ const FEW: [Case; 5] = [
     (Kind::Killed, Role::Leader),
     (Kind::Hung, Role::Follower),
 ];
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Hung,
+    Kind::HungAndKilled,
     Kind::Slow,
     Kind::Full,
     Kind::Stopped,
@@ -83,7 +88,7 @@ struct Struck {
 impl Kind {
     fn harm(self, random: &mut SmallRng) -> Harm {
         match self {
-            Kind::Hung => Harm::Hang,
+            Kind::Hung | Kind::HungAndKilled => Harm::Hang,
             Kind::Slow => Harm::Slow(*SLOW_US.choose(random).expect("some")),
             Kind::Full => Harm::Fill,
             Kind::Stopped => Harm::Pause,
@@ -131,18 +136,26 @@ impl Ward {
         let ms = self.random.random_range(if kind == Kind::Killed { DOWN_MS } else { LASTS_MS });
         let harm = kind.harm(&mut self.random);
         let (from, machine) = (At::now(), Machine::watch());
-        let now = self.begin.elapsed().as_micros() as u64;
-        self.faults.hit(now, at, harm, ms * 1_000, &mut self.trio);
+        self.hit(at, harm, ms);
         pass(Duration::from_millis(ms));
+        let mut text = format!("{}, {role:?}: {}", name(at), self.faults.newest());
+        if kind == Kind::HungAndKilled {
+            self.hit(at, Harm::Kill, 0);
+            text += ", then kill it";
+        }
         self.faults.heal(&mut self.trio);
         let healed = At::now();
         self.trio.wait_for_voters();
-        let text = format!("{}, {role:?}: {}", name(at), self.faults.newest());
         if let Some(wrong) = self.watch.goes_on(healed) {
             self.wrong.push(format!("{text}: {wrong}"));
         }
-        let allowed = machine.allows(kind.allowed());
+        let allowed = machine.allows(kind.allowed()).min(kind.allowed() + LATE);
         Struck { case, text, from, to: At::now(), allowed }
+    }
+
+    fn hit(&mut self, at: usize, harm: Harm, ms: u64) {
+        let now = self.begin.elapsed().as_micros() as u64;
+        self.faults.hit(now, at, harm, ms * 1_000, &mut self.trio);
     }
 }
 
@@ -177,7 +190,7 @@ fn print(rows: &Rows) {
         for which in 0..3 {
             let mut all: Vec<Duration> = silent.iter().map(|silent| silent[which]).collect();
             all.sort_unstable();
-            let [median, worst] = [all[all.len() / 2], all[all.len() - 1]];
+            let [median, worst] = [all[(all.len() - 1) / 2], all[all.len() - 1]];
             cells += &format!(" {:.2} s | {:.2} s |", median.as_secs_f64(), worst.as_secs_f64());
         }
         println!("{cells}");
