@@ -586,7 +586,7 @@ mod tests {
         let text = |line: &str| asked(line).expect("a tool").unwrap_err();
         assert!(text("backup").contains("HOST:PORT is missing"));
         assert!(text("backup h:1").contains("DIR is missing"));
-        assert!(text("backup h d").contains("h is no host:port"), "{}", text("backup h d"));
+        assert!(text("backup h d").contains("'h' is no host:port"), "{}", text("backup h d"));
         assert!(text("backup h:1 d e").contains("got e, too"));
         assert!(text("backup h:1 d --password x").contains("unknown option '--password'"));
         assert!(text("backup h:1 d --sni x").contains("go with --tls-ca-cert-file"));

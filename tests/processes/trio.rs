@@ -199,8 +199,12 @@ impl Trio {
     /// moment it seems to be there.
     pub fn wait_for_voters(&self) {
         wait_until("all three vote", || {
-            let ids: Vec<String> =
-                (0..NODES).map(|node| self.wire(node).field("raft_node")).collect();
+            // One that has just found out that it does not lead any more closes its connections.
+            let id = |node: usize| {
+                let mut wire = Wire::connect_for(self.addresses[node], limit()).ok()?;
+                wire.try_field("raft_node")
+            };
+            let ids: Vec<String> = (0..NODES).map(id).collect::<Option<_>>()?;
             let Reply::Array(rows) = self.wire(self.try_leader()?).try_ask("DELAY.CLUSTER").ok()?
             else {
                 return None;

@@ -403,10 +403,14 @@ impl Wire {
 
     /// None if the server goes away, or does not show it.
     pub fn try_number(&mut self, field: &str) -> Option<u64> {
+        self.try_field(field)?.parse().ok()
+    }
+
+    /// As [`try_number`](Wire::try_number), as text.
+    pub fn try_field(&mut self, field: &str) -> Option<String> {
         let reply = self.try_ask("INFO everything").ok()?;
-        let line =
-            reply.text().lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        line?.parse().ok()
+        let value = |line: &str| Some(line.strip_prefix(field)?.strip_prefix(':')?.to_owned());
+        reply.text().lines().find_map(value)
     }
 
     /// Waits until INFO shows so.
