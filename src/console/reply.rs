@@ -175,7 +175,8 @@ pub fn element(whole: &mut Bytes) -> io::Result<Element> {
         }
         (b'*' | b'~' | b'>', Some(count)) => Element::Array(count),
         (b'%', Some(count)) => Element::Map(count),
-        _ => Element::Null,
+        (b'_', _) | (b'$' | b'=' | b'!' | b'*' | b'~' | b'>' | b'%', None) => Element::Null,
+        _ => return Err(malformed("a type that RESP3 has not")),
     })
 }
 

@@ -116,7 +116,7 @@ impl Pieces {
                     out.extend_from_slice(json.as_bytes());
                     self.parts.pop_front();
                 }
-                Some(Part::Reply(rest)) if rest.is_empty() => {
+                Some(Part::Reply(rest)) if rest.is_empty() && self.open.is_empty() => {
                     self.parts.pop_front();
                 }
                 Some(Part::Reply(rest)) => {
