@@ -238,7 +238,7 @@ impl Link {
             let most = if is_large { self.replies_bytes_max } else { CONSOLE_LARGE_BYTES };
             self.relay.begin(self.read, most.saturating_sub(self.came), wait);
             self.exchange(commands, all).await?;
-            let refused = all.iter().position(|reply| is_refused(reply));
+            let refused = all.iter().position(is_refused);
             let Some(refused) = refused.filter(|_| !is_large) else { return Ok(()) };
             all.truncate(if whole { 0 } else { refused });
             self.is_queued = true;
