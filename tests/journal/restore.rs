@@ -28,9 +28,12 @@ use std::sync::Arc;
 /// A minute after the backup.
 const WALL: Micros = Micros(BEGIN.0 + 90_000_000);
 
+/// Of jobs, by their id.
+type Tokens = Vec<(&'static [u8], Token)>;
+
 /// The files of a journal with jobs in every state, and all tokens that were handed out with their ids. The base covers all of
 /// it.
-fn journal() -> (BTreeMap<String, Vec<u8>>, Vec<(&'static [u8], Token)>) {
+fn journal() -> (BTreeMap<String, Vec<u8>>, Tokens) {
     let scratch = Folder::new("restore");
     let mut desk = Desk::new(&scratch.journal());
     let q = name(0, b"q");
