@@ -76,6 +76,8 @@ deny: ## crates against deny.toml where cargo-deny is installed, advisories wher
 		cargo deny --locked --offline check bans licenses sources; \
 	fi
 
+# Most of tests/it waits: with twice as many threads as cores it takes 170 s instead of 310.
+unit: export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
 unit: ## the tests written in Rust, documentation examples included
 	$(call step,tests)
 	cargo test --locked --quiet --lib --bins --tests --examples

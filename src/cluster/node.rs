@@ -152,9 +152,11 @@ impl Node {
         self.asked = asked.map(|(message, ticks)| (message, ticks - 1));
         self.watch_bases();
         if !self.may_campaign() {
-            // It counts as having waited, and never as having waited long enough.
+            // It counts as having waited, and never as having waited long enough: the tick adds one, and what was drawn may
+            // be no more than ELECTION_TICKS.
             let raft = &mut self.raw.raft;
-            raft.election_elapsed = raft.election_elapsed.min(ELECTION_TICKS);
+            let most = raft.randomized_election_timeout().saturating_sub(2).min(ELECTION_TICKS);
+            raft.election_elapsed = raft.election_elapsed.min(most);
         }
         self.raw.tick();
         if self.raw.raft.election_elapsed == 0 {
