@@ -1,7 +1,7 @@
 //! HELP as lines of text, from the table: of a container its subcommands, of DELAY the queue's own commands.
 
 use crate::command::show::reference;
-use crate::command::spec::{CommandSpec, Group};
+use crate::command::spec::CommandSpec;
 use crate::command::table;
 use crate::limits::NAME_BYTES_MAX;
 
@@ -43,7 +43,7 @@ pub fn usage_of(word: &[u8]) -> Option<Vec<String>> {
 
 /// One of the queue's own commands that does something by itself.
 fn is_ours(spec: &CommandSpec) -> bool {
-    spec.group == Group::Delay && spec.parse.is_some() && !spec.name.ends_with("|help")
+    spec.name.starts_with("delay.") && spec.parse.is_some() && !spec.name.ends_with("|help")
 }
 
 fn usage(spec: &CommandSpec) -> Vec<String> {
