@@ -1,13 +1,14 @@
-//! Framing and encoding, against `redis-protocol` doing the same.
+//! Framing and encoding, against `redis-protocol` doing the same; and the seals of frames between nodes.
 //!
-//! The input: 1,000 commands `DELAY.ADD mail 5000 <100 B> ID <30 B>` of 192 bytes each, in the
+//! The input of the first two: 1,000 commands `DELAY.ADD mail 5000 <100 B> ID <30 B>` of 192 bytes each, in the
 //! buffer whole. Criterion's elements are commands or replies: its "time" divided by 1,000 is the
 //! cost of one.
 
 #![allow(missing_docs, reason = "criterion_group! makes a public function without any")]
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use delayd::cluster::seal::Sealer;
 use delayd::resp::{Arg, Encoder, Frame, FrameLimits, Framer, Protocol};
 use redis_protocol::resp2::decode::decode_range;
 use redis_protocol::resp2::encode::extend_encode_borrowed;
@@ -136,5 +137,18 @@ fn encoding(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, framing, encoding);
+/// A heartbeat, and the largest piece of a base.
+fn sealing(c: &mut Criterion) {
+    let mut group = c.benchmark_group("seal");
+    for bytes in [100, 256 << 10] {
+        let (mut sealer, frame) = (Sealer::new(b"key"), Bytes::from(vec![7; bytes]));
+        group.throughput(Throughput::Bytes(bytes as u64));
+        group.bench_function(format!("{bytes} bytes"), |b| {
+            b.iter(|| sealer.seal([black_box(&frame)]));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, framing, encoding, sealing);
 criterion_main!(benches);

@@ -42,7 +42,7 @@ pub struct Sick {
     pub for_us: u64,
 }
 
-/// What is wrong with a node.
+/// Why a node is sick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// Its disk has no room for what is added.
@@ -172,7 +172,7 @@ struct Sickness {
 }
 
 impl Meter {
-    /// Of a node that begins at `now`; `election_us` is E.
+    /// A meter for a node that starts at `now`; `election_us` is E.
     pub fn new(now: Micros, election_us: u64) -> Meter {
         Meter {
             election_us,
@@ -261,7 +261,7 @@ impl Meter {
         }
     }
 
-    /// What is wrong at the moment, as of the newest judgement.
+    /// The current trouble, as last judged.
     pub fn trouble(&self) -> Option<Why> {
         self.sick.filter(|sick| !sick.is_over).map(|sick| sick.why)
     }

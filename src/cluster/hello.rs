@@ -26,7 +26,7 @@
 //! A door does that only where it gives nothing away: without a secret, through TLS, or while a node that has proved
 //! itself is as old as that.
 //!
-//! Who is refused has changed nothing, and was not believed before.
+//! A caller that is refused has changed nothing, and nothing it said was believed before.
 
 use super::claims::{Claims, ClusterId, Holds, NodeId};
 use super::frame::{self, FrameError, Inbox, Kind, Lane, PREFACE};

@@ -55,7 +55,6 @@ impl fmt::Debug for Sealer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     #[test]
     fn a_seal_is_good_for_one_frame_at_its_place() {
@@ -72,24 +71,5 @@ mod tests {
             assert!(looks.is_sealed(frame, seal));
         }
         assert!(!looks.is_sealed(&frames[3], &seals[3]), "it came again");
-    }
-
-    /// What it costs: `cargo test --release --lib seal_of_a_megabyte -- --ignored --nocapture`.
-    #[test]
-    #[ignore = "it is a measurement"]
-    fn seal_of_a_megabyte() {
-        let mut sealer = Sealer::new(b"key");
-        for (bytes, count) in [(100, 200_000), (256 << 10, 2_000)] {
-            let frame = Bytes::from(vec![7; bytes]);
-            let began = Instant::now();
-            (0..count).for_each(|_| drop(sealer.seal([&frame])));
-            let us = began.elapsed().as_secs_f64() * 1e6;
-            let megabytes = (bytes * count) as f64 / 1e6;
-            println!(
-                "{bytes} bytes: {:.2} us a frame, {:.0} us a MB",
-                us / f64::from(count as u32),
-                us / megabytes
-            );
-        }
     }
 }

@@ -8,6 +8,7 @@ pub mod events;
 pub mod file;
 pub mod fixed;
 pub mod options;
+pub mod pem;
 pub mod reference;
 pub mod value;
 

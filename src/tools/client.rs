@@ -2,13 +2,13 @@
 
 use super::args::Server;
 use crate::cluster::names::Address;
+use crate::config::pem::certificates;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -218,16 +218,6 @@ fn tls_of(server: &Server) -> Result<Option<Arc<ClientConfig>>, String> {
         _ => builder.with_no_client_auth(),
     };
     Ok(Some(Arc::new(config)))
-}
-
-fn certificates(option: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let wrong = |error: &dyn Display| format!("{option} {}: {error}", file.display());
-    let found = CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))?;
-    let found: Result<Vec<_>, _> = found.collect();
-    match found.map_err(|error| wrong(&error))? {
-        found if found.is_empty() => Err(wrong(&"no certificate in it")),
-        found => Ok(found),
-    }
 }
 
 #[cfg(test)]

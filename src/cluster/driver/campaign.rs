@@ -35,8 +35,9 @@ impl Driver {
         self.node.set_may_lead(may && (us >= LEADERLESS_US || is_fit()));
     }
 
-    /// Who is to lead next, other than `but`: of those that are there, are well and have nearly all there is the one that is preferred,
-    /// or else who has been there for longer, up to E, since who has just begun may not be fit yet; or else who has most.
+    /// The voter to hand over to, other than `but`. Connected ones come first, then those that may lead, are well and have nearly
+    /// the whole log; of these the preferred one, then the one that has been connected longest, up to E, since a node that has
+    /// just started may not be fit yet; then the one with most of the log.
     pub(super) fn successor(&self, but: Option<u64>) -> Option<u64> {
         let own = self.identity.node;
         let is_other = |id: &u64| *id != own && Some(*id) != but;

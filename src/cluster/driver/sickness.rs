@@ -81,7 +81,7 @@ impl Driver {
         self.sickness.wants.is_some()
     }
 
-    /// Of a sick leader: hands over where its host has not, or steps down where nothing else is left.
+    /// A sick leader hands over if its host has not done so, or steps down as a last resort.
     pub(super) fn make_way(&mut self) {
         let why = self.wants_to_make_way();
         let since = why.map(|_| self.sickness.wants.unwrap_or(self.now));

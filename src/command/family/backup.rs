@@ -52,7 +52,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[CommandSpec {
         CommandSpec {
             name: "delay.backup|end",
             summary: "Ends the backup of this connection",
-            reply: "Simple string: `OK`, also if there is none.",
+            reply: "Simple string: `OK`, even if no backup is running.",
             example: &[("DELAY.BACKUP END", "OK")],
             parse: Some(|args| args.end_or_arity().map(|()| Action::Server(Server::Backup(Backup::End)))),
             ..BACKUP

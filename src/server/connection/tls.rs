@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::config::options::Name;
+use crate::config::pem;
 use crate::limits::{TLS_RECORD_BYTES, TLS_WRITE_BYTES};
 use bytes::BytesMut;
 use rustls::crypto::{CryptoProvider, ring};
@@ -10,11 +11,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion, version};
-use std::fmt::Display;
 use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::net::TcpStream;
@@ -303,16 +303,7 @@ fn certificates(
     if path.is_empty() {
         return Err(format!("{option} must be set when {needed}"));
     }
-    let failed = |error: &dyn Display| format!("{option} {path}: {error}");
-    let found: Result<Vec<_>, _> = match CertificateDer::pem_file_iter(path) {
-        Ok(found) => found.collect(),
-        Err(error) => return Err(failed(&error)),
-    };
-    match found {
-        Ok(found) if found.is_empty() => Err(failed(&"no certificate in it")),
-        Ok(found) => Ok(found),
-        Err(error) => Err(failed(&error)),
-    }
+    pem::certificates(option, Path::new(path))
 }
 
 fn files_of(folder: &str) -> Result<Vec<PathBuf>, String> {
