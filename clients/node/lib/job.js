@@ -1,0 +1,72 @@
+// A job as its handler sees it.
+
+/** How a body is turned into bytes and back. Bytes are sent as they are; an empty body is null. */
+export const json = {
+  /** @param {any} body */
+  encode: (body) => (body instanceof Uint8Array ? Buffer.from(body) : body === undefined ? '' : JSON.stringify(body)),
+  /** @param {Buffer} bytes */
+  decode: (bytes) => (bytes.length === 0 ? null : JSON.parse(utf8.decode(bytes))),
+};
+/** For bodies that are no JSON: handlers are given a Buffer. */
+export const bytes = { encode: json.encode, decode: (/** @type {Buffer} */ bytes) => bytes };
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** A name as a string; as bytes if it is no UTF-8, so that it can be sent back. @param {Buffer} bytes */
+export function name(bytes) {
+  const text = bytes.toString();
+  return text.includes('\ufffd') ? bytes : text;
+}
+
+export class Job {
+  #abort;
+  #reason;
+  /** The body, decoded. @type {any} */
+  body;
+  /** Its lease ended before its handler did: another worker has it, or will. */
+  lost = false;
+  /** Its outcome is known, so its lease is not extended any more. */
+  isOver = false;
+  /** When its lease ends, by the worker's clock. */
+  deadline;
+
+  /** @param {any[]} reply an element of what DELAY.RESERVE answers @param {number} deadline */
+  constructor(reply, deadline) {
+    [this.rawQueue, this.rawId, this.raw] = [name(reply[0]), name(reply[1]), reply[2]];
+    this.id = String(this.rawId);
+    this.queue = String(this.rawQueue);
+    this.token = reply[3].latin1Slice();
+    /** 1 at the first delivery. */
+    this.attempt = reply[4];
+    /** Unix ms. */
+    this.due = reply[5];
+    /** How long after its due time it reached the worker, in ms, by both wall clocks. */
+    this.lateness = Date.now() - reply[5];
+    this.deadline = deadline;
+  }
+
+  /** Aborts when the lease is lost, the timeout is over, or the worker gives the job back. @returns {AbortSignal} */
+  get signal() {
+    if (!this.#abort) {
+      this.#abort = new AbortController();
+      if (this.#reason) this.#abort.abort(this.#reason);
+    }
+    return this.#abort.signal;
+  }
+
+  /** @param {Error} reason */
+  cancel(reason) {
+    this.#reason = reason;
+    this.isOver = true;
+    this.#abort?.abort(reason);
+  }
+
+  /** What names it to the server. */
+  get key() {
+    return [this.rawQueue, this.rawId, this.token];
+  }
+
+  toString() {
+    return `job ${this.id} of queue ${this.queue}`;
+  }
+}

@@ -1,0 +1,13 @@
+// A worker as a program of its own: node worker_program.js URL QUEUE OPTIONS WORK_MS. It prints a line for each job that it did.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { Worker } from 'delayd';
+
+const [url, queue, options, work_ms] = process.argv.slice(2);
+const worker = new Worker(queue, async (body, job) => {
+  // What is cancelled ends at once.
+  await sleep(Number(work_ms) * (body % 3), undefined, { signal: job.signal });
+  console.log(job.id);
+}, { connection: url, ...JSON.parse(options) });
+worker.once('ready', () => console.log('ready'));

@@ -1,0 +1,90 @@
+"""Options of jobs and schedules, as keyword arguments and as the words of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Optional, TypedDict, Union
+
+from .connection import Word
+from .times import Duration, Instant, duration, when
+
+Ladder = Union[str, Sequence[Duration]]
+
+
+class JobOptions(TypedDict, total=False):
+    priority: int
+    attempts: int
+    backoff: Ladder
+    lease: Duration
+    ttl: Duration
+
+
+class AddOptions(JobOptions, total=False):
+    delay: Duration
+    at: Instant
+    id: str
+    nx: bool
+    replace: bool
+    unique: Duration
+
+
+class NewJob(AddOptions, total=False):
+    """A job of `add_many`."""
+
+    body: Any
+
+
+class ScheduleOptions(JobOptions, total=False):
+    name: str
+    body: Any
+    overlap: Literal["allow", "skip", "replace"]
+    catchup: int
+    grace: Duration
+    spread: Duration
+    runs: int
+
+
+def job_words(options: dict[str, Any]) -> list[Word]:
+    """Takes the options that jobs and schedules share out of `options`."""
+    words: list[Word] = []
+    for name in ("priority", "attempts"):
+        words += _word(name, options.pop(name, None))
+    ladder = options.pop("backoff", None)
+    if ladder is not None:
+        words += ["BACKOFF", ladder if isinstance(ladder, str) else ",".join(duration(step) for step in ladder)]
+    for name in ("lease", "ttl"):
+        words += _duration(name, options.pop(name, None))
+    return words
+
+
+def add_words(queue: str, body: bytes, options: dict[str, Any]) -> list[Word]:
+    words: list[Word] = ["DELAY.ADD", queue, when(options.pop("delay", None), options.pop("at", None)), body]
+    words += _word("id", options.pop("id", None))
+    for name in ("nx", "replace"):
+        words += [name.upper()] if options.pop(name, False) else []
+    words += job_words(options) + _duration("unique", options.pop("unique", None))
+    _none_left("add", options)
+    return words
+
+
+def schedule_words(options: dict[str, Any]) -> list[Word]:
+    words = job_words(options)
+    for name in ("overlap", "catchup", "runs"):
+        words += _word(name, options.pop(name, None))
+    for name in ("grace", "spread"):
+        words += _duration(name, options.pop(name, None))
+    _none_left("a schedule", options)
+    return words
+
+
+def _word(name: str, value: Optional[Word]) -> list[Word]:
+    return [] if value is None else [name.upper(), value]
+
+
+def _duration(name: str, value: Optional[Duration]) -> list[Word]:
+    return [] if value is None else [name.upper(), duration(value)]
+
+
+def _none_left(what: str, options: dict[str, Any]) -> None:
+    if options:
+        raise TypeError(f"{what} has no option {sorted(options)[0]!r}")
